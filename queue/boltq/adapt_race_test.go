@@ -12,8 +12,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// A Put that is decided while a settlement is under way loses nothing of what that makes of the rate: it is as if the
-// one had been answered before the other came.
+// A Put decided while a settlement is in progress loses none of its effect on the rate: the result is as if the
+// settlement had been answered before.
 func TestAPutThatRacesTheRate(t *testing.T) {
 	puts := map[string]func(*queue.Spec){
 		"goes on":        func(s *queue.Spec) { s.Capacity = 7 },
@@ -95,7 +95,7 @@ func TestAPutThatRacesTheRate(t *testing.T) {
 	}
 }
 
-// sequel checks what a refused departure and a Put leave behind, in memory and on file.
+// sequel checks the state, in memory and on file, after a refused departure and a Put.
 func (b *bench) sequel(put string) {
 	b.Helper()
 	i := b.MustGet("q")

@@ -52,15 +52,11 @@ func (e *Engine) append(ctx context.Context, jobs []queue.Job, offered bool) ([]
 }
 
 // Withdraw implements queue.Overflow. For an unknown queue it promises nothing.
-func (e *Engine) Withdraw(ctx context.Context, w []queue.Ticketed) (promises []time.Duration, err error) {
-	err = e.do(ctx, func(now leaky.Instant) (wait uint64, err error) {
-		promises, wait = e.machine.Withdraw(now, w)
-		return wait, nil
+func (e *Engine) Withdraw(ctx context.Context, w []queue.Ticketed) ([]time.Duration, error) {
+	return answer(ctx, e, func(now leaky.Instant) ([]time.Duration, uint64, error) {
+		promises, wait := e.machine.Withdraw(now, w)
+		return promises, wait, nil
 	})
-	if err != nil {
-		return nil, err // the whole call may be repeated
-	}
-	return promises, nil
 }
 
 // Readmit implements queue.Overflow.
@@ -69,14 +65,9 @@ func (e *Engine) Readmit(ctx context.Context, r queue.ReadmitRequest) (out queue
 	if err != nil {
 		return out, err
 	}
-	err = e.do(ctx, func(now leaky.Instant) (wait uint64, err error) {
-		out, wait, err = e.machine.Readmit(now, back)
-		return wait, err
+	return answer(ctx, e, func(now leaky.Instant) (queue.Readmitted, uint64, error) {
+		return e.machine.Readmit(now, back)
 	})
-	if err != nil {
-		return queue.Readmitted{}, err
-	}
-	return out, nil
 }
 
 // Announce implements queue.Overflow.

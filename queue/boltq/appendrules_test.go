@@ -27,8 +27,8 @@ func (s *stuck) fault(tx machine.Transaction) (machine.Transaction, error) {
 	return tx, nil
 }
 
-// In no copy of the file is a job without what it took, nor that without the job.
-func TestWhatAJobTookIsOnFileWithIt(t *testing.T) {
+// No copy of the file has a job without what it took, or the reverse.
+func TestTakesOfAJobAreOnFileWithIt(t *testing.T) {
 	c, s := &copies{TB: t, dir: t.TempDir()}, &stuck{held: holding()}
 	b := start(t, Options{synced: c.take, fault: s.fault, saveAfter: forever})
 	b.MustPutRule(enginetest.PerHour("q.r", 1000))
@@ -41,7 +41,7 @@ func TestWhatAJobTookIsOnFileWithIt(t *testing.T) {
 	go func() { first <- b.Pause(context.Background(), "other", queue.Pause{}) }()
 	<-s.arrived
 	var wg sync.WaitGroup
-	for n := range 2 { // of each more than goes into one commit; those that are set aside too
+	for n := range 2 { // more of each than fit into one commit, deferred jobs included
 		wg.Go(func() {
 			jobs := make([]queue.Job, 20)
 			for i := range jobs {
@@ -83,9 +83,9 @@ func TestWhatAJobTookIsOnFileWithIt(t *testing.T) {
 	}
 }
 
-// While a rule changes takes and appends go by it as it will be, and wait until it is: neither is answered by what
-// might vanish.
-func TestARuleThatChangesBesideAppends(t *testing.T) {
+// While a rule changes, takes and appends use its new version and wait until that is durable: no answer depends on a
+// change that might vanish.
+func TestARuleThatChangesDuringAppends(t *testing.T) {
 	s := &stuck{held: holding()}
 	b := start(t, Options{fault: s.fault})
 	b.MustPutRule(enginetest.PerHour("q.r", 1))
@@ -118,7 +118,7 @@ func TestARuleThatChangesBesideAppends(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		// by the rule as it is now, before or behind the append
+		// by the rule as it is now, before or after the append
 		if d, a := <-peeked, <-answer; d.Limit != limits[name] || a.Outcome != queue.Accepted {
 			t.Errorf("%s: %+v, %+v", name, d, a)
 		}
@@ -129,7 +129,7 @@ func TestARuleThatChangesBesideAppends(t *testing.T) {
 	}
 }
 
-// What could not be saved for want of room is saved when there is some.
+// Takes that could not be saved for lack of room are saved when there is some.
 func TestTakesWhileTheFileIsFull(t *testing.T) {
 	n := &noSpace{}
 	b := start(t, Options{fault: n.fault, saveAfter: time.Millisecond})
@@ -149,7 +149,7 @@ func TestTakesWhileTheFileIsFull(t *testing.T) {
 	}
 }
 
-// A parent's rules hold for its children at once, and so do those of a rule that changes.
+// A parent's rules apply to its children at once, and so do changed rules.
 func TestRulesReachChildrenAtOnce(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPutRule(enginetest.PerHour("q.r", 1))
@@ -178,8 +178,8 @@ func TestRulesReachChildrenAtOnce(t *testing.T) {
 	outcome(3, queue.Accepted, 1)
 }
 
-// A spec that names a rule which is gone cannot be put again.
-func TestARollbackToARuleThatIsGone(t *testing.T) {
+// A rollback to a spec that names a deleted rule fails.
+func TestARollbackToADeletedRule(t *testing.T) {
 	b := start(t, Options{})
 	ctx := context.Background()
 	b.MustPutRule(enginetest.PerHour("q.r", 1))

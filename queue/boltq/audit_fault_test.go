@@ -14,7 +14,7 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// A commit that fails leaves no entry, and the chain goes on where it was, now and after the store is opened again.
+// A failed commit leaves no entry, and the chain continues where it was, now and after reopening.
 func TestAuditAfterFailedCommits(t *testing.T) {
 	n := &noSpace{}
 	b := start(t, Options{fault: n.fault})
@@ -66,8 +66,8 @@ func TestAuditAfterFailedCommits(t *testing.T) {
 	}
 }
 
-// What was given back or forgotten while there was no room has its entry before anybody finds it in the file, however
-// many commits fail, and an end to how much may wait so.
+// Refunds and resets made while the store is full have their entry before they are visible in the file, however many
+// commits fail, and the number that can wait is limited.
 const maxOwedAudit = 100 // as queue/machine bounds it
 
 func TestAuditOfTakesWithoutRoom(t *testing.T) {
@@ -135,7 +135,7 @@ func TestAuditOfTakesWithoutRoom(t *testing.T) {
 	}
 }
 
-// After an I/O error nothing is written, and all that was acknowledged is there when the file is opened again.
+// After an I/O error nothing is written, and everything acknowledged is there when the file is opened again.
 func TestAuditAfterAnIOError(t *testing.T) {
 	d := &breakable{}
 	b := start(t, Options{openFile: d.open})

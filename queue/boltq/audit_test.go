@@ -15,7 +15,7 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// verified returns the audit log of an engine, which must verify from the first entry that is kept.
+// verified returns the audit log of an engine, which must verify from the first kept entry.
 func verified(t testing.TB, e *Engine) (entries []audit.Entry, records []audit.Record) {
 	t.Helper()
 	var v audit.Verifier
@@ -43,8 +43,7 @@ func verified(t testing.TB, e *Engine) (entries []audit.Entry, records []audit.R
 	}
 }
 
-// checkAudit checks that the log tells of just what there is: no change without its entry, no entry without its
-// change.
+// checkAudit checks that the log matches the store: no change without its entry, no entry without its change.
 func checkAudit(t testing.TB, e *Engine) (entries []audit.Entry) {
 	t.Helper()
 	ctx := context.Background()
@@ -92,8 +91,8 @@ func checkAudit(t testing.TB, e *Engine) (entries []audit.Entry) {
 	return entries
 }
 
-// What was acknowledged is in the copy taken before that, with its entry and nothing else, also when the power goes
-// in the middle of the commit after that.
+// Acknowledged changes are in the copy taken before, with exactly their entries, even if the power fails during the
+// next commit.
 func TestAuditIsOnDisk(t *testing.T) {
 	c := &copies{TB: t, dir: t.TempDir()}
 	b := start(t, Options{synced: c.take})
@@ -108,7 +107,7 @@ func TestAuditIsOnDisk(t *testing.T) {
 		document string
 		revision int64
 		job      string
-		key      string // of a rule, whose takes were forgotten or given back
+		key      string // the rule whose takes were reset or refunded
 		copy     int64
 	}
 	var mu sync.Mutex
@@ -150,7 +149,7 @@ func TestAuditIsOnDisk(t *testing.T) {
 			for i := range each {
 				key := fmt.Sprint(op, " ", i)
 				ctx := audit.WithActor(t.Context(), audit.Actor{Name: "unix:0", Operation: key})
-				_, err := b.putDoc("d", fmt.Sprint(i)) // a commit goes by
+				_, err := b.putDoc("d", fmt.Sprint(i)) // a commit in between
 				if err == nil {
 					_, err = b.Take(ctx, "q.r", []rules.Take{{Op: rules.TakeNow, Key: key, Cost: 4}})
 				}
@@ -201,7 +200,7 @@ func TestAuditIsOnDisk(t *testing.T) {
 	}
 }
 
-// What is shown is masked, and its digest is of what is shown. The documents and specs themselves are as they were.
+// Shown texts are masked, and digests are of the masked texts. Documents and specs themselves are unchanged.
 func TestAuditIsMasked(t *testing.T) {
 	mask := func(kind string, text []byte) []byte {
 		return []byte(strings.ReplaceAll(string(text), "s3cret", "***"+kind))
@@ -232,7 +231,7 @@ func TestAuditIsMasked(t *testing.T) {
 	}
 }
 
-// The log takes no more than it may, whatever the size of its entries.
+// The log stays within its limit, whatever the size of its entries.
 func TestAuditIsBounded(t *testing.T) {
 	const most = audit.NobodyBytes >> 10
 	b := start(t, Options{auditShares: 1 << 10})

@@ -60,8 +60,7 @@ func benchmarkAppend(b *testing.B, depth int) {
 func BenchmarkAppendAt1000(b *testing.B)    { benchmarkAppend(b, 1_000) }
 func BenchmarkAppendAt1000000(b *testing.B) { benchmarkAppend(b, 1_000_000) }
 
-// benchmarkDrain reserves and settles, with a handler that does nothing, from a
-// queue that stays as deep as it is.
+// benchmarkDrain reserves and settles, with a no-op handler, from a queue of constant depth.
 func benchmarkDrain(b *testing.B, depth int) {
 	e := start(b, Options{Now: wall})
 	e.MustPut("q", "unlimited", func(s *queue.Spec) { s.Capacity = queue.MaxCapacity })
@@ -78,7 +77,7 @@ func benchmarkDrain(b *testing.B, depth int) {
 func BenchmarkDrainAt1000(b *testing.B)    { benchmarkDrain(b, 1_000) }
 func BenchmarkDrainAt1000000(b *testing.B) { benchmarkDrain(b, 1_000_000) }
 
-// BenchmarkOpen opens a store of a million jobs, and reports what they weigh.
+// BenchmarkOpen opens a store of a million jobs, and reports their memory.
 func BenchmarkOpen(b *testing.B) {
 	e := start(b, Options{Now: wall})
 	e.MustPut("q", "100/s", func(s *queue.Spec) { s.Capacity = queue.MaxCapacity })
@@ -95,7 +94,7 @@ func BenchmarkOpen(b *testing.B) {
 	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/1e6, "B/job")
 }
 
-// BenchmarkIdle is the time from an append into an idle queue to its grant.
+// BenchmarkIdle measures the time from an append into an idle queue to its grant.
 func BenchmarkIdle(b *testing.B) {
 	e := start(b, Options{Now: wall})
 	e.MustPut("q", "100000/s")

@@ -16,7 +16,6 @@ import (
 	"github.com/penstock/penstock/queue/machine"
 )
 
-// boltFile is a storage in a file.
 type boltFile struct{ *bbolt.DB }
 
 func (f boltFile) view(do func(machine.Transaction) error) error {
@@ -47,8 +46,8 @@ func (tx boltTx) Table(name []byte) machine.Table {
 	return boltTable{b}
 }
 
-// fillPercents says how full pages get before they are split. Jobs, ended jobs, deferrals and entries of the audit log
-// are only ever appended. Tallies are mostly appended too, but then updated.
+// fillPercents is how full pages get before they are split. Jobs, ended jobs, deferrals and audit entries are only ever
+// appended. Tallies are mostly appended too, but then updated.
 var fillPercents = map[string]float64{"jobs": 1, "ended": 1, "deferred": 1, "audit": 1, "tallies": 0.9}
 
 type boltTable struct{ *bbolt.Bucket }
@@ -56,22 +55,22 @@ type boltTable struct{ *bbolt.Bucket }
 // Cursor implements machine.Table.
 func (t boltTable) Cursor() machine.Cursor { return t.Bucket.Cursor() }
 
-// lockRetry is how often a file that another process holds is tried again.
+// lockRetry is the time between attempts to open a file that another process holds.
 const lockRetry = 25 * time.Millisecond
 
 func openFile(ctx context.Context, path string, opts Options) (*bbolt.DB, error) {
 	settings := &bbolt.Options{
-		Timeout: time.Nanosecond, // one attempt: the loop below waits, and heeds ctx
-		// Free pages are found by a scan on opening instead of being written with each commit.
+		Timeout: time.Nanosecond, // one attempt: the loop below waits, and respects ctx
+		// Opening scans for free pages; they are not written with each commit.
 		NoFreelistSync: true,
 		FreelistType:   bbolt.FreelistMapType,
 		ReadOnly:       opts.ReadOnly,
 		MaxSize:        int(opts.MaxBytes),
 		OpenFile:       opts.openFile,
-		NoStatistics:   opts.MaxBytes == 0, // a bounded file is asked how much is free
+		NoStatistics:   opts.MaxBytes == 0, // for a limited file, Stats tells how much is free
 	}
 	if runtime.GOOS != "windows" { // there the file would grow to it at once
-		settings.InitialMmapSize = 1 << 30 // of address space: readers stop whenever it must grow
+		settings.InitialMmapSize = 1 << 30 // of address space: readers are blocked whenever it must grow
 	}
 	for deadline := time.Now().Add(opts.LockTimeout); ; {
 		db, err := openSound(ctx, path, settings, opts)
@@ -94,7 +93,7 @@ func openFile(ctx context.Context, path string, opts Options) (*bbolt.DB, error)
 	}
 }
 
-// openSound opens a file that is sound, or new. bbolt trusts what it reads: a damaged file would end the process.
+// openSound opens a sound or new file. bbolt trusts what it reads: a damaged file would end the process.
 func openSound(ctx context.Context, path string, settings *bbolt.Options, opts Options) (*bbolt.DB, error) {
 	if _, err := os.Stat(path); err == nil {
 		if err := checkLocked(ctx, path, settings, opts); err != nil {
@@ -103,7 +102,7 @@ func openSound(ctx context.Context, path string, settings *bbolt.Options, opts O
 	}
 	db, err := bbolt.Open(path, 0o600, settings)
 	if err == nil && settings.MaxSize > 0 {
-		// bbolt grows the file by this much more than it needs, and fails the commit where that passes MaxSize.
+		// bbolt grows the file by this much more than it needs, and fails the commit if that exceeds MaxSize.
 		db.AllocSize = min(db.AllocSize, int(reservedOf(int64(settings.MaxSize)))/4)
 	}
 	return db, err
@@ -112,7 +111,7 @@ func openSound(ctx context.Context, path string, settings *bbolt.Options, opts O
 // checkLocked checks the pages of a file while no other process can change it.
 func checkLocked(ctx context.Context, path string, settings *bbolt.Options, opts Options) error {
 	look := *settings
-	look.ReadOnly = true // reads the meta pages alone, which have checksums
+	look.ReadOnly = true // reads only the meta pages, which have checksums
 	db, err := bbolt.Open(path, 0o600, &look)
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return err

@@ -10,9 +10,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// flying runs f while the commit of what first enqueued is on disk and nobody has
-// been told; it returns what f returned once that commit is released. f's change
-// must not be decided before.
+// flying runs f while the commit of what first enqueued is on disk and not acknowledged yet; it returns f's result once
+// that commit is released. f's change must not be decided before.
 func flying[T any](t *testing.T, h *held, first func(), f func() T) T {
 	t.Helper()
 	h.on.Store(true)
@@ -33,7 +32,7 @@ func flying[T any](t *testing.T, h *held, first func(), f func() T) T {
 	return <-two
 }
 
-// Of two changes under way of one job, the second sees what the first has done.
+// Of two concurrent changes of one job, the second sees the effect of the first.
 func TestOnlyOneDecidesAboutAJob(t *testing.T) {
 	ctx := context.Background()
 	type rig struct {

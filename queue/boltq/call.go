@@ -2,23 +2,25 @@ package boltq
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/machine"
 )
 
 // outcome is what becomes of a commit.
 type outcome struct {
-	known chan struct{} // closed when its fate is
+	known chan struct{} // closed when the fate is known
 	fate
 }
 
 // fate is how a commit ended.
 type fate struct {
 	err error
-	// undone says that nothing of it is on disk, for want of room: all of it may be decided again.
+	// undone is set if nothing of it is on disk, for lack of room: all of it may be decided again.
 	undone  bool
 	hadRoom bool // some of it was decided when there seemed to be room
 }
@@ -33,7 +35,8 @@ func (e *Engine) outcomeOf(commit uint64) *outcome {
 	return o
 }
 
-// settleOutcomes says what became of all commits that are not durable, those up to a number apart from later ones.
+// settleOutcomes sets the fate of all commits that are not durable: first for commits up to a number, later for the
+// others.
 func (e *Engine) settleOutcomes(upTo uint64, first, later fate) {
 	for n, o := range e.awaited {
 		if o.fate = first; n > upTo {
@@ -59,8 +62,8 @@ func (o *outcome) await(ctx context.Context) fate {
 	}
 }
 
-// decide has the machine decide, once, and returns the outcome of the commit that its answer waits for; nil if it waits
-// for none. latest is the last instant that the clock can show, if the caller knows that; else 0.
+// decide lets the machine decide, once, and returns the outcome of the commit that its answer waits for; nil if it
+// waits for none. latest is the last instant that the clock can show, or 0 if the caller does not know it.
 func (e *Engine) decide(latest leaky.Instant, call func(now leaky.Instant) (wait uint64, err error)) (*outcome, error) {
 	e.lockKnowing(latest)
 	defer e.unlock()
@@ -74,8 +77,8 @@ func (e *Engine) decide(latest leaky.Instant, call func(now leaky.Instant) (wait
 	return e.outcomeOf(wait), err
 }
 
-// do has the machine decide, and waits until what it answers is durable. What was undone for want of room is decided
-// again: by then the machine refuses what needs room, and lets through what frees some.
+// do lets the machine decide, and waits until its answer is durable. What was undone for lack of room is decided again:
+// now the machine refuses calls that need room, and accepts calls that free some.
 func (e *Engine) do(ctx context.Context, call func(now leaky.Instant) (wait uint64, err error)) error {
 	return e.doKnowing(ctx, 0, call)
 }
@@ -102,10 +105,10 @@ func (e *Engine) doKnowing(
 	}
 }
 
-// maxTries bounds how often one call is decided: commits of others may find no room again and again.
+// maxTries limits how often one call is decided: other calls' commits may find no room again and again.
 const maxTries = 10
 
-// act is do for a call that somebody is named for.
+// act is do for a call with an actor.
 func (e *Engine) act(
 	ctx context.Context, call func(now leaky.Instant, by audit.Actor) (wait uint64, err error),
 ) error {
@@ -116,7 +119,40 @@ func (e *Engine) act(
 	return e.do(ctx, func(now leaky.Instant) (uint64, error) { return call(now, by) })
 }
 
-// lookDurable is look for what waits until all that it says is durable; errors wait too. What was undone is looked up
+// answer is do for a call with a result. With an error the result is zero, but for queue.ErrRevision, which comes with
+// the present revision.
+func answer[T any](
+	ctx context.Context, e *Engine, call func(now leaky.Instant) (result T, wait uint64, err error),
+) (T, error) {
+	var result, none T
+	err := e.do(ctx, func(now leaky.Instant) (wait uint64, err error) {
+		result, wait, err = call(now)
+		return wait, err
+	})
+	if err != nil && !errors.Is(err, queue.ErrRevision) {
+		return none, err
+	}
+	return result, err
+}
+
+// answerActor is answer for a call with an actor.
+func answerActor[T any](
+	ctx context.Context, e *Engine, call func(now leaky.Instant, by audit.Actor) (result T, wait uint64, err error),
+) (result T, err error) {
+	by, err := audit.ActorOf(ctx)
+	if err != nil {
+		return result, err
+	}
+	return answer(ctx, e, func(now leaky.Instant) (T, uint64, error) { return call(now, by) })
+}
+
+// read reads from the tables.
+func read[T any](e *Engine, do func(machine.Transaction) (T, error)) (result T, err error) {
+	err = e.db.view(func(tx machine.Transaction) (err error) { result, err = do(tx); return err })
+	return result, err
+}
+
+// lookDurable is look for an answer or error that must not be given before it is durable. What was undone is looked up
 // again.
 func (e *Engine) lookDurable(ctx context.Context, call func(now leaky.Instant) (wait uint64, err error)) error {
 	for {
@@ -144,7 +180,12 @@ func (e *Engine) lookDurable(ctx context.Context, call func(now leaky.Instant) (
 	}
 }
 
-// look has the machine look something up, which waits for nothing.
+// readable returns why the store cannot be read, or nil.
+func (e *Engine) readable(ctx context.Context) error {
+	return e.look(ctx, func(leaky.Instant) error { return nil })
+}
+
+// look lets the machine look something up without waiting for a commit.
 func (e *Engine) look(ctx context.Context, call func(now leaky.Instant) error) error {
 	e.lock()
 	defer e.unlock()

@@ -29,7 +29,7 @@ func (h *held) synced() {
 
 func holding() *held { return &held{arrived: make(chan struct{}), release: make(chan struct{})} }
 
-// giveUp is the context of a caller who gives up as soon as he has to wait, and not before.
+// giveUp returns the context of a caller that gives up as soon as it has to wait, and not before.
 func giveUp() context.Context { return &impatient{Context: context.Background()} }
 
 type impatient struct {
@@ -62,7 +62,7 @@ func TestACallerWhoGivesUp(t *testing.T) {
 		_, err := b.Append(ctx, []queue.Job{enginetest.Job("q", 1)})
 		result <- err
 	}()
-	<-h.arrived // on disk, and not yet acknowledged
+	<-h.arrived // on disk, not acknowledged yet
 	if got := b.MustReserve(1); len(got) != 0 {
 		t.Errorf("granted before it was acknowledged: %v", got)
 	}
@@ -73,7 +73,7 @@ func TestACallerWhoGivesUp(t *testing.T) {
 	if err := <-result; !errors.Is(err, queue.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
-	// The same job, by another caller, waits for the fate of the first.
+	// The same job from another caller waits for the fate of the first.
 	again := make(chan queue.Appended)
 	go func() {
 		a, err := b.Append(context.Background(), []queue.Job{enginetest.Job("q", 1)})
@@ -182,8 +182,8 @@ func TestAfterClose(t *testing.T) {
 	}
 }
 
-// Close commits what was under way, and answers it.
-func TestCloseEndsWhatIsUnderWay(t *testing.T) {
+// Close commits what was in progress, and answers it.
+func TestCloseFinishesPendingCalls(t *testing.T) {
 	b := start(t, Options{Now: wall})
 	b.MustPut("q", "500/s")
 	var wg sync.WaitGroup

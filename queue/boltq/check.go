@@ -14,21 +14,21 @@ import (
 	"github.com/penstock/penstock/queue/machine"
 )
 
-// damagedError is why a file cannot be opened that was a store.
+// damagedError is why a damaged store cannot be opened.
 type damagedError struct {
 	path  string
-	fault error // the first that was found
+	fault error // the first fault found
 }
 
 func (e *damagedError) Error() string {
-	return fmt.Sprintf("open %s: damaged; restore a backup (penstock check --data DIR looks at all of it): %v",
+	return fmt.Sprintf("open %s: damaged; restore a backup (penstock check --data DIR checks the whole file): %v",
 		e.path, e.fault)
 }
 
 // Unwrap makes it a queue.ErrCorrupt.
 func (e *damagedError) Unwrap() []error { return []error{queue.ErrCorrupt, e.fault} }
 
-// openError is why a file that could be read is no store.
+// openError is why a readable file cannot be opened as a store.
 func openError(path string, err error) error {
 	if errors.Is(err, queue.ErrCorrupt) {
 		return &damagedError{path, err}
@@ -40,14 +40,14 @@ func openError(path string, err error) error {
 type Checked struct {
 	Pages, Records, Jobs int64
 	PageSize             int64
-	// OneMeta says that one of the two meta pages is damaged, as after a power cut during a commit: the store is as of
+	// OneMeta is set if one of the two meta pages is damaged, as after a power cut during a commit: the store is as of
 	// the commit before.
 	OneMeta bool
 
 	progress func(done, all int64)
 }
 
-// logProgress is the progress of a check that nobody watches: it logs how far a large file is, first at next.
+// logProgress returns a progress function that logs how far the check of a large file is, first at next.
 func logProgress(path string, log *slog.Logger, next time.Time) func(done, all int64) {
 	return func(done, all int64) {
 		if now := time.Now(); now.After(next) {
@@ -57,14 +57,14 @@ func logProgress(path string, log *slog.Logger, next time.Time) func(done, all i
 	}
 }
 
-// CheckFile looks at every page and every record of the store at path, which no process may use meanwhile, and changes
-// nothing. progress is called with what was done of what there is to do, and may be nil. Errors are those of Open.
+// CheckFile checks every page and every record of the store at path, and changes nothing. No process may use the store
+// meanwhile. progress is called with the work done and the total, and may be nil. Errors are those of Open.
 func CheckFile(ctx context.Context, path string, progress func(done, all int64)) (Checked, error) {
 	if _, err := os.Stat(path); err != nil {
 		return Checked{}, fmt.Errorf("open %s: %w", path, err)
 	}
 	c := Checked{progress: progress}
-	// Opening checks every page, and reads all records but the contents of jobs.
+	// Opening checks every page, and reads all records except the contents of jobs.
 	e, err := Open(ctx, path, Options{ReadOnly: true, checked: &c})
 	if err != nil {
 		return c, err
@@ -79,10 +79,10 @@ func CheckFile(ctx context.Context, path string, progress func(done, all int64))
 	return c, errors.Join(err, e.Close())
 }
 
-// checkEvery is how often a check of a large file says how far it is.
+// checkEvery is the time between log messages about the check of a large file.
 const checkEvery = 5 * time.Second
 
-// checkPages checks every page of a file that nobody changes meanwhile.
+// checkPages checks every page of a file that does not change meanwhile.
 func checkPages(ctx context.Context, path string, opts Options) (err error) {
 	c := opts.checked
 	if c == nil {
@@ -98,7 +98,7 @@ func checkPages(ctx context.Context, path string, opts Options) (err error) {
 		return err
 	}
 	if info.Size() == 0 {
-		return fmt.Errorf("open %s: %w: an empty file; restore a backup, or remove it to make a new store",
+		return fmt.Errorf("open %s: %w: the file is empty; restore a backup, or remove it to create a new store",
 			path, queue.ErrCorrupt)
 	}
 	f, err := pagecheck.Open(from, info.Size())
@@ -126,7 +126,7 @@ func checkPages(ctx context.Context, path string, opts Options) (err error) {
 	return nil
 }
 
-// foreign reports whether a file has tables, and none is of a store.
+// foreign reports whether a file has tables, and none that a store has.
 func foreign(f *pagecheck.File) bool {
 	return len(f.Tables) > 0 && !slices.ContainsFunc(f.Tables, func(t pagecheck.Table) bool {
 		return slices.ContainsFunc(machine.Tables, func(name []byte) bool { return string(name) == t.Name })

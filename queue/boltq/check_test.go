@@ -14,7 +14,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// CheckFile reads what opening does not: a payload that is not the one that came in.
+// CheckFile reads what opening does not: a changed payload.
 func TestCheckFile(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "1/s")
@@ -63,7 +63,7 @@ func TestCheckFile(t *testing.T) {
 	}
 }
 
-// A check of a large file that nobody watches says how far it is.
+// The check of a large file logs its progress.
 func TestLogProgress(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))

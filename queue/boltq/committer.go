@@ -10,13 +10,13 @@ import (
 	"github.com/penstock/penstock/queue/machine"
 )
 
-// committer writes what the machine has decided, one commit at a time. Whatever is decided during a commit goes into
-// the next one.
+// committer writes what the machine has decided, one commit at a time. Decisions made during a commit go into the next
+// one.
 type committer struct {
-	work    sync.Cond     // signals that something is pending or the engine closes; its L is Engine.mu
-	ended   chan struct{} // closed when the committer has ended
-	turn    sync.Mutex    // in memory: callers commit, one at a time
-	awaited map[uint64]*outcome
+	work       sync.Cond     // signals that a commit is pending or the engine closes; its L is Engine.mu
+	ended      chan struct{} // closed when the committer has ended
+	committing sync.Mutex    // in memory, where callers commit: held by the committing caller
+	awaited    map[uint64]*outcome
 }
 
 // runCommitter commits what is pending until the engine closes and nothing is left.
@@ -42,10 +42,10 @@ func (e *Engine) runCommitter() {
 // toCommit reports whether there is something to commit. In a store that failed there is nothing.
 func (e *Engine) toCommit() bool { return e.broken == nil && e.machine.Pending() }
 
-// commitPending commits what is pending in memory, which takes no time: whoever decided does it.
+// commitPending commits what is pending in memory, which takes no time. The caller that decided does it.
 func (e *Engine) commitPending() {
-	e.turn.Lock()
-	defer e.turn.Unlock()
+	e.committing.Lock()
+	defer e.committing.Unlock()
 	for {
 		e.lock()
 		if !e.toCommit() {
@@ -58,7 +58,7 @@ func (e *Engine) commitPending() {
 	}
 }
 
-// commit writes a commit and says that it is durable, or finds out what a failure means.
+// commit writes a commit and reports it durable, or finds out what a failure means.
 func (e *Engine) commit(c *machine.Commit) {
 	err := e.write(c)
 	e.lock()
@@ -91,8 +91,8 @@ func (e *Engine) write(c *machine.Commit) error {
 	return err
 }
 
-// fail ends the memory of a commit that failed: nothing that it and later ones decided has been answered, so all of
-// that is as if it had never been. The mutex is held.
+// fail handles a failed commit. Nothing that it and later commits decided has been answered, so all of that is
+// discarded. The mutex is held.
 func (e *Engine) fail(c *machine.Commit, err error) {
 	if noRoom(err) && !e.onDisk(c) {
 		full := fate{err: errStoreFull(e.path, err), undone: true, hadRoom: c.HadRoom}
@@ -105,7 +105,7 @@ func (e *Engine) fail(c *machine.Commit, err error) {
 	}
 	// After a failed write or fsync nobody knows what is on disk: the kernel may have dropped dirty pages, which a
 	// retry would not write, or may still write others later. Only opening the file again can tell.
-	e.log.Error("the store failed and is closed for changes", "path", e.path, "error", err)
+	e.log.Error("the store failed and refuses changes", "path", e.path, "error", err)
 	if e.broken == nil {
 		e.broken = err
 	}
@@ -117,7 +117,7 @@ func (e *Engine) fail(c *machine.Commit, err error) {
 	)
 }
 
-// reload makes the machine anew from the file, with what memory alone knows of what was answered.
+// reload replaces the machine by one loaded from the file, and carries over what callers were told.
 func (e *Engine) reload() error {
 	began, now := time.Now(), e.now()
 	next := e.machine.Successor()
@@ -127,7 +127,7 @@ func (e *Engine) reload() error {
 	}
 	next.CarryOver(e.machine, now)
 	e.machine = next
-	e.log.Warn("the store is loaded again", "path", e.path, "took", time.Since(began))
+	e.log.Warn("the store was reloaded", "path", e.path, "took", time.Since(began))
 	return nil
 }
 
@@ -150,6 +150,6 @@ func (e *Engine) commitLast() {
 		return
 	}
 	if err := e.write(e.machine.CollectLast(e.now())); err != nil {
-		e.log.Warn("the last commit failed; the pace may pause for a moment on opening", "path", e.path, "error", err)
+		e.log.Warn("the last commit failed; departures may pause for a moment after reopening", "path", e.path, "error", err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/queue/queuetest"
 )
 
-// In memory the suite is run in queue/queuetest, without the race detector.
+// In memory the suite runs in queue/queuetest, without the race detector.
 func TestConformance(t *testing.T) {
 	queuetest.Run(t, func(t testing.TB, now func() leaky.Instant) queue.Engine {
 		e, err := boltq.Open(context.Background(), filepath.Join(t.TempDir(), "store"), boltq.Options{Now: now})

@@ -17,8 +17,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// copies is what a power cut would have left of a file, at each commit: it is
-// taken when the commit is on disk and nobody has been told.
+// copies are what a power cut would have left of a file at each commit: taken when the commit is on disk and not
+// acknowledged yet.
 type copies struct {
 	testing.TB
 	dir string
@@ -56,8 +56,8 @@ func (c *copies) take() {
 	c.n.Add(1)
 }
 
-// tear undoes the last page that a commit writes, as if the power had gone
-// between its two fsyncs, with the data on disk and the root not.
+// tear undoes the last page that a commit writes, as if the power had failed between its two fsyncs, with the data on
+// disk but not the root.
 func tear(t testing.TB, path string) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -80,8 +80,7 @@ func tear(t testing.TB, path string) {
 	}
 }
 
-// What was acknowledged is in the copy taken before the acknowledgement, and
-// survives a power cut in the middle of the commit after that.
+// Acknowledged changes are in the copy taken before, and survive a power cut during the next commit.
 func TestAcknowledgedIsOnDisk(t *testing.T) {
 	c := &copies{TB: t, dir: t.TempDir()}
 	b := start(t, Options{synced: c.take})

@@ -8,21 +8,16 @@ import (
 
 	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/machine"
 )
 
 // Document implements document.Documents.
 func (e *Engine) Document(ctx context.Context, kind, name string) (d document.Document, err error) {
-	if err := e.look(ctx, func(leaky.Instant) error { return nil }); err != nil {
+	if err := e.readable(ctx); err != nil {
 		return d, err
 	}
-	err = e.db.view(func(tx machine.Transaction) (err error) {
-		d, err = machine.ReadDocument(tx, kind, name)
-		return err
-	})
-	return d, err
+	return read(e, func(tx machine.Transaction) (document.Document, error) { return machine.ReadDocument(tx, kind, name) })
 }
 
 // DocumentsSince implements document.Documents.
@@ -31,37 +26,32 @@ func (e *Engine) DocumentsSince(ctx context.Context, after int64, limit int) (p 
 	if err := e.look(ctx, func(at leaky.Instant) error { now = at; return nil }); err != nil {
 		return p, err
 	}
-	err = e.db.view(func(tx machine.Transaction) (err error) {
-		p, err = machine.ReadDocuments(now, tx, e.epoch, after, limit)
-		return err
+	return read(e, func(tx machine.Transaction) (document.Page, error) {
+		return machine.ReadDocuments(now, tx, e.epoch, after, limit)
 	})
-	return p, err
 }
 
 // PutDocument implements document.Documents.
-func (e *Engine) PutDocument(ctx context.Context, d document.Document, expect int64) (revision int64, err error) {
-	// The caller may have given up, and use these again, before they are written.
+func (e *Engine) PutDocument(ctx context.Context, d document.Document, expect int64) (int64, error) {
+	// The caller may have given up, and reuse these before they are written.
 	d.Kind, d.Name, d.Text = strings.Clone(d.Kind), strings.Clone(d.Name), bytes.Clone(d.Text)
-	for err = machine.ErrOutdated; errors.Is(err, machine.ErrOutdated); {
-		var known machine.KnownDocument
-		err = e.look(ctx, func(leaky.Instant) error { return nil })
-		if err == nil {
-			err = e.db.view(func(tx machine.Transaction) (err error) {
-				known, err = machine.ReadKnownDocument(tx, d)
-				return err
-			})
+	for {
+		if err := e.readable(ctx); err != nil {
+			return 0, err
 		}
-		if err == nil {
-			err = e.act(ctx, func(now leaky.Instant, by audit.Actor) (wait uint64, err error) {
-				revision, wait, err = e.machine.PutDocument(now, by, known, d, expect)
-				return wait, err
-			})
+		known, err := read(e, func(tx machine.Transaction) (machine.KnownDocument, error) {
+			return machine.ReadKnownDocument(tx, d)
+		})
+		if err != nil {
+			return 0, err
+		}
+		revision, err := answerActor(ctx, e, func(now leaky.Instant, by audit.Actor) (int64, uint64, error) {
+			return e.machine.PutDocument(now, by, known, d, expect)
+		})
+		if !errors.Is(err, machine.ErrOutdated) {
+			return revision, err
 		}
 	}
-	if err != nil && !errors.Is(err, queue.ErrRevision) {
-		return 0, err
-	}
-	return revision, err
 }
 
 // Record implements audit.Log.
@@ -78,9 +68,8 @@ func (e *Engine) Audit(ctx context.Context, r audit.Request) (p audit.Page, err 
 	if err := r.Validate(e.Partitions()); err != nil {
 		return p, err
 	}
-	if err := e.look(ctx, func(leaky.Instant) error { return nil }); err != nil {
+	if err := e.readable(ctx); err != nil {
 		return p, err
 	}
-	err = e.db.view(func(tx machine.Transaction) (err error) { p, err = machine.ReadAudit(tx, r); return err })
-	return p, err
+	return read(e, func(tx machine.Transaction) (audit.Page, error) { return machine.ReadAudit(tx, r) })
 }

@@ -19,7 +19,7 @@ func (b *bench) putDoc(name, text string) (int64, error) {
 	return b.PutDocument(context.Background(), d, queue.AnyRevision)
 }
 
-// Of documents that come and go nothing is left after a day.
+// Deleted documents leave nothing behind after a day.
 func TestDeletedDocumentsAreForgotten(t *testing.T) {
 	b := start(t, Options{})
 	for i := range 30 {
@@ -44,7 +44,7 @@ func TestDeletedDocumentsAreForgotten(t *testing.T) {
 	}
 }
 
-// A store that was opened again is another run.
+// A reopened store is another run.
 func TestRunOfDocuments(t *testing.T) {
 	b := start(t, Options{})
 	run := func() string {

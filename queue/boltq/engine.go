@@ -30,13 +30,13 @@ type Engine struct {
 	saver
 	closing   bool
 	closingCh chan struct{} // closed when the engine closes
-	// machine decides. It is another one after a commit that failed: see fail.
+	// machine decides. A commit that failed replaces it: see fail.
 	machine *machine.Machine
 	heap    heap
 	wakes   listeners[queue.Wakeup]
 	rooms   listeners[string]
 
-	imported queue.SpecParser // of queues that are imported
+	imported queue.SpecParser // of imported queues
 }
 
 // storeFile is the file and what is known of its disk.
@@ -46,7 +46,7 @@ type storeFile struct {
 	db        storage
 	broken    error     // why the file can no longer be trusted
 	unread    error     // why it could not be loaded after that; then nothing is known
-	fullUntil time.Time // no appends before then: the file had no room
+	fullUntil time.Time // no appends before: the file had no room
 	scarce    error     // why a queue that takes much of the store gets no more
 	// used is about how much of the file is in use, fileSize its size.
 	used, fileSize atomic.Int64
@@ -60,7 +60,7 @@ var (
 	_ move.Mover         = (*Engine)(nil)
 )
 
-// lock takes the mutex, and looks around before anything is decided.
+// lock takes the mutex, and updates the machine's environment before anything is decided.
 func (e *Engine) lock() { e.lockKnowing(0) }
 
 // lockKnowing is lock for a caller that knows the last instant that the clock can show.
@@ -69,8 +69,7 @@ func (e *Engine) lockKnowing(latest leaky.Instant) {
 	e.lookAround(latest)
 }
 
-// lookAround reads the clock, once for all that is decided until the mutex is given up, and says what there is room
-// for.
+// lookAround reads the clock, once for all decisions until the mutex is released, and updates how much room there is.
 func (e *Engine) lookAround(latest leaky.Instant) {
 	wall := time.Now()
 	e.clock.read(wall, latest)
@@ -90,7 +89,7 @@ func (e *Engine) lookAround(latest leaky.Instant) {
 	}
 }
 
-// unlock gives up the mutex, tells who is to hear of what was decided, and has it committed.
+// unlock releases the mutex, sends the machine's signals, and starts the commit of what is pending.
 func (e *Engine) unlock() {
 	pending := e.machine.Pending()
 	e.unlockCommitter()
@@ -103,7 +102,7 @@ func (e *Engine) unlock() {
 	}
 }
 
-// unlockCommitter is unlock for whoever commits: it looks for what is pending itself.
+// unlockCommitter is unlock for the committer, which looks for pending commits itself.
 func (e *Engine) unlockCommitter() {
 	wakeups, rooms := e.machine.Signals()
 	e.wakes.notify(wakeups)
@@ -114,7 +113,6 @@ func (e *Engine) unlockCommitter() {
 	e.mu.Unlock()
 }
 
-// inMemory reports whether the store has no file.
 func (e *Engine) inMemory() bool { return e.path == "" }
 
 // usable returns why the engine cannot decide anything, or nil.
@@ -125,14 +123,14 @@ func (e *Engine) usable() error {
 	return e.alive()
 }
 
-// alive is why nothing can be asked of the engine, or done to it; nil if it can.
+// alive returns why the engine can neither be read nor changed, or nil.
 func (e *Engine) alive() error {
 	if e.closing {
 		return queue.ErrClosed
 	}
 	if e.broken != nil {
 		return fmt.Errorf(
-			"%w: %s failed and is left alone until it is opened again: %w", queue.ErrUnavailable, e.path, e.broken,
+			"%w: %s failed and is unusable until it is reopened: %w", queue.ErrUnavailable, e.path, e.broken,
 		)
 	}
 	return nil
@@ -189,11 +187,11 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// now is the time of what is decided: as of lookAround.
+// now returns the time of what is decided, as of lookAround.
 func (e *Engine) now() leaky.Instant {
 	now := e.clock.Last
 	if err := e.machine.Tick(now); err != nil {
-		e.log.Error("a quota goes on in steps of its last period", "path", e.path, "error", err)
+		e.log.Error("the calendar of a quota cannot be renewed; it repeats its last window", "path", e.path, "error", err)
 	}
 	return now
 }
@@ -202,11 +200,11 @@ func (e *Engine) now() leaky.Instant {
 type clock struct {
 	machine.Clock
 	source func() leaky.Instant // nil is the wall clock
-	at     time.Time            // when it was read last; its monotonic part is what nobody sets
+	at     time.Time            // time of the last reading; nobody sets its monotonic part
 }
 
-// read reads the clock. Without a source the process vouches for it, by its monotonic clock; with one whoever reserves
-// does, who knows latest.
+// read reads the clock. Without a source the process vouches for it by its monotonic clock. With a source the caller of
+// Reserve vouches, and knows latest.
 func (c *clock) read(wall time.Time, latest leaky.Instant) {
 	if c.source != nil {
 		c.Look(c.source(), latest)

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// bench is an engine on a file of its own, and who calls it.
+// bench is an engine on its own file, and a caller.
 type bench struct {
 	*Engine
 	*enginetest.Caller

@@ -11,10 +11,9 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// A Reserve ends a bounded number of them, in however many queues, and is not
-// answered before that is on disk. Meanwhile they are granted to nobody, and can
-// be looked at.
-func TestJobsThatAreAboutToGo(t *testing.T) {
+// A Reserve ends a limited number of expired jobs, in all queues, and is not answered before that is on disk. Meanwhile
+// they are not granted, and can be looked up.
+func TestExpiringJobsCanBeLookedUp(t *testing.T) {
 	h := holding()
 	b := start(t, Options{synced: h.synced})
 	ctx := context.Background()
@@ -66,7 +65,7 @@ func TestJobsThatAreAboutToGo(t *testing.T) {
 		t.Errorf("%v: %+v", got, b.MustGet("b"))
 	}
 
-	// One that is being cancelled: the only one that waits, so that nothing is in the FIFO.
+	// One job is being cancelled: the only waiting one, so the FIFO is empty.
 	b.AppendTo("a", 200, 1)
 	h.on.Store(true)
 	gone := make(chan error)
@@ -89,7 +88,7 @@ func TestJobsThatAreAboutToGo(t *testing.T) {
 	}
 }
 
-// A listener who does not listen keeps nobody up.
+// A listener that does not read blocks nobody.
 func TestRoomWaitsForNobody(t *testing.T) {
 	b := start(t, Options{})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -99,7 +98,7 @@ func TestRoomWaitsForNobody(t *testing.T) {
 	for n := range roomBuffer + 50 {
 		b.MustAppend(enginetest.Job("q", 2*n))
 		a := b.MustOffer("q", 2*n+1, 1)
-		b.MustSettle(queue.Deliver, b.MustReserve(1)) // room: its name is published
+		b.MustSettle(queue.Deliver, b.MustReserve(1)) // there is room: its name is published
 		b.CheckOutcomes(b.ReadmitJobs("q", enginetest.Stored("q", 2*n+1, int64(n+1), a[0])), readmit.Returned)
 		b.MustSettle(queue.Deliver, b.MustReserve(1))
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/penstock/penstock/queue/machine"
 )
 
-// noSpace fails commits for want of room: those that put something into certain tables, or all.
+// noSpace fails commits for lack of room: all of them, or those that put records into certain tables.
 type noSpace struct {
 	tables string
 	some   atomic.Bool
@@ -60,7 +60,7 @@ func (t tightTable) Put(k, v []byte) error {
 	return syscall.ENOSPC
 }
 
-// refuse makes a call fail for want of room, and sees that it left queue q as it was.
+// refuse makes a call fail for lack of room, and checks that queue q is unchanged.
 func (n *noSpace) refuse(b *bench, what string, f func() error) {
 	b.Helper()
 	before := b.Standing("q")
@@ -82,7 +82,7 @@ func (b *bench) forgive() {
 	b.fullUntil = time.Time{}
 }
 
-// What frees room is not refused for the sake of appends in the same commit.
+// Changes that free room are not refused because of appends in the same commit.
 func TestAppendsFailAlone(t *testing.T) {
 	h, n := holding(), &noSpace{tables: "jobs"}
 	b := start(t, Options{synced: h.synced, fault: n.fault})
@@ -130,8 +130,7 @@ func TestAppendsFailAlone(t *testing.T) {
 	}
 }
 
-// A commit that fails changes nothing, whatever was in it, and the same works
-// when there is room again.
+// A failed commit changes nothing, whatever was in it, and the same works when there is room again.
 func TestEveryChangeCanFail(t *testing.T) {
 	n := &noSpace{}
 	b := start(t, Options{fault: n.fault})
@@ -155,7 +154,7 @@ func TestEveryChangeCanFail(t *testing.T) {
 		after := b.MustGet("q")
 		// a slot may be lost
 		before.Next, before.Outflow, before.Lost, before.Bucket = after.Next, after.Outflow, after.Lost, after.Bucket
-		// and the next is later; and somebody did ask
+		// and the next is later; and a client did ask
 		before.Ready, before.Asked = after.Ready, after.Asked
 		if !reflect.DeepEqual(before, after) || first(b.Totals(ctx)) != totals {
 			t.Errorf("%s changed %+v\ninto %+v", what, before, after)
@@ -169,7 +168,7 @@ func TestEveryChangeCanFail(t *testing.T) {
 	fails("create", func() error { return second(b.Put(ctx, queue.Spec{Name: "new"}, 0)) })
 	fails("pause", func() error { return b.Pause(ctx, "q", queue.Pause{Reason: "x"}) })
 	fails("delete", func() error { return b.Delete(ctx, "old", queue.AnyRevision, true) })
-	b.Advance(time.Second) // so that the ceiling that the appends raised is behind
+	b.Advance(time.Second) // so that the ceiling raised by the appends is behind
 	request := queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: 1, Max: 1}
 	fails("reserve", func() error {
 		r, err := b.Reserve(ctx, request)
@@ -226,7 +225,7 @@ func TestEveryChangeCanFail(t *testing.T) {
 
 func first[T any](v T, _ error) T { return v }
 
-// A job whose record was damaged is not delivered, ends dead, and blocks nobody.
+// A job with a damaged record is not delivered, ends dead, and blocks nothing.
 func TestADamagedRecord(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "unlimited", func(s *queue.Spec) { s.Retry.MaxAttempts = 2 })

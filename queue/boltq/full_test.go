@@ -18,8 +18,7 @@ func big(name string, n int) queue.Job {
 	return queue.Job{Queue: name, ID: fmt.Sprintf("big-%05d", n), Payload: make([]byte, 4000)}
 }
 
-// A full store refuses appends, loses nothing, goes on draining, and takes jobs
-// again when there is room.
+// A full store refuses appends, loses nothing, keeps draining, and accepts jobs again when there is room.
 func TestFullStore(t *testing.T) {
 	b := start(t, Options{MaxBytes: 1 << 20})
 	ctx := context.Background()
@@ -84,8 +83,7 @@ func TestFullStore(t *testing.T) {
 	}
 }
 
-// Under a crowd, in a store that is full again and again, exactly what was
-// accepted is delivered, and nothing that was refused.
+// With many callers and a store that is full again and again, exactly the accepted jobs are delivered.
 func TestFullStoreUnderACrowd(t *testing.T) {
 	b := start(t, Options{MaxBytes: 1 << 20, Now: wall})
 	ctx := context.Background()
@@ -116,7 +114,7 @@ func TestFullStoreUnderACrowd(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(5, 5))
 		await.Until(t, "full", func() bool { return full.Load() > 0 || ctxDrain.Err() != nil })
 		for n := uint64(1); ; n++ {
-			// before the look: what is appended before the end is seen by one that begins after it
+			// before the look: appends before the end are seen by a later look
 			ended := ctxDrain.Err() != nil
 			r, err := b.Reserve(ctx, queue.ReserveRequest{
 				Client: queue.Client{ID: "d"}, Number: n, Max: 1 + rnd.IntN(20),

@@ -11,36 +11,38 @@ import (
 
 // heap is the memory of this process. The engine's mutex guards it.
 //
-// The collector tells what lives, but only when it ran; between its runs the number of jobs tells what came and went.
+// The collector knows how much is live, but only right after it ran. Between its runs, the number of jobs shows what
+// came and went.
 type heap struct {
-	limit  int64 // of the process; 0 if nothing bounds it
+	limit  int64 // of the process; 0 if unlimited
 	at     time.Time
 	live   int64 // bytes that the last collection found
-	jobs   int64 // that there were then
+	jobs   int64 // number of jobs then
 	cycles uint64
 	sample [2]metrics.Sample
 
 	full, scarce error
 }
 
-// heapShare is the part of the memory that what lives may take. The rest is for garbage, for requests, for the
-// program, and for the file's pages that the system keeps.
+// heapShare is the divisor of the memory that live data may take. The rest is for garbage, for requests, for the
+// program, and for the file's pages in the system's cache.
 const heapShare = 2
 
 func newHeap(limit int64) heap {
 	h := heap{limit: limit}
 	h.sample[0].Name, h.sample[1].Name = "/gc/cycles/total:gc-cycles", "/gc/heap/live:bytes"
-	h.full = fmt.Errorf("%w: the memory of this process, which may take %d bytes, is kept for what is in the queues",
-		queue.ErrStoreFull, limit)
-	h.scarce = fmt.Errorf("%w: of the memory of this process, which may take %d bytes, %s", queue.ErrStoreFull, limit,
-		machine.KeptForOthers)
+	h.full = fmt.Errorf(
+		"%w: the process is near its memory limit of %d bytes; the rest is reserved for the jobs in its queues",
+		queue.ErrStoreFull, limit,
+	)
+	h.scarce = fmt.Errorf("%w: of the memory limit of %d bytes, %s", queue.ErrStoreFull, limit, machine.KeptForOthers)
 	return h
 }
 
-// heapEvery is how often the collector is asked.
+// heapEvery is the minimum time between readings of the collector's figures.
 const heapEvery = 20 * time.Millisecond
 
-// space is how much of the memory is used when there are so many jobs.
+// space returns how much of the memory is used with that many jobs.
 func (h *heap) space(jobs int64, now time.Time) queue.Space {
 	if h.limit == 0 {
 		return queue.Space{}
@@ -57,7 +59,7 @@ func (h *heap) space(jobs int64, now time.Time) queue.Space {
 	}
 }
 
-// room is what there is room for by that.
+// room returns the room for the machine, by the space.
 func (h *heap) room(s queue.Space) (r machine.Room) {
 	if s.Limit > 0 {
 		r.Free, r.Scarce = max(1, s.Stop-s.Used), h.scarce
@@ -68,7 +70,7 @@ func (h *heap) room(s queue.Space) (r machine.Room) {
 	return r
 }
 
-// fuller returns the memory if it is full, or fills and the file has room; else the file.
+// fuller returns the memory if it is full, or filling while the file is not; else the file.
 func fuller(file, memory queue.Space) queue.Space {
 	if memory.Full() && !file.Full() || memory.Filling() && !file.Filling() || file.Limit == 0 && memory.Limit > 0 {
 		return memory

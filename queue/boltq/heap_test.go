@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/queue/machine"
 )
 
-// live is what the heap has once all garbage is collected.
+// live returns the size of the heap after garbage collection.
 func live() int64 {
 	var s runtime.MemStats
 	runtime.GC()
@@ -20,7 +20,8 @@ func live() int64 {
 	return int64(s.HeapAlloc)
 }
 
-// Within little memory, jobs are refused before it is used up, what is there is delivered, and then jobs come in again.
+// With little memory, jobs are refused before it is used up, queued jobs are delivered, and then jobs are accepted
+// again.
 func TestLittleMemory(t *testing.T) {
 	const room = 24 << 20
 	limit := heapShare * (live() + room)
@@ -63,7 +64,7 @@ func TestLittleMemory(t *testing.T) {
 	if used := live(); used > limit*6/10 {
 		t.Errorf("%d bytes live of %d", used, limit)
 	}
-	if err := fill("other", 1000); err != nil { // what is left is for those that took less
+	if err := fill("other", 1000); err != nil { // the rest is reserved for queues that took less
 		t.Errorf("another queue: %v", err)
 	}
 	if err := fill("other", most); err == nil {
@@ -85,7 +86,7 @@ func TestLittleMemory(t *testing.T) {
 	})
 }
 
-// JobMemory is about what a waiting job takes.
+// JobMemory is about the memory of a waiting job.
 func TestJobMemory(t *testing.T) {
 	const jobs = 100_000
 	b := start(t, Options{})

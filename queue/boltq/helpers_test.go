@@ -24,21 +24,21 @@ var (
 
 func key(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-// expiring is a job that expires so long after noon.
+// expiring returns a job that expires that long after noon.
 func expiring(name string, n int, after time.Duration) queue.Job {
 	j := enginetest.Job(name, n)
 	j.ExpiresAt = noon.Add(after).Time()
 	return j
 }
 
-// orphans is a queue with a backlog that can be given up now.
+// orphans returns a queue with a backlog that can be given up now.
 func orphans(t *testing.T, o Options) (b *bench, aside []queue.Appended) {
 	t.Helper()
 	b = start(t, o)
 	return b, b.OrphanedBacklog()
 }
 
-// records counts what is in a table.
+// records returns the number of records in a table.
 func (b *bench) records(table []byte) (n int) {
 	b.Helper()
 	err := b.db.(boltFile).View(func(tx *bbolt.Tx) error {
@@ -50,14 +50,14 @@ func (b *bench) records(table []byte) (n int) {
 	return n
 }
 
-// crash leaves the engine as kill -9 would: what is on file is all there is.
+// crash leaves the engine as kill -9 would: only the file remains.
 func (b *bench) crash(c *copies) {
 	b.Helper()
 	data, err := os.ReadFile(c.path(c.n.Load()))
 	if err != nil {
 		b.Fatal(err)
 	}
-	c.of = nil // what Close commits is not for the dead
+	c.of = nil // the dead process does not see what Close commits
 	if err := b.Close(); err != nil {
 		b.Fatal(err)
 	}

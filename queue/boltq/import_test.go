@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// exported is all of a queue.
+// exported returns all of a queue.
 func (b *bench) exported(name string) (moved move.Queue, jobs []move.Job) {
 	b.Helper()
 	ctx := context.Background()
@@ -22,8 +22,8 @@ func (b *bench) exported(name string) (moved move.Queue, jobs []move.Job) {
 	return moved, jobs
 }
 
-// Each step of an import can fail for want of room, changes nothing then, and works when there is room again; and an
-// import goes on over a reopening at any point.
+// Each step of an import can fail for lack of room, changes nothing then, and works when there is room again. An import
+// continues over a reopening at any point.
 func TestEveryStepOfAnImportCanFail(t *testing.T) {
 	n := &noSpace{}
 	b := start(t, Options{fault: n.fault})

@@ -33,8 +33,7 @@ func (d *breakable) fail(t testing.TB) {
 	}
 }
 
-// After an I/O error nothing more is accepted, granted at a pace that cannot be
-// written, or settled; what was acknowledged is there when the file is opened
+// After an I/O error nothing is accepted, granted or settled; everything acknowledged is there when the file is opened
 // again.
 func TestIOErrorStopsTheEngine(t *testing.T) {
 	d := &breakable{}

@@ -21,8 +21,7 @@ func (e *Engine) Job(ctx context.Context, name, id string) (i queue.JobInfo, err
 			return i, err
 		}
 	}
-	err = e.db.view(func(tx machine.Transaction) (err error) { i, err = f.Read(tx); return err })
-	return i, err
+	return read(e, f.Read)
 }
 
 // ListJobs implements queue.Jobs.
@@ -43,71 +42,46 @@ func (e *Engine) DeadQueues(ctx context.Context, after string, limit int) (list 
 }
 
 // Cancel implements queue.Jobs.
-func (e *Engine) Cancel(ctx context.Context, name, id string) (s queue.State, err error) {
-	err = e.act(ctx, func(now leaky.Instant, by audit.Actor) (wait uint64, err error) {
-		s, wait, err = e.machine.Cancel(now, by, name, id)
-		return wait, err
+func (e *Engine) Cancel(ctx context.Context, name, id string) (queue.State, error) {
+	return answerActor(ctx, e, func(now leaky.Instant, by audit.Actor) (queue.State, uint64, error) {
+		return e.machine.Cancel(now, by, name, id)
 	})
-	if err != nil {
-		return queue.StateNone, err
-	}
-	return s, nil
 }
 
 // Purge implements queue.Jobs.
-func (e *Engine) Purge(ctx context.Context, r queue.PurgeRequest) (p queue.Purged, err error) {
-	err = e.act(ctx, func(now leaky.Instant, by audit.Actor) (wait uint64, err error) {
-		p, wait, err = e.machine.Purge(now, by, r)
-		return wait, err
+func (e *Engine) Purge(ctx context.Context, r queue.PurgeRequest) (queue.Purged, error) {
+	return answerActor(ctx, e, func(now leaky.Instant, by audit.Actor) (queue.Purged, uint64, error) {
+		return e.machine.Purge(now, by, r)
 	})
-	if err != nil {
-		return queue.Purged{}, err
-	}
-	return p, nil
 }
 
 // Replay implements queue.Jobs.
-func (e *Engine) Replay(ctx context.Context, name string, ids []string) (out []queue.ReplayOutcome, err error) {
+func (e *Engine) Replay(ctx context.Context, name string, ids []string) ([]queue.ReplayOutcome, error) {
 	var r *machine.Replaying
-	err = e.look(ctx, func(now leaky.Instant) (err error) { r, err = e.machine.FindDead(now, name, ids); return err })
+	err := e.look(ctx, func(now leaky.Instant) (err error) { r, err = e.machine.FindDead(now, name, ids); return err })
 	if err != nil {
 		return nil, err
 	}
 	if err := e.db.view(func(tx machine.Transaction) error { r.Read(tx); return nil }); err != nil {
 		return nil, err
 	}
-	err = e.act(ctx, func(now leaky.Instant, by audit.Actor) (wait uint64, err error) {
-		out, wait, err = e.machine.Replay(now, by, r)
-		return wait, err
+	return answerActor(ctx, e, func(now leaky.Instant, by audit.Actor) ([]queue.ReplayOutcome, uint64, error) {
+		return e.machine.Replay(now, by, r)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }
 
 // Forget implements queue.Jobs.
-func (e *Engine) Forget(ctx context.Context, name string, ids []string) (out []bool, err error) {
-	err = e.act(ctx, func(now leaky.Instant, by audit.Actor) (wait uint64, err error) {
-		out, wait, err = e.machine.Forget(now, by, name, ids)
-		return wait, err
+func (e *Engine) Forget(ctx context.Context, name string, ids []string) ([]bool, error) {
+	return answerActor(ctx, e, func(now leaky.Instant, by audit.Actor) ([]bool, uint64, error) {
+		return e.machine.Forget(now, by, name, ids)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }
 
 // Decide implements queue.Jobs.
 func (e *Engine) Decide(
 	ctx context.Context, name string, ids []string, v queue.Verdict, reason string,
-) (out []queue.State, err error) {
-	err = e.act(ctx, func(now leaky.Instant, by audit.Actor) (wait uint64, err error) {
-		out, wait, err = e.machine.Decide(now, by, name, ids, v, reason)
-		return wait, err
+) ([]queue.State, error) {
+	return answerActor(ctx, e, func(now leaky.Instant, by audit.Actor) ([]queue.State, uint64, error) {
+		return e.machine.Decide(now, by, name, ids, v, reason)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }

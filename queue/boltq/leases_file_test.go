@@ -27,7 +27,7 @@ func (b *bench) job(id string) queue.JobInfo {
 	return j
 }
 
-// killed opens what is on file now, as after a kill -9.
+// killed opens the current file, as after kill -9.
 func (b *bench) killed() {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "store")
@@ -40,7 +40,7 @@ func (b *bench) killed() {
 	b.open(path)
 }
 
-// A job that was leased when the process died may have been sent: what its queue says of such becomes of it.
+// A job that was leased when the process died may have been sent: its queue's on_unknown decides.
 func TestLeasesOnFile(t *testing.T) {
 	const reason = "the lease ran out; it may have been sent"
 	again := queue.Scheduled // as it failed before
@@ -89,12 +89,12 @@ func TestLeasesOnFile(t *testing.T) {
 			t.Errorf("%q: opened again: %+v", on, after)
 		}
 		if next := b.MustReserve(1); len(next) != 1 || next[0].ID == leased[0].ID {
-			t.Errorf("%q: granted %+v", on, next) // the lane goes on
+			t.Errorf("%q: granted %+v", on, next) // the lane continues
 		}
 	}
 }
 
-// Whatever ends such a lease is on file too.
+// The end of a lease on file is on file too.
 func TestEndsOfLeasesOnFile(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "unlimited", onUnknown(queue.UnknownHold))
@@ -132,7 +132,7 @@ func TestEndsOfLeasesOnFile(t *testing.T) {
 
 const leasesACall = 100 // as queue/machine takes them back
 
-// More leases than one call takes back are all taken back on opening.
+// All leases on file are taken back on opening, even if there are more than one call takes back.
 func TestManyLeasesOnFile(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "unlimited", onUnknown(queue.UnknownHold))
@@ -144,7 +144,7 @@ func TestManyLeasesOnFile(t *testing.T) {
 	}
 }
 
-// Held jobs, and what was decided, outlive the process.
+// Held jobs, and decisions about them, outlive the process.
 func TestHeldSurvivesReopening(t *testing.T) {
 	b := start(t, Options{})
 	ctx := context.Background()
@@ -182,7 +182,7 @@ func TestHeldSurvivesReopening(t *testing.T) {
 	}
 }
 
-// Nothing of it is done in memory when it is not on file.
+// Nothing is done in memory that is not on file.
 func TestHeldChangesCanFail(t *testing.T) {
 	n := &noSpace{}
 	b := start(t, Options{fault: n.fault})

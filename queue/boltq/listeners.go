@@ -6,10 +6,10 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// listeners are channels, each with what releases its context.
+// listeners are channels, each with a function that releases its context.
 type listeners[T any] map[chan T]func() bool
 
-// Buffers of what listeners have not read yet.
+// How many events are buffered for each listener.
 const (
 	wakeBuffer = 16
 	roomBuffer = 1024
@@ -23,47 +23,45 @@ func (e *Engine) Wake(ctx context.Context) <-chan queue.Wakeup {
 // Room implements queue.Overflow.
 func (e *Engine) Room(ctx context.Context) <-chan string { return listen(ctx, e, e.rooms, roomBuffer) }
 
-// listen returns a channel of the given length that receives what listeners are notified of, until ctx ends or the
-// engine closes.
+// listen returns a channel that receives what listeners are notified of, until ctx ends or the engine closes.
 func listen[T any](ctx context.Context, e *Engine, all listeners[T], length int) <-chan T {
-	ear := make(chan T, length)
+	ch := make(chan T, length)
 	e.lock()
 	defer e.unlock()
 	if e.closing {
-		close(ear)
-		return ear
+		close(ch)
+		return ch
 	}
-	all[ear] = context.AfterFunc(ctx, func() {
+	all[ch] = context.AfterFunc(ctx, func() {
 		e.lock()
 		defer e.unlock()
-		if _, open := all[ear]; open {
-			delete(all, ear)
-			close(ear)
+		if _, open := all[ch]; open {
+			delete(all, ch)
+			close(ch)
 		}
 	})
-	return ear
+	return ch
 }
 
-// notify sends a list to all listeners. One whose channel is full misses it: nobody waits for listeners.
+// notify sends a list to all listeners. A listener whose channel is full misses it: nobody waits for listeners.
 func (all listeners[T]) notify(list []T) {
 	if len(list) == 0 {
 		return
 	}
-	for ear := range all {
+	for ch := range all {
 		for _, v := range list {
 			select {
-			case ear <- v:
+			case ch <- v:
 			default:
 			}
 		}
 	}
 }
 
-// closeAll closes all channels.
 func (all listeners[T]) closeAll() {
-	for ear, forget := range all {
+	for ch, forget := range all {
 		forget()
-		close(ear)
+		close(ch)
 	}
 	clear(all)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue/machine"
 )
 
-// A table in memory does what one in a file does, also when an update fails half-way.
+// A table in memory behaves like one in a file, also when an update fails half-way.
 func TestMemoryIsLikeAFile(t *testing.T) {
 	db, err := bbolt.Open(filepath.Join(t.TempDir(), "db"), 0o600, &bbolt.Options{NoSync: true})
 	if err != nil {
@@ -72,7 +72,7 @@ func TestMemoryIsLikeAFile(t *testing.T) {
 
 var errHalfWay = errors.New("half-way")
 
-// shown is all that a table has, read in each way.
+// shown returns the content of a table, read in each way.
 func shown(s storage, name, from []byte) (text string) {
 	err := s.view(func(tx machine.Transaction) error {
 		of := tx.Table(name)
@@ -97,7 +97,7 @@ func shown(s storage, name, from []byte) (text string) {
 	return text + fmt.Sprint(err)
 }
 
-// There is nothing in it to be read alone.
+// A store in memory has nothing to read.
 func TestMemoryIsNeverReadOnly(t *testing.T) {
 	_, err := OpenMemory(t.Context(), Options{ReadOnly: true})
 	if err == nil || !strings.Contains(err.Error(), "ReadOnly") {

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue/machine"
 )
 
-// Schema is the version of the file's layout, for archives to name.
+// Schema is the version of the file's layout, as recorded in archives.
 const Schema = schema
 
 // ExportQueue implements move.Mover.
@@ -35,25 +35,16 @@ func (e *Engine) OpenImport(ctx context.Context, q move.Queue, mark string) (clo
 	if err != nil {
 		return false, err
 	}
-	err = e.act(ctx, func(now leaky.Instant, by audit.Actor) (wait uint64, err error) {
-		closed, wait, err = e.machine.OpenImport(now, by, &q, s, mark)
-		return wait, err
+	return answerActor(ctx, e, func(now leaky.Instant, by audit.Actor) (closed bool, wait uint64, err error) {
+		return e.machine.OpenImport(now, by, &q, s, mark)
 	})
-	return closed, err
 }
 
 // ImportJobs implements move.Mover.
-func (e *Engine) ImportJobs(
-	ctx context.Context, name, mark string, jobs []move.Job,
-) (outcomes []move.Outcome, err error) {
-	err = e.do(ctx, func(now leaky.Instant) (wait uint64, err error) {
-		outcomes, wait, err = e.machine.ImportJobs(now, name, mark, jobs)
-		return wait, err
+func (e *Engine) ImportJobs(ctx context.Context, name, mark string, jobs []move.Job) ([]move.Outcome, error) {
+	return answer(ctx, e, func(now leaky.Instant) ([]move.Outcome, uint64, error) {
+		return e.machine.ImportJobs(now, name, mark, jobs)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return outcomes, nil
 }
 
 // CloseImport implements move.Mover.

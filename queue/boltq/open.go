@@ -17,8 +17,8 @@ import (
 	"github.com/penstock/penstock/queue/machine"
 )
 
-// Open opens the store in the file at path, creating it if it does not exist, and starts the engine's two
-// goroutines, which Close ends; to be read only, neither. Its errors wrap ErrLocked, ErrSchema, queue.ErrCorrupt, the
+// Open opens the store in the file at path, creating it if it does not exist. It starts the engine's two goroutines,
+// which Close ends; with Options.ReadOnly, it does neither. Errors wrap ErrLocked, ErrSchema, queue.ErrCorrupt, the
 // file system's, or ctx's.
 func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
 	opts, err := opts.withDefaults()
@@ -32,16 +32,16 @@ func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
 	return open(ctx, path, boltFile{db}, opts)
 }
 
-// OpenMemory opens an empty store that lives in memory alone, for tests and simulations: it answers as one in a file
-// does, without waiting for a disk, and nothing outlives it. It holds 1 GiB, if MaxBytes does not say otherwise. Its
-// errors are those of wrong options.
+// OpenMemory opens an empty store in memory, for tests and simulations. It gives the same answers as a store in a file,
+// without waiting for a disk, and nothing outlives it. It holds 1 GiB unless MaxBytes says otherwise. Errors are those
+// of wrong options.
 func OpenMemory(ctx context.Context, opts Options) (*Engine, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	if opts.ReadOnly {
-		return nil, errors.New("boltq: ReadOnly: a store in memory is empty when it is opened, so there is nothing to read")
+		return nil, errors.New("boltq: ReadOnly: a store in memory is always empty when it is opened")
 	}
 	if opts.MaxBytes == 0 {
 		opts.MaxBytes = 1 << 30
@@ -49,7 +49,7 @@ func OpenMemory(ctx context.Context, opts Options) (*Engine, error) {
 	return open(ctx, "", inMemory{machine.NewMemory()}, opts)
 }
 
-// open opens the store that db keeps, and closes db if it cannot. One in memory has no path.
+// open opens the store that db keeps, and closes db if that fails. A store in memory has no path.
 func open(ctx context.Context, path string, db storage, opts Options) (*Engine, error) {
 	e := &Engine{
 		opts: opts, log: opts.Logger, storeFile: newStoreFile(path, db), epoch: newEpoch(),
@@ -82,14 +82,13 @@ func open(ctx context.Context, path string, db storage, opts Options) (*Engine, 
 	return e, nil
 }
 
-// newEpoch draws what tells the fences of this process from those of others.
+// newEpoch returns a random number that distinguishes this process' fences from others'.
 func newEpoch() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // it never fails
 	return binary.BigEndian.Uint64(b[:])
 }
 
-// start reads the store into the machine.
 func (e *Engine) start(ctx context.Context) (err error) {
 	if f, is := e.db.(boltFile); is {
 		if err := f.initialise(e.path); err != nil {
@@ -115,7 +114,7 @@ func (e *Engine) start(ctx context.Context) (err error) {
 	})
 }
 
-// takeBackPersisted takes back leases that were on file: their holders died with the process before.
+// takeBackPersisted takes back leases that were on file: their holders died with the previous process.
 func (e *Engine) takeBackPersisted(ctx context.Context) error {
 	for more := true; more; {
 		err := e.do(ctx, func(now leaky.Instant) (wait uint64, err error) {
@@ -143,23 +142,23 @@ func (e *Engine) keepChanges() error {
 			return nil
 		}
 		if len(v) != 8 || queue.ValidateKeepChanges(time.Duration(binary.BigEndian.Uint64(v))) != nil {
-			return fmt.Errorf("%w: how long changes are kept", queue.ErrCorrupt)
+			return fmt.Errorf("%w: an invalid retention of changes", queue.ErrCorrupt)
 		}
 		e.opts.KeepChanges = time.Duration(binary.BigEndian.Uint64(v))
 		return nil
 	})
 }
 
-// What the file has besides the machine's records, in the table of those that are few.
+// Keys in MetaTable in addition to the machine's.
 var (
 	schemaKey      = []byte("schema")
 	keepChangesKey = []byte("keepchanges")
 )
 
-// schema is the version of the file's layout. A file of another version is refused.
+// schema is the version of the file's layout. Files of other versions are refused.
 const schema = 1
 
-// initialise makes a new file a store, and refuses one that is none.
+// initialise makes a new file a store, and refuses a file that is not a store.
 func (f boltFile) initialise(path string) error {
 	fresh := false
 	err := f.View(func(tx *bbolt.Tx) error {
@@ -192,11 +191,11 @@ func (f boltFile) initialise(path string) error {
 func checkSchema(tx *bbolt.Tx) error {
 	meta := tx.Bucket(machine.MetaTable)
 	if meta == nil || len(meta.Get(schemaKey)) != 4 {
-		return fmt.Errorf("%w: its schema is not in table %s", queue.ErrCorrupt, machine.MetaTable)
+		return fmt.Errorf("%w: table %s does not have its schema", queue.ErrCorrupt, machine.MetaTable)
 	}
 	if v := binary.BigEndian.Uint32(meta.Get(schemaKey)); v != schema {
 		return fmt.Errorf(
-			"%w: its schema is %d, this version knows up to %d; use a newer penstock", ErrSchema, v, schema,
+			"%w: its schema is %d, this version supports up to %d; upgrade penstock", ErrSchema, v, schema,
 		)
 	}
 	for _, name := range machine.Tables {

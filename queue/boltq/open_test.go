@@ -34,7 +34,7 @@ func TestOnlyOneHoldsTheFile(t *testing.T) {
 	if _, err := Open(ctx, b.path, Options{LockTimeout: time.Hour}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	b.MustPut("q", "1/s") // the holder is not disturbed
+	b.MustPut("q", "1/s") // the holder is not affected
 	released := make(chan error)
 	go func() { released <- b.Close() }()
 	e, err := Open(context.Background(), b.path, Options{LockTimeout: time.Minute})
@@ -69,7 +69,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 			meddle(t, path, func(tx *bbolt.Tx) error {
 				return tx.Bucket(machine.MetaTable).Put(schemaKey, binary.BigEndian.AppendUint32(nil, schema+1))
 			})
-		}, ErrSchema, fmt.Sprintf("its schema is %d, this version knows up to %d; use a newer", schema+1, schema)},
+		}, ErrSchema, fmt.Sprintf("its schema is %d, this version supports up to %d; upgrade", schema+1, schema)},
 		{"of a schema that no version has", func(t *testing.T, path string) {
 			meddle(t, path, func(tx *bbolt.Tx) error {
 				if err := tx.DeleteBucket(deferredTable); err != nil {
@@ -91,7 +91,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 		}, queue.ErrCorrupt, "another program"},
 		{"with a table missing", func(t *testing.T, path string) {
 			meddle(t, path, func(tx *bbolt.Tx) error { return tx.DeleteBucket(jobsTable) })
-		}, queue.ErrCorrupt, "damaged; restore a backup (penstock check --data DIR looks at all of it): " +
+		}, queue.ErrCorrupt, "damaged; restore a backup (penstock check --data DIR checks the whole file): " +
 			queue.ErrCorrupt.Error() + ": table jobs is missing"},
 		{"with a strange record", func(t *testing.T, path string) {
 			meddle(t, path, func(tx *bbolt.Tx) error { return tx.Bucket(jobsTable).Put(key(1), []byte{1, 2}) })
@@ -108,7 +108,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 			if err := os.Truncate(path, 0); err != nil {
 				t.Fatal(err)
 			}
-		}, queue.ErrCorrupt, "an empty file; restore a backup, or remove it to make a new store"},
+		}, queue.ErrCorrupt, "the file is empty; restore a backup, or remove it to create a new store"},
 		{"cut short", func(t *testing.T, path string) {
 			if err := os.Truncate(path, 3*int64(os.Getpagesize())); err != nil {
 				t.Fatal(err)

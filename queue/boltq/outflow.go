@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue/machine"
 )
 
-// Partitions implements queue.Outflow: an embedded store is one.
+// Partitions implements queue.Outflow: an embedded store has one partition.
 func (e *Engine) Partitions() int { return 1 }
 
 // Reserve implements queue.Outflow.

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// BenchmarkOffer sets jobs aside, for 64 callers.
+// BenchmarkOffer defers jobs, for 64 callers.
 func BenchmarkOffer(b *testing.B) {
 	e := start(b, Options{Now: wall})
 	e.MustPut("q", "100/s", enginetest.Deferring(1), func(s *queue.Spec) { s.Deferred.MaxJobs = queue.MaxMaxDeferred })
@@ -38,7 +38,7 @@ func BenchmarkOffer(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
 }
 
-// BenchmarkReadmit takes jobs back into a queue that is empty each time.
+// BenchmarkReadmit takes jobs back into an empty queue.
 func BenchmarkReadmit(b *testing.B) {
 	e := start(b, Options{Now: wall})
 	e.MustPut("q", "unlimited", enginetest.Deferring(1), func(s *queue.Spec) { s.Deferred.MaxJobs = queue.MaxMaxDeferred })

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// acked is what a caller was told of a job, and which copy was there by then.
+// acked is what a caller was told about a job, and which copy existed by then.
 type acked struct {
 	id   string
 	what string
@@ -22,7 +22,7 @@ type overflowRun struct {
 	copies *copies
 
 	mu    sync.Mutex
-	shelf []queue.Readmission // everything that was ever put aside, in order
+	shelf []queue.Readmission // everything ever deferred, in order
 	order map[string]int64
 	taken int // of the shelf
 	acks  []acked
@@ -34,7 +34,7 @@ func (r *overflowRun) note(id, what string, at int64) {
 	r.acks = append(r.acks, acked{id, what, at})
 }
 
-// offers offers jobs and stores those that are set aside.
+// offers offers jobs and stores the deferred ones.
 func (r *overflowRun) offers(from, n int) {
 	for i := range n {
 		j := enginetest.Job("q", from+i)
@@ -54,7 +54,7 @@ func (r *overflowRun) offers(from, n int) {
 	}
 }
 
-// back hands the next jobs of the shelf back, and reports whether any are left.
+// back hands in the next jobs of the shelf, and reports whether any are left.
 func (r *overflowRun) back(most int) bool {
 	r.mu.Lock()
 	list := r.shelf[r.taken:min(len(r.shelf), r.taken+most)]
@@ -78,7 +78,7 @@ func (r *overflowRun) back(most int) bool {
 	return len(list) > 0
 }
 
-// last returns the last job of the shelf that is still to be handed back, or else another.
+// last returns the last job of the shelf that is not handed in yet, or else another.
 func (r *overflowRun) last(other string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,9 +88,8 @@ func (r *overflowRun) last(other string) string {
 	return other
 }
 
-// Whatever commit was the last: what was told to be set aside is recorded, what was
-// told to be back is there with the order moved, and the whole overflow handed in
-// again brings every job to its end exactly once.
+// Whichever commit was the last: acknowledged deferrals are recorded, acknowledged readmissions are there with the
+// order moved, and handing in the whole overflow again ends every job exactly once.
 func TestDeferredJobsAreOnDisk(t *testing.T) {
 	c := &copies{TB: t, dir: t.TempDir()}
 	r := &overflowRun{bench: start(t, Options{synced: c.take}), copies: c, order: map[string]int64{}}
@@ -143,7 +142,7 @@ func TestDeferredJobsAreOnDisk(t *testing.T) {
 	}
 }
 
-// check holds a copy against what had been told by then.
+// check compares a copy with what callers were told by then.
 func (r *overflowRun) check(i, upTo int64, replay bool) {
 	r.Helper()
 	b := &bench{Caller: enginetest.New(r.TB), opts: Options{Now: r.Now}}
@@ -192,7 +191,7 @@ func (r *overflowRun) check(i, upTo int64, replay bool) {
 	}
 }
 
-// replay hands in everything, from the beginning, and delivers what comes.
+// replay hands in everything from the beginning, and delivers what comes.
 func (r *overflowRun) replay(b *bench, copy int64, states map[string]queue.State) {
 	r.Helper()
 	left := map[string]int{}

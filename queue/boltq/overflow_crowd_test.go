@@ -16,32 +16,31 @@ import (
 	"github.com/penstock/penstock/queue/machine"
 )
 
-// crowd is many callers of everything at once, and an overflow that keeps what they
-// put aside.
+// crowd is many concurrent callers of everything, and an overflow that keeps deferred jobs.
 type crowd struct {
 	*bench
 
 	mu        sync.Mutex
 	shelf     []queue.Readmission
 	taken     int
-	copies    int64           // on the shelf, of those that were deferred before
-	in        map[string]bool // accepted, or set aside and stored
+	copies    int64           // on the shelf, of jobs that were deferred before
+	in        map[string]bool // accepted, or deferred and stored
 	cancelled map[string]bool
 	left      map[string]int // how often a job was delivered
 	full      atomic.Int64
 	asked     atomic.Int64
 }
 
-// next is an id that is new, or was lately.
+// next returns an id that is new or recent.
 func (c *crowd) next(rnd *rand.Rand) int { return int(c.asked.Add(1)/2) + rnd.IntN(50) }
 
 func (c *crowd) job(n int) queue.Job {
 	return queue.Job{Queue: "q", ID: fmt.Sprintf("job-%06d", n), Payload: make([]byte, 100)}
 }
 
-// tell notes what became of a job that was offered or appended: one in four that are
-// set aside cannot be stored. Who is told that it was deferred before stores it again:
-// the ticket is his now, and whoever was told first can withdraw it no more.
+// tell notes what became of an offered or appended job: one in four deferred jobs cannot be stored. A caller that is
+// told the job was deferred before stores it again: it now has the ticket, and the earlier caller can no longer
+// withdraw the job.
 func (c *crowd) tell(j queue.Job, a queue.Appended, lost bool) {
 	stores := a.Outcome == queue.SetAside || a.Outcome == queue.Duplicate && a.Ticket != ""
 	switch {
@@ -70,7 +69,7 @@ func (c *crowd) tell(j queue.Job, a queue.Appended, lost bool) {
 	}
 }
 
-// come offers and appends until enough has happened, some of it long ago.
+// come offers and appends until enough has happened.
 func (c *crowd) come(rnd *rand.Rand, enough func() bool) {
 	for n := 0; n < 60 || !enough(); n++ {
 		jobs := make([]queue.Job, 1+rnd.IntN(3))
@@ -92,8 +91,8 @@ func (c *crowd) come(rnd *rand.Rand, enough func() bool) {
 	}
 }
 
-// back hands in what is next, as a holder who may find another one on the way or
-// hand in what the other one has already; it returns how much is left.
+// back hands in the next jobs, as a holder that may meet another holder or hand in the same jobs; it returns how many
+// are left.
 func (c *crowd) back(holder string, most int) int {
 	c.mu.Lock()
 	from := c.taken
@@ -155,8 +154,8 @@ func (c *crowd) cancel(rnd *rand.Rand) {
 	}
 }
 
-// Whoever calls at the same time: what was taken in or stored leaves once or was
-// cancelled, nothing else does, and the counts add up.
+// With all calls at the same time: every accepted or stored job leaves once or was cancelled, nothing else leaves, and
+// the counts add up.
 func TestACrowdOnTheOverflow(t *testing.T) {
 	var on atomic.Bool
 	fails := func(tx machine.Transaction) (machine.Transaction, error) {
@@ -248,7 +247,7 @@ func (c *crowd) judge() {
 		}
 	}
 	i := c.MustGet("q")
-	// A copy may come back whose record somebody has withdrawn: it was never counted as set aside.
+	// A copy may come back whose record was withdrawn: it was never counted as deferred.
 	if in, out := i.Appended+i.SetAside, i.Returned+i.Delivered+i.Died+i.Cancelled+i.TimedOut+i.Missing; out < in ||
 		out > in+c.copies || i.Deferred != 0 || i.Returned == 0 {
 		c.Errorf("%d in, %d out: %+v", in, out, i)
@@ -256,7 +255,7 @@ func (c *crowd) judge() {
 	if i.Back != 0 || i.DeferredCost != 0 {
 		c.Errorf("left over: back %d, cost %d", i.Back, i.DeferredCost)
 	}
-	// what was cancelled and never stored is all that may be recorded
+	// only cancelled jobs that were never stored may be recorded
 	if n := c.bench.records(deferredTable); n > len(c.cancelled) {
 		c.Errorf("%d records, and %d were cancelled", n, len(c.cancelled))
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// What is decided while records are given up, or moved to the present generation, sees
-// that, and the counts are right whichever comes first.
+// Decisions made while records are given up, or moved to the present generation, see that, and the counts are right
+// whichever comes first.
 func TestGenerationsWhileOthersDecide(t *testing.T) {
 	ctx := context.Background()
 	type rig struct {
@@ -59,13 +59,13 @@ func TestGenerationsWhileOthersDecide(t *testing.T) {
 			if got := flying(t, h, func() { tt.first(b) }, func() string { return tt.second(b) }); got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
-			b.AppendTo("q", 50, 1) // what was corrected goes along
+			b.AppendTo("q", 50, 1) // the correction is written along
 			b.balanced(tt.missing, tt.cancelled, tt.deferred)
 		})
 	}
 }
 
-// balanced checks that what was set aside is in one state each, also after reopening.
+// balanced checks that each deferred job is in exactly one state, also after reopening.
 func (b *bench) balanced(missing, cancelled, deferred int64) {
 	b.Helper()
 	for range 2 {

@@ -9,17 +9,19 @@ import (
 	"github.com/penstock/penstock/queue/machine"
 )
 
-// pieceBytes is the length of the longest piece of a value in a piecewise table. bbolt keeps a value with its
-// neighbors in adjacent pages, and writes all of them again for each change of one. So a large job would need hundreds
-// of adjacent free pages whenever a small one beside it changes. A bounded file soon has none, however much is free.
+// pieceBytes is the length of the longest piece of a value in a piecewise table. bbolt keeps a value with its neighbors
+// in adjacent pages, and writes all of them again for each change of one. So a large job would need hundreds of
+// adjacent free pages whenever a small job beside it changes. A file with a maximum size soon has none, however much is
+// free.
 const pieceBytes = 2000
 
-// piecewise says which tables keep large values in pieces. Their keys are numbers of 8 bytes, and each is put once.
+// piecewise is the set of tables that keep large values in pieces. Their keys are numbers of 8 bytes, and each is put
+// once.
 var piecewise = map[string]bool{"jobs": true}
 
-// pieceTable is a table that keeps large values in pieces: the first under the key itself, the others under the key
-// and their number. A value whose first piece is shorter than pieceBytes has no others, and neither has one that is
-// longer, which an earlier version wrote.
+// pieceTable is a table that keeps large values in pieces: the first under the key itself, the others under the key and
+// their number. A value whose first piece is shorter than pieceBytes has only that piece. So does a value with a longer
+// first piece, which an earlier version wrote.
 type pieceTable struct{ boltTable }
 
 const pieceKeyBytes = 8 + 4
@@ -29,7 +31,7 @@ func pieceKey(key []byte, n uint32) []byte { return binary.BigEndian.AppendUint3
 // Get implements machine.Table.
 func (t pieceTable) Get(key []byte) []byte { return t.whole(key, t.Bucket.Get(key)) }
 
-// whole returns the value of a key, of which first is the first piece.
+// whole returns the value of a key whose first piece is first.
 func (t pieceTable) whole(key, first []byte) []byte {
 	if len(first) != pieceBytes {
 		return first
@@ -76,13 +78,12 @@ func (t pieceTable) Delete(key []byte) error {
 // Cursor implements machine.Table.
 func (t pieceTable) Cursor() machine.Cursor { return pieceCursor{t, t.Bucket.Cursor()} }
 
-// pieceCursor walks over whole values.
 type pieceCursor struct {
 	table pieceTable
 	*bbolt.Cursor
 }
 
-// at returns what a cursor came to, or what follows it by step if that is a piece.
+// at returns the entry at k, or the next by step if that is a later piece.
 func (c pieceCursor) at(k, v []byte, step func() ([]byte, []byte)) (key, value []byte) {
 	for len(k) == pieceKeyBytes {
 		k, v = step()

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// A value of any length comes back whole, wherever a cursor comes from, and leaves nothing when it is deleted.
+// A value of any length is read whole, with any cursor, and leaves nothing when it is deleted.
 func TestPieces(t *testing.T) {
 	db, err := bbolt.Open(filepath.Join(t.TempDir(), "db"), 0o600, nil)
 	if err != nil {
@@ -78,7 +78,7 @@ func TestPieces(t *testing.T) {
 		if k, _ := b.Cursor().First(); k != nil {
 			t.Errorf("%x is left", k)
 		}
-		// What an earlier version wrote in one piece.
+		// Values that an earlier version wrote in one piece.
 		if err := b.Put(key(1), value(8)); err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// However the large jobs of one queue come and go in a bounded file, there is room for the small ones of another.
+// However the large jobs of one queue come and go in a limited file, there is room for the small jobs of another.
 func TestLargeJobsLeaveRoomForSmallOnes(t *testing.T) {
 	b := start(t, Options{MaxBytes: 16 << 20})
 	ctx := context.Background()

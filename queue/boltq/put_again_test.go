@@ -8,7 +8,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// remake deletes a queue and makes it again at another rate.
+// remake deletes a queue and creates it again at another rate.
 func (b *bench) remake(name, rate string, change ...func(*queue.Spec)) {
 	b.Helper()
 	if err := b.Delete(context.Background(), name, queue.AnyRevision, true); err != nil {
@@ -17,8 +17,8 @@ func (b *bench) remake(name, rate string, change ...func(*queue.Spec)) {
 	b.MustPut(name, rate, change...)
 }
 
-// What a deleted queue leaves of its pace goes over to each rule that it is made again
-// with, one after the other, over a reopening too.
+// The pace that a deleted queue leaves applies to each spec that it is created again with, one after the other, also
+// after reopening.
 func TestARemadeQueueIsBoundByItsRules(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "1/h")
@@ -41,8 +41,7 @@ func TestARemadeQueueIsBoundByItsRules(t *testing.T) {
 	}
 }
 
-// A departure of this very instant still counts against a burst that is raised
-// after the queue was made again.
+// A departure at this instant still counts against a burst that is raised after the queue was created again.
 func TestARemadeQueueRemembersNow(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "unlimited")

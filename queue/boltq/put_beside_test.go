@@ -11,9 +11,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// A Put whose caller has gone is answered with nothing, and its commit writes to
-// nobody: run with -race.
-func TestAPutThatIsGivenUp(t *testing.T) {
+// A Put whose caller has given up returns nothing, and its commit writes to nobody: run with -race.
+func TestAPutWithoutACaller(t *testing.T) {
 	h := holding()
 	b := start(t, Options{synced: h.synced})
 	b.MustPut("q", "1/s")
@@ -41,10 +40,7 @@ func TestAPutThatIsGivenUp(t *testing.T) {
 	await.Until(t, "the change is made", func() bool { return b.MustGet("q").Spec.Capacity == 7 })
 }
 
-// granted does the first half of a Reserve: what it was granted, whose ceiling
-// is not on disk.
-// While nobody watches everybody is woken four times a second, however much
-// becomes due.
+// While no client watches, all are woken four times a second, however much becomes due.
 func TestWakesWhileNobodyWatches(t *testing.T) {
 	b := start(t, Options{})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -78,11 +78,9 @@ func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (p queu
 	if err != nil {
 		return p, err
 	}
-	err = e.act(ctx, func(now leaky.Instant, by audit.Actor) (wait uint64, err error) {
-		p, wait, err = e.machine.Put(now, by, s, expect)
-		return wait, err
+	return answerActor(ctx, e, func(now leaky.Instant, by audit.Actor) (queue.PutResult, uint64, error) {
+		return e.machine.Put(now, by, s, expect)
 	})
-	return putResult(p, err)
 }
 
 // Delete implements queue.Specs.
@@ -113,11 +111,7 @@ func (e *Engine) Changes(ctx context.Context, r queue.ChangesRequest) (page queu
 	if err != nil {
 		return page, err
 	}
-	err = e.db.view(func(tx machine.Transaction) (err error) {
-		page, err = c.Read(tx, e.opts.KeepChanges)
-		return err
-	})
-	return page, err
+	return read(e, func(tx machine.Transaction) (queue.ChangesPage, error) { return c.Read(tx, e.opts.KeepChanges) })
 }
 
 // History implements queue.Specs.
@@ -134,7 +128,7 @@ func (e *Engine) history(ctx context.Context, name string) (p machine.Past, h qu
 	if err != nil {
 		return p, h, err
 	}
-	err = e.db.view(func(tx machine.Transaction) (err error) { h, err = p.Read(tx); return err })
+	h, err = read(e, p.Read)
 	return p, h, err
 }
 
@@ -147,20 +141,11 @@ func (e *Engine) Rollback(
 		if err != nil {
 			return p, err
 		}
-		err = e.act(ctx, func(now leaky.Instant, by audit.Actor) (wait uint64, err error) {
-			p, wait, err = e.machine.Rollback(now, by, past, h, revision, expect)
-			return wait, err
+		p, err = answerActor(ctx, e, func(now leaky.Instant, by audit.Actor) (queue.PutResult, uint64, error) {
+			return e.machine.Rollback(now, by, past, h, revision, expect)
 		})
 		if !errors.Is(err, machine.ErrOutdated) {
-			return putResult(p, err)
+			return p, err
 		}
 	}
-}
-
-// putResult is what a put answers: with an error at most the revision that was found.
-func putResult(p queue.PutResult, err error) (queue.PutResult, error) {
-	if err != nil && !errors.Is(err, queue.ErrRevision) {
-		return queue.PutResult{}, err
-	}
-	return p, err
 }

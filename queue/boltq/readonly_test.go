@@ -14,12 +14,12 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// A file that is opened to be read is what it was, whatever is asked of it, and by several at a time.
+// A file opened read-only stays unchanged by all calls, and by several readers at a time.
 func TestReadOnly(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "1/s", func(s *queue.Spec) { s.OnUnknown = queue.UnknownHold })
 	b.AppendTo("q", 0, 5)
-	b.MustReserve(1) // its lease is on file, and would be taken back by who opens it otherwise
+	b.MustReserve(1) // its lease is on file, and another opener would take it back
 	path := b.path
 	c := &copies{TB: t, dir: t.TempDir(), of: b.Engine}
 	c.take()

@@ -22,7 +22,7 @@ func (e *Engine) Rule(ctx context.Context, name string) (i rules.Info, err error
 // ListRules implements queue.Rules.
 func (e *Engine) ListRules(ctx context.Context, after string, limit int) (list []rules.Info, err error) {
 	err = e.look(ctx, func(leaky.Instant) error { list = e.machine.ListRules(after, limit); return nil })
-	for i := range list { // outside the mutex: there may be a million, and those of a rule never change
+	for i := range list { // outside the mutex: there may be a million, and a rule's overrides never change
 		list[i].Overrides = maps.Clone(list[i].Overrides)
 	}
 	return list, err
@@ -34,11 +34,9 @@ func (e *Engine) PutRule(ctx context.Context, r rules.Rule, expect int64) (p que
 	if err != nil {
 		return p, err
 	}
-	err = e.act(ctx, func(now leaky.Instant, by audit.Actor) (wait uint64, err error) {
-		p, wait, err = e.machine.PutRule(now, by, t, expect)
-		return wait, err
+	return answerActor(ctx, e, func(now leaky.Instant, by audit.Actor) (queue.PutResult, uint64, error) {
+		return e.machine.PutRule(now, by, t, expect)
 	})
-	return putResult(p, err)
 }
 
 // DeleteRule implements queue.Rules.
@@ -55,13 +53,12 @@ func (e *Engine) ResetRule(ctx context.Context, name string) error {
 	})
 }
 
-// Attend implements queue.Rules. It is not kept: nobody outlives the process.
-func (e *Engine) Attend(ctx context.Context, process string) (n int, err error) {
-	err = e.do(ctx, func(now leaky.Instant) (wait uint64, err error) {
+// Attend implements queue.Rules. It is not stored: no process outlives this one.
+func (e *Engine) Attend(ctx context.Context, process string) (int, error) {
+	return answer(ctx, e, func(now leaky.Instant) (n int, wait uint64, err error) {
 		n, err = e.machine.Attend(now, process)
-		return 0, err
+		return n, 0, err
 	})
-	return n, err
 }
 
 // Take implements queue.Rules. What it takes is on file within a second, and at Close.
@@ -97,8 +94,8 @@ func (e *Engine) Take(ctx context.Context, name string, takes []rules.Take) (tak
 	return taken, nil
 }
 
-// takeAudited is do for what the audit log tells of. It is not decided again where there was no room for the entry:
-// that goes with the next commit, which is no later than what was taken.
+// takeAudited is do for takes with an audit entry. They are not decided again if there was no room for the entry: it
+// goes with the next commit, along with what was taken.
 func (e *Engine) takeAudited(ctx context.Context, take func(now leaky.Instant) (uint64, error)) error {
 	o, err := e.decide(0, take)
 	if o == nil {

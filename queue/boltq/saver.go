@@ -8,19 +8,18 @@ import (
 )
 
 const (
-	saveAfter = 500 * time.Millisecond // what was taken waits so long to be saved together
-	// Bounds of the time between checks for expired tallies.
+	saveAfter = 500 * time.Millisecond // how long takes wait to be saved together
+	// Limits of the time between checks for expired tallies.
 	expiredTalliesLeast = time.Second
 	expiredTalliesMost  = time.Minute
 )
 
 // saver is the goroutine that puts tallies on file.
 type saver struct {
-	saveWanted chan struct{} // holds a value while something is to be saved
+	saveWanted chan struct{} // holds a value while tallies are to be saved
 	saverEnded chan struct{} // closed when the saver has ended
 }
 
-// wakeSaver wakes the saver.
 func (s *saver) wakeSaver() {
 	select {
 	case s.saveWanted <- struct{}{}:
@@ -28,8 +27,8 @@ func (s *saver) wakeSaver() {
 	}
 }
 
-// runSaver saves what Take took, a while after it was taken so that much goes together, and forgets expired tallies
-// while nobody asks, until the engine closes.
+// runSaver saves what Take took, after a delay so that many takes go together. In between it forgets expired tallies.
+// It runs until the engine closes.
 func (e *Engine) runSaver() {
 	defer close(e.saverEnded)
 	for {
@@ -49,7 +48,7 @@ func (e *Engine) runSaver() {
 	}
 }
 
-// untilTallyExpires is how long nobody need check for expired tallies.
+// untilTallyExpires returns how long until the next check for expired tallies.
 func (e *Engine) untilTallyExpires() time.Duration {
 	e.lock()
 	defer e.unlock()
@@ -60,7 +59,7 @@ func (e *Engine) untilTallyExpires() time.Duration {
 	return min(expiredTalliesMost, max(expiredTalliesLeast, at.Sub(e.now())))
 }
 
-// forgetExpiredTallies forgets all expired tallies, some at a time, so that others get the mutex.
+// forgetExpiredTallies forgets all expired tallies, some at a time, so that other callers get the mutex.
 func (e *Engine) forgetExpiredTallies() {
 	for more := true; more; {
 		e.lock()
@@ -69,8 +68,8 @@ func (e *Engine) forgetExpiredTallies() {
 	}
 }
 
-// saveTallies saves some, and reports whether enough is left for another commit at once. Less than that waits, or the
-// disk would never rest while somebody takes.
+// saveTallies saves some tallies, and reports whether enough are left for another commit at once. A smaller rest waits;
+// otherwise the disk would never rest while callers take.
 func (e *Engine) saveTallies() (more bool) {
 	e.forgetExpiredTallies()
 	o, err := e.decide(0, func(leaky.Instant) (wait uint64, err error) {

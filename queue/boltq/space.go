@@ -15,8 +15,8 @@ import (
 	"github.com/penstock/penstock/queue/machine"
 )
 
-// outOfSpace reports whether little of a bounded file is left, its disk is nearly full, or a commit found no room a
-// moment ago. Each failed commit costs a load of the store, so they are not tried in a row.
+// outOfSpace reports whether little of a limited file is left, its disk is nearly full, or a commit found no room a
+// moment ago. Each failed commit costs a load of the store, so commits are not tried in a row.
 func (e *Engine) outOfSpace(s queue.Space, now time.Time) bool {
 	if most := e.opts.MaxBytes; most > 0 && s.Used+int64(e.machine.PendingBytes()) >= s.Stop {
 		return true
@@ -28,7 +28,7 @@ func newStoreFile(path string, db storage) storeFile {
 	return storeFile{path: path, db: db, scarce: fmt.Errorf("%w: %s: %s", queue.ErrStoreFull, path, machine.KeptForOthers)}
 }
 
-// fullFor is for how long nothing that needs room is let in behind a commit that found none, at least.
+// fullFor is the minimum time that calls which need room are refused after a commit found none.
 const fullFor = 250 * time.Millisecond
 
 func (e *Engine) noteFull(err error, so time.Duration) {
@@ -39,12 +39,12 @@ func (e *Engine) noteFull(err error, so time.Duration) {
 	e.fullUntil = now.Add(so)
 }
 
-// reservedBytes is how much of a bounded file only changes that make room may use. They need new pages before they
-// free old ones, and a page that a reader still sees is not free yet: without this reserve a full store could not
-// be drained.
+// reservedBytes is how much of a limited file only changes that free room may use. They need new pages before they free
+// old ones, and a page that a reader still sees is not free yet. Without this reserve a full store could not be
+// drained.
 const reservedBytes = 4 << 20
 
-// reservedOf is that much of a file of such a size.
+// reservedOf returns the reserve of a file of that size.
 func reservedOf(most int64) int64 { return min(reservedBytes, most/8) }
 
 // noRoom reports whether err says that the file or its disk is full.
@@ -71,7 +71,7 @@ func (e *Engine) Space(ctx context.Context) (s queue.Space, err error) {
 	return s, err
 }
 
-// fileSpace is how full the file is if MaxBytes bounds it, else its disk, whoever uses that.
+// fileSpace returns how full the file is if MaxBytes limits it, else how full its disk is.
 func (e *Engine) fileSpace(now time.Time) queue.Space {
 	used := e.used.Load()
 	if most := e.opts.MaxBytes; most > 0 {
@@ -86,23 +86,23 @@ func (e *Engine) fileSpace(now time.Time) queue.Space {
 	}
 }
 
-// reservedDiskBytes is how much of the disk appends leave free, for what makes room and for other programs.
+// reservedDiskBytes is how much of the disk appends leave free, for changes that free room and for other programs.
 const reservedDiskBytes = 256 << 20
 
-// measure notes how much of the file is used.
+// measure updates how much of the file is used.
 func (e *Engine) measure() {
 	size, free := e.db.usage()
 	e.fileSize.Store(size)
 	e.used.Store(size - free)
 }
 
-// disk is the size of the file's disk and what is left of it, looked up once a second. The engine's mutex guards it.
+// disk is the size and free space of the file's disk, looked up once a second. The engine's mutex guards it.
 type disk struct {
 	at         time.Time
 	size, free int64
 }
 
-// look returns 0, 0 if that is not known.
+// look returns 0, 0 if unknown.
 func (d *disk) look(path string, now time.Time) (size, left int64) {
 	if d.at.IsZero() || now.Sub(d.at) >= time.Second {
 		d.at = now

@@ -4,7 +4,7 @@ package boltq
 
 import "syscall"
 
-// sizeOfDisk is how large its disk is, and how much of it is left for this process; 0 if that is not known.
+// sizeOfDisk returns the size of the disk of dir, and how much of it is left for this process; 0 if unknown.
 func sizeOfDisk(dir string) (size, left int64) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(dir, &fs); err != nil {

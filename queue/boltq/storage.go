@@ -2,14 +2,13 @@ package boltq
 
 import "github.com/penstock/penstock/queue/machine"
 
-// storage keeps the tables of a store: in a file, or in memory.
 type storage interface {
-	// view shows do the tables as they are; what it sees is valid until it returns.
+	// view calls do with the tables as they are; results are valid until it returns.
 	view(do func(machine.Transaction) error) error
-	// update makes what do puts and deletes durable, all of it or, with an error, nothing. Only after an error of the
-	// disk may it be there all the same.
+	// update makes everything that do puts and deletes durable or, with an error, nothing. Only after a disk error may
+	// the changes be there all the same.
 	update(do func(machine.Transaction) error) error
-	// usage is how many bytes the tables have, and how many of those are free.
+	// usage returns the size of the tables in bytes, and how much of it is free.
 	usage() (size, free int64)
 	Close() error
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// forever is longer than any test: what was taken waits for other commits.
+// forever is longer than any test: takes wait for other commits.
 const forever = time.Hour
 
-// A take costs no commit of its own, and is on file before long.
+// A take costs no commit of its own, and is soon on file.
 func TestTakesAreWrittenBehind(t *testing.T) {
 	var commits atomic.Int64
 	b := start(t, Options{synced: func() { commits.Add(1) }, saveAfter: forever})
@@ -51,7 +51,7 @@ func TestTakesAreWrittenBehind(t *testing.T) {
 
 const talliesACommit = 500 // at least, as queue/machine saves them
 
-// What is taken while the saver saves waits for company too: it must not keep the disk busy with a few at a time.
+// Takes made while the saver saves are batched too: the disk must not be kept busy with a few at a time.
 func TestTheSaverRests(t *testing.T) {
 	var taken atomic.Int64
 	var b *bench
@@ -77,8 +77,8 @@ func TestTheSaverRests(t *testing.T) {
 	}
 }
 
-// What was allowed before Close is on file behind it; what comes later is refused.
-func TestTakesBesideClose(t *testing.T) {
+// Takes that were allowed before Close are on file after it; later ones are refused.
+func TestTakesDuringClose(t *testing.T) {
 	b := start(t, Options{saveAfter: forever})
 	b.MustPutRule(enginetest.PerHour("r", 1_000_000))
 	var wg sync.WaitGroup
@@ -114,8 +114,8 @@ func TestTakesBesideClose(t *testing.T) {
 	}
 }
 
-// What was forgotten or given back is so over a crash, as far as it is older than what is written behind.
-func TestWhatWasGivenBackIsOnFile(t *testing.T) {
+// Resets and refunds survive a crash, if they are older than what is written behind.
+func TestRefundsAreOnFile(t *testing.T) {
 	c := &copies{TB: t, dir: t.TempDir()}
 	b := start(t, Options{synced: c.take, saveAfter: time.Millisecond})
 	b.MustPutRule(enginetest.PerHour("r", 1))

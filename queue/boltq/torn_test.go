@@ -66,8 +66,8 @@ var tears = []struct {
 	}},
 }
 
-// A damaged copy of a store opens and works, or is refused as damaged. It never ends the process: bbolt panics, and in
-// goroutines of its own, so a process of its own opens the copies.
+// A damaged copy of a store opens and works, or is refused as damaged. It never ends the process: bbolt panics, also in
+// its own goroutines, so a separate process opens the copies.
 func TestTornCopies(t *testing.T) {
 	file, page := variedStore(t)
 	dir := t.TempDir()
@@ -106,7 +106,7 @@ func TestTornCopies(t *testing.T) {
 	}
 }
 
-// variedStore returns a file that has something in most tables, and the size of its pages.
+// variedStore returns a file with records in most tables, and its page size.
 func variedStore(t *testing.T) (file []byte, page int) {
 	b := start(t, Options{})
 	b.MustPut("q", "unlimited")
@@ -143,10 +143,10 @@ func variedStore(t *testing.T) (file []byte, page int) {
 	return file[:min(end+4*page, len(file))], page // bbolt lets it grow far ahead
 }
 
-// useTornIn names the directory of copies that a process of its own uses.
+// useTornIn names the directory of copies for the separate process.
 const useTornIn = "PENSTOCK_TEST_USE_TORN_IN"
 
-// useTorn uses every copy in a directory, and prints how that went.
+// useTorn uses every copy in a directory, and prints the results.
 func useTorn(dir string) {
 	list, _ := os.ReadDir(dir)
 	for _, f := range list {

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// That a job is unknown is not said before the commit is on disk that made it so.
+// A job is not reported unknown before the commit that made it so is on disk.
 func TestUnknownWaitsForTheDeletion(t *testing.T) {
 	h := holding()
 	b := start(t, Options{synced: h.synced})
@@ -52,7 +52,7 @@ func TestUnknownWaitsForTheDeletion(t *testing.T) {
 	}
 }
 
-// A job that is on its way back is never unknown: who asks waits until it is there.
+// A job on its way back is never unknown: a reader waits until it is there.
 func TestAJobOnItsWayBackIsNotUnknown(t *testing.T) {
 	for what, begin := range map[string]func(b *bench) (bringBack func()){
 		"replayed": func(b *bench) func() {

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// adaptedRate is a rate that follows what the receiver accepts. It is never changed in place.
+// adaptedRate is a rate that follows what the receiver accepts. It is immutable.
 type adaptedRate struct {
 	rule leaky.Adapt
 	base leaky.Rate // the rate of the spec
@@ -20,8 +20,8 @@ type adaptedRate struct {
 	log []queue.Adaption // newest first
 }
 
-// adaptedRateOf returns the adapted rate of a spec, nil if it does not adapt. If rate and bounds stay the same, so
-// does the adapted rate.
+// adaptedRateOf returns the adapted rate of a spec, or nil if the spec does not adapt. It returns before if neither the
+// rate nor the bounds changed.
 func adaptedRateOf(s *queue.Spec, before *adaptedRate, now leaky.Instant) *adaptedRate {
 	if !s.Adapt.On() {
 		return nil
@@ -41,10 +41,8 @@ func adaptedRateOf(s *queue.Spec, before *adaptedRate, now leaky.Instant) *adapt
 	return a
 }
 
-// note logs a change.
 func (a *adaptedRate) note(n queue.Adaption) { a.log = noteAdaption(slices.Clone(a.log), n) }
 
-// pace returns the pacer with the adapted rate.
 func (a *adaptedRate) pace(p leaky.Pacer) leaky.Pacer {
 	if a != nil {
 		p.Rate = a.Rate
@@ -52,7 +50,6 @@ func (a *adaptedRate) pace(p leaky.Pacer) leaky.Pacer {
 	return p
 }
 
-// rateSignal is what the answer to a departure says about the rate.
 type rateSignal struct {
 	refused bool
 	taken   bool // accepted, while only the rate kept other jobs waiting
@@ -61,31 +58,31 @@ type rateSignal struct {
 
 // rateSignal returns what a settlement says about the rate. Jobs that came back in the same call do not count: the rate
 // does not hold them up.
-func (q *queueState) rateSignal(s *queue.Settlement, keyed bool, a *adapting) (h rateSignal) {
+func (q *queueState) rateSignal(s *queue.Settlement, keyed bool, a *adapting) (signal rateSignal) {
 	switch {
 	case q.adapted == nil:
 	case s.Verdict == queue.Throttle && !s.NoTarget && !(s.LaneOnly && keyed):
-		h.refused, h.reason = true, strings.Clone(clip.Text(s.Reason, queue.MaxReasonBytes))
-	// A delivery with a wait says neither that there is room for more nor that it was too much.
+		signal.refused, signal.reason = true, strings.Clone(clip.Text(s.Reason, queue.MaxReasonBytes))
+	// A delivery that asks for a wait says neither "more" nor "less".
 	case s.Verdict == queue.Deliver && s.After <= 0:
-		h.taken = a.held && q.counts[queue.Waiting] > a.cameBack
+		signal.taken = a.held && q.counts[queue.Waiting] > a.cameBack
 	}
-	return h
+	return signal
 }
 
-// after returns the adapted rate after a signal; a itself if that changes nothing.
-func (a *adaptedRate) after(h rateSignal, departed, now leaky.Instant) *adaptedRate {
+// after returns the adapted rate after a signal, or a itself if the signal changes nothing.
+func (a *adaptedRate) after(signal rateSignal, departed, now leaky.Instant) *adaptedRate {
 	next := *a
 	cause := queue.AdaptedDelivered
 	var changed bool
 	switch {
-	case h.refused:
+	case signal.refused:
 		cause, changed = queue.AdaptedThrottled, a.rule.Refused(&next.Adapted, departed, now)
-	case h.taken:
+	case signal.taken:
 		changed = a.rule.Taken(&next.Adapted, departed, now)
 	}
 	if changed {
-		next.note(queue.Adaption{At: now.Time(), From: a.Rate, To: next.Rate, Cause: cause, Reason: h.reason})
+		next.note(queue.Adaption{At: now.Time(), From: a.Rate, To: next.Rate, Cause: cause, Reason: signal.reason})
 	}
 	if next.Adapted == a.Adapted {
 		return a
@@ -93,7 +90,7 @@ func (a *adaptedRate) after(h rateSignal, departed, now leaky.Instant) *adaptedR
 	return &next
 }
 
-// setAdaptedRate sets the rate of a queue and works out anew when it can depart.
+// setAdaptedRate sets the rate of a queue and recomputes its next departure.
 func (m *Machine) setAdaptedRate(q *queueState, to *adaptedRate, now leaky.Instant) {
 	q.adapted = to
 	m.touch(q).putAdapted(q.number, to)
@@ -102,7 +99,7 @@ func (m *Machine) setAdaptedRate(q *queueState, to *adaptedRate, now leaky.Insta
 		return
 	}
 	q.ceiling.next.tat = q.stretchedCeiling(q.ceiling.next.tat, next, now)
-	q.ceiling.commit = m.present.Number
+	q.ceiling.commit = m.current.Number
 	m.holdGrants(heldGrants{queue: q})
 	q.bucket = q.pacer.Change(q.bucket, next, now)
 	q.pacer = next
@@ -113,37 +110,32 @@ func (m *Machine) setAdaptedRate(q *queueState, to *adaptedRate, now leaky.Insta
 	m.wakeForQueue(q, now)
 }
 
-func (a *adaptedRate) encode() ([]byte, error) {
-	text, err := json.Marshal(a.log)
-	if err != nil {
-		return nil, err
-	}
-	n, d := a.Rate.Fraction()
-	w := writer{}
-	w.num(uint64(n), uint64(d), uint64(a.Level), uint64(a.Peak), uint64(a.Run), uint64(a.Changed), uint64(a.Lowered))
-	return append(w, text...), nil
+func (a *adaptedRate) fields() []any {
+	return []any{&a.Rate, &a.Level, &a.Peak, &a.Run, &a.Changed, &a.Lowered}
 }
 
-// decode reads a's state; its rule comes from the spec.
+func (a *adaptedRate) encode() ([]byte, error) {
+	text, err := json.Marshal(a.log)
+	return append(encode(a.fields()...), text...), err
+}
+
+// decode reads a's state. Its rule comes from the spec.
 func (a *adaptedRate) decode(b []byte) error {
-	r := reader{b: b}
-	a.Rate = leaky.RateOf(int64(r.num()), int64(r.num()))
-	a.Level, a.Peak, a.Run = int64(r.num()), int64(r.num()), int64(r.num())
-	a.Changed, a.Lowered = leaky.Instant(r.num()), leaky.Instant(r.num())
-	if err := r.err("rate"); err != nil {
+	text, err := decode(b, "rate", a.fields()...)
+	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(r.b, &a.log); err != nil {
+	if err := json.Unmarshal(text, &a.log); err != nil {
 		return fmt.Errorf("%w: changes of a rate: %w", queue.ErrCorrupt, err)
 	}
 	for i, n := range a.log {
-		a.log[i].At = time.UnixMicro(n.At.UnixMicro()) // as Instant.Time gives it
+		a.log[i].At = time.UnixMicro(n.At.UnixMicro()) // as Instant.Time returns it
 	}
 	return nil
 }
 
-// noteAdaption puts a change before the others of a list, newest first, that is to be kept. Those that go
-// well, one behind the other, are kept as one.
+// noteAdaption prepends a change to a list, newest first, and truncates the list. Consecutive increases are merged into
+// one entry.
 func noteAdaption(list []queue.Adaption, n queue.Adaption) []queue.Adaption {
 	if len(list) > 0 && n.Cause == queue.AdaptedDelivered && list[0].Cause == queue.AdaptedDelivered {
 		n.From = list[0].From

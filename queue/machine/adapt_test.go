@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -10,7 +11,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// An adapted rate, all that it goes by, and its changes outlive the process; so does that it is no more.
+// An adapted rate, its state and its changes outlive the process, and so does the end of adaptation.
 func TestAdaptedRateOutlivesTheProcess(t *testing.T) {
 	ctx, now := context.Background(), leaky.Instant(1_790_000_000_000_000)
 	spec := queue.Spec{
@@ -72,5 +73,53 @@ func TestAdaptedRateOutlivesTheProcess(t *testing.T) {
 	same()
 	if i, err := e.Get(ctx, "q"); err != nil || i.Rate != leaky.PerSecond(10) || i.Adaptions != nil {
 		t.Fatal(i.Rate, i.Adaptions, err)
+	}
+}
+
+// A process that dies after the rate was lowered does not repeat a burst from just before. The bucket on file is in
+// intervals of the rate on file.
+func TestLoweredRateIsHeldOverAReopening(t *testing.T) {
+	ctx, now := context.Background(), leaky.Instant(1_790_000_000_000_000)
+	const burst = 100
+	spec := queue.Spec{
+		Name: "q", Rate: leaky.PerSecond(10), Burst: burst,
+		Adapt: queue.Adapt{Floor: leaky.PerSecond(1), Ceiling: leaky.PerSecond(20)},
+	}
+	e := newEngine(func() leaky.Instant { return now })
+	if _, err := e.Put(ctx, spec, queue.AnyRevision); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 * burst {
+		if _, err := e.Append(ctx, []queue.Job{{Queue: "q", ID: fmt.Sprint(i), Payload: []byte("1")}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now += 60_000_000
+	res, err := e.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: 1, Max: 3 * burst})
+	if err != nil || len(res.Jobs) != burst {
+		t.Fatal(len(res.Jobs), err)
+	}
+	now += 10_000
+	v := res.Jobs[burst-1]
+	s, err := e.Settle(ctx, []queue.Settlement{{
+		Lease: queue.Lease{Queue: "q", ID: v.ID, Fence: v.Fence}, Verdict: queue.Throttle, Reason: "slow down",
+	}})
+	if err != nil || s[0].Effect.From == s[0].Effect.To {
+		t.Fatal(s, err)
+	}
+	next := func() leaky.Instant {
+		e.mu.Lock() // the answer of Settle may come before the rest of its batch is applied
+		defer e.mu.Unlock()
+		q := e.queues["q"]
+		return q.pacer.Next(q.bucket, now)
+	}
+	before := next()
+	e.crash() // closing would also keep the exact state
+	if after := next(); after < before {
+		t.Errorf("opened again the next departs %v before it would have", before.Sub(after))
+	}
+	res, err = e.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: 1, Max: 3 * burst})
+	if err != nil || len(res.Jobs) > 1 {
+		t.Errorf("%d depart behind a burst of %d: %v", len(res.Jobs), burst, err)
 	}
 }

@@ -1,12 +1,17 @@
 package machine
 
-import "github.com/penstock/penstock/leaky"
+import (
+	"slices"
+	"time"
 
-// schedules orders queues by when something is to be done for them.
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// schedules orders queues by when they need attention.
 type schedules struct {
 	agenda heap[*agendaEntry]
-	// timers has the queues for which something is due at a known instant: a scheduled job, the end of a pause, a
-	// lane that may go on.
+	// timers has the queues that wait for a known instant: a scheduled job, the end of a pause, or a resting lane.
 	timers heap[*queueState]
 	// pulled and pulledTimers are the same for pull queues.
 	pulled       heap[*agendaEntry]
@@ -14,17 +19,17 @@ type schedules struct {
 	expiring     heap[*queueState] // queues with idle jobs that expire
 }
 
-// agendaEntry is what stands on the agenda: a queue by itself, or a group in place of its members.
+// agendaEntry is an entry of the agenda: a single queue, or a group in place of its members.
 type agendaEntry struct {
-	queue       *queueState   // the queue itself, or the group's parent
-	group       *group        // nil for a queue by itself
-	departsAt   leaky.Instant // since when, or from when on, something can depart
-	agendaIndex int           // its place on the agenda; -1 if nothing can depart
+	queue       *queueState   // the queue, or the group's parent
+	group       *group        // nil for a queue without a group
+	departsAt   leaky.Instant // since when, or from when on, a job can depart
+	agendaIndex int           // index in the agenda; -1 if nothing can depart
 }
 
-// The agenda orders queues with waiting jobs by the instant from which on one can depart; the older queue goes
-// first on ties. What only waits for an instant (scheduled jobs, resting lanes, pauses with an end) stands among
-// the timers: see schedule.go. Idle queues, and paused ones without an end, stand in neither and cost nothing.
+// The agenda orders queues with waiting jobs by the instant of their next possible departure; ties go to the older
+// queue. Queues that only wait for an instant (scheduled jobs, resting lanes, pauses with an end) are among the timers.
+// Idle queues, and queues paused without an end, are in neither and cost nothing.
 
 func newAgenda() heap[*agendaEntry] {
 	return heap[*agendaEntry]{
@@ -33,7 +38,7 @@ func newAgenda() heap[*agendaEntry] {
 	}
 }
 
-// updateHeap puts v into a heap, moves it after its key changed, or takes it out.
+// updateHeap pushes v onto a heap, moves it after its key changed, or removes it.
 func updateHeap[T any](h *heap[T], v T, at int, belongs bool) {
 	switch {
 	case belongs && at < 0:
@@ -45,9 +50,8 @@ func updateHeap[T any](h *heap[T], v T, at int, belongs bool) {
 	}
 }
 
-// arm works out when q can next depart after its jobs changed. While it stays on the agenda the earlier instant
-// stands: slots since then count as lost, whatever comes back meanwhile. The same goes for a queue that its lanes
-// hold up, which stays among the timers.
+// arm updates when q can next depart after its jobs changed. While q stays on the agenda, an earlier instant stands:
+// slots since then count as lost, whatever comes back later. A queue that its lanes hold up stays among the timers.
 func (m *Machine) arm(q *queueState, now leaky.Instant) {
 	next := q.memberOpens(now)
 	able := q.runnable() && q.canDepart(next) && !q.heldUpByLanes()
@@ -58,8 +62,8 @@ func (m *Machine) arm(q *queueState, now leaky.Instant) {
 	m.armTimer(q)
 }
 
-// rearm works out anew when q can depart: after a visit, a change of its spec, or a pause. Earlier slots are not
-// lost.
+// rearm recomputes when q can next depart: after a visit, a change of its spec, or a pause. Earlier slots do not count
+// as lost.
 func (m *Machine) rearm(q *queueState, now leaky.Instant) {
 	q.member.leave()
 	q.departsAt = q.memberOpens(now)
@@ -67,7 +71,7 @@ func (m *Machine) rearm(q *queueState, now leaky.Instant) {
 	m.armTimer(q)
 }
 
-// putOnAgenda puts q on the agenda, or into its group's heaps, or takes it out.
+// putOnAgenda puts q on the agenda or into its group's heaps, or removes it if it is not able to depart.
 func (m *Machine) putOnAgenda(q *queueState, able bool, now leaky.Instant) {
 	g := q.group
 	if g == nil {
@@ -85,7 +89,7 @@ func (m *Machine) putOnAgenda(q *queueState, able bool, now leaky.Instant) {
 	m.armGroup(g, now)
 }
 
-// onAgenda reports whether something may depart from q, as far as q itself goes.
+// onAgenda reports whether something may depart from q, as far as q itself is concerned.
 func (q *queueState) onAgenda() bool {
 	return q.agendaIndex >= 0 || q.member != nil && q.member.in != nil
 }
@@ -93,7 +97,7 @@ func (q *queueState) onAgenda() bool {
 // runnable reports whether the queue exists and is not paused.
 func (q *queueState) runnable() bool { return q.live && q.pause.since == 0 }
 
-// armAndWake arms q after jobs came to it, and wakes the watcher if it would look too late.
+// armAndWake arms q after it received jobs, and wakes the watcher if it would look too late.
 func (m *Machine) armAndWake(q *queueState, now leaky.Instant) {
 	m.arm(q, now)
 	m.wakeForQueue(q, now)
@@ -105,7 +109,7 @@ func (m *Machine) wakeForQueue(q *queueState, now leaky.Instant) {
 	}
 }
 
-// lookAt returns when somebody should look at q, or at its group.
+// lookAt returns when q, or its group, should be visited next.
 func (q *queueState) lookAt() (at leaky.Instant, any bool) {
 	o := &q.agendaEntry
 	if q.group != nil {
@@ -120,4 +124,155 @@ func (q *queueState) lookAt() (at leaky.Instant, any bool) {
 		return q.timerAt, true
 	}
 	return 0, false
+}
+
+const becomeReadyMax = 100
+
+func newTimers() heap[*queueState] {
+	return heap[*queueState]{
+		key:   func(q *queueState) heapKey { return heapKey{int64(q.timerAt), q.number} },
+		moved: func(q *queueState, i int) { q.timerIndex = int32(i) },
+	}
+}
+
+func (m *Machine) putScheduled(j *job) {
+	m.setState(j, queue.Scheduled)
+	pushTo(&j.lane.queue.scheduled, byDue, j.lease)
+}
+
+// scheduledUntil returns until when, by the wall clock, a new job is scheduled, or 0.
+func scheduledUntil(j *queue.Job, wall leaky.Instant) leaky.Instant {
+	if at := instantOf(j.NotBefore); at > wall {
+		return at
+	}
+	return 0
+}
+
+func (m *Machine) armTimer(q *queueState) {
+	later := false
+	if q.runnable() {
+		q.timerAt, later = q.nextTimer()
+	} else if q.live && q.pause.until != 0 {
+		q.timerAt, later = m.engine(q.pause.until), true
+	}
+	updateHeap(m.timersOf(q), q, int(q.timerIndex), later)
+}
+
+// nextTimer returns when the first scheduled job is due or the first lane may go on, whichever comes first.
+func (q *queueState) nextTimer() (at leaky.Instant, any bool) {
+	at, any = q.lanesResumeAt()
+	if q.scheduled.len() > 0 {
+		if due := q.env.engine(q.scheduled.top().due); !any || due < at {
+			return due, true
+		}
+	}
+	return at, any
+}
+
+// fireTimers makes due jobs ready, in a limited number of queues. A queue from which nothing could depart counts as
+// able to depart since its timer was due, not since this call: the slots in between are lost.
+func (m *Machine) fireTimers(now leaky.Instant) {
+	var later []*queueState
+	left := becomeReadyMax
+	for len(later) < queue.MaxVisits && left > 0 && m.timers.len() > 0 && m.timers.top().timerAt <= now {
+		q := m.timers.pop()
+		later = append(later, q)
+		left -= m.readyScheduled(q, left, now)
+	}
+	for _, q := range later {
+		m.armTimer(q)
+	}
+}
+
+// readyScheduled makes at most that many of a queue's due jobs ready, and returns how many.
+func (m *Machine) readyScheduled(q *queueState, most int, now leaky.Instant) (n int) {
+	first := max(q.timerAt, m.filedAt) // before that, the wall clock said otherwise
+	for ; q.runnable() && n < most && q.scheduled.len() > 0 && q.scheduled.top().due <= m.wall(now); n++ {
+		m.becomeReady(q.scheduled.pop(), now)
+	}
+	if q.runnable() && !q.onAgenda() && q.canDepart(q.memberOpens(now)) {
+		q.departsAt = q.memberOpens(first)
+		m.putOnAgenda(q, true, now)
+	}
+	return n
+}
+
+// becomeReady makes a scheduled job wait. A job that was never granted needs its lease no more.
+func (m *Machine) becomeReady(ls *lease, now leaky.Instant) {
+	m.putWaiting(ls.job, now)
+	if ls.attempts == 0 && ls.verdict == 0 {
+		ls.job.lease = nil
+	}
+}
+
+const (
+	refileAt  = 10 * time.Millisecond // how far the clocks move apart before queues are refiled
+	refileMax = 100                   // queues that one call refiles
+)
+
+// refiling recomputes the places of queues. Places on the agenda and among the timers are instants of the engine's
+// clock, although some wait for an instant of the wall clock. So the places hold only while the difference of the
+// clocks stays the same.
+type refiling struct {
+	filedAhead leaky.Instant // Environment.Ahead as of when the places were computed
+	filedAt    leaky.Instant // when that was, if it has changed
+	toRefile   bool          // some queues are still to be refiled
+	refiled    string        // the last queue refiled
+}
+
+// fileAgain refiles some queues if the difference of the clocks has changed; repeated calls refile all of them.
+func (m *Machine) fileAgain(now leaky.Instant) {
+	by := m.Ahead - m.filedAhead
+	if !m.toRefile && max(by, -by) < leaky.Instant(refileAt.Microseconds()) {
+		return
+	}
+	if by != 0 {
+		m.filedAhead, m.filedAt, m.toRefile, m.refiled = m.Ahead, now, true, ""
+	}
+	n := 0
+	for name := range m.namesBehind(m.refiled) {
+		if n == refileMax {
+			break
+		}
+		n++
+		m.refiled = name
+		m.fileOne(m.queues[name], now)
+	}
+	m.toRefile = n == refileMax
+}
+
+func (p *paces) hasQuota() bool {
+	return slices.ContainsFunc(p.limits, func(l limit) bool { return !l.Paced() })
+}
+
+// fileOne files a queue sooner if what it waits for by the wall clock has come nearer. If it has moved away, a visit
+// finds that out.
+func (m *Machine) fileOne(q *queueState, now leaky.Instant) {
+	at, any := m.engine(q.pause.until), q.pause.until != 0
+	if q.runnable() && q.scheduled.len() > 0 {
+		at, any = m.engine(q.scheduled.top().due), true
+	}
+	if any && at < q.timerAt {
+		q.timerAt = at
+		updateHeap(m.timersOf(q), q, int(q.timerIndex), true)
+		m.wakeToLook(q, at, now)
+	}
+	switch opens := q.memberOpens(now); {
+	case !q.hasQuota():
+	case q.isParent():
+		m.armGroup(q.group, now)
+	case opens < q.departsAt && (q.agendaIndex >= 0 || q.member != nil && q.member.in == &q.group.resting):
+		q.departsAt = opens
+		m.putOnAgenda(q, true, now)
+		m.wakeToLook(q, opens, now)
+	}
+}
+
+// wakeToLook wakes the clients that would look at a queue later than at an instant.
+func (m *Machine) wakeToLook(q *queueState, at, now leaky.Instant) {
+	if q.spec.Pull {
+		m.wakePullers(q, at, now)
+	} else {
+		m.wakeFor(at, now)
+	}
 }

@@ -11,34 +11,33 @@ import (
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
-// appendItem is one job of an Append or Offer.
-type appendItem struct {
+type appendingJob struct {
 	job         queue.Job
 	lane        queue.LaneDigest
 	fingerprint [8]byte
 	record      []byte
 	answer      *queue.Appended
-	// the caller can put it on the overflow
+	// the caller can put the job on the overflow
 	offered bool
-	// What it asks of rules; nil if the queue had none when that was worked out.
+	// The takes that the job asks of rules; nil if the queue had no rules when they were computed.
 	rules   *queueRules
 	asks    []ruleset.Ask
 	askKeys []queue.LaneDigest // their digests
 	asksErr error
 }
 
-// Appending are jobs on their way in: checked and packed, which needs no machine.
+// Appending is a list of jobs to append. They are checked and packed without the machine.
 type Appending struct {
-	Answers    []queue.Appended // one a job, in their order
-	open       []*appendItem
-	waiting    []*appendItem // decided by the last Append, whose answers wait for a commit
+	Answers    []queue.Appended // one per job, in the same order
+	open       []*appendingJob
+	waiting    []*appendingJob // decided by the last Append, with answers that wait for a commit
 	rulesNoted bool
 }
 
-// Again has those decided again whose answers waited for a commit that failed.
+// Again reopens the jobs whose commit failed, so that they are decided again.
 func (a *Appending) Again() { a.open, a.waiting = append(a.waiting, a.open...), nil }
 
-// Fail answers with an error for those that have no answer yet, or one that waited for a commit that failed.
+// Fail answers err for all jobs that have no answer yet or whose commit failed.
 func (a *Appending) Fail(err error) {
 	a.Again()
 	for _, it := range a.open {
@@ -47,15 +46,15 @@ func (a *Appending) Fail(err error) {
 	a.open = nil
 }
 
-// NewAppending checks and packs jobs; offered says that the caller can put them on the overflow.
+// NewAppending checks and packs jobs. offered says that the caller can put them on the overflow.
 func NewAppending(jobs []queue.Job, offered bool) *Appending {
 	a := &Appending{Answers: make([]queue.Appended, len(jobs))}
 	a.open = prepare(jobs, a.Answers, offered)
 	return a
 }
 
-// Append decides jobs until all are or the present commit is ripe, and returns the commit that the answers so far wait
-// for. It is to be called until done. Expired jobs end before the first is decided.
+// Append decides jobs until all are decided or the current commit is ripe. It returns the commit that the answers so
+// far wait for; call it until done. Expired jobs end before the first job is decided.
 func (m *Machine) Append(now leaky.Instant, a *Appending) (wait uint64, done bool) {
 	if len(a.open) > 0 {
 		m.expire(now)
@@ -71,7 +70,7 @@ func (m *Machine) Append(now leaky.Instant, a *Appending) (wait uint64, done boo
 			}
 			a.open = a.open[1:]
 		}
-		// Not earlier: the ids of all jobs of a call are compared with the same remembered jobs.
+		// Only now: all ids of a call are compared with the same remembered jobs.
 		if q.cameIn() > before {
 			m.makeRoom(q)
 		}
@@ -82,7 +81,7 @@ func (m *Machine) Append(now leaky.Instant, a *Appending) (wait uint64, done boo
 	return wait, true
 }
 
-// cameIn is how many jobs the queue has accepted or deferred; 0 if q is nil.
+// cameIn returns how many jobs the queue has accepted or deferred; 0 if q is nil.
 func (q *queueState) cameIn() int64 {
 	if q == nil {
 		return 0
@@ -91,11 +90,11 @@ func (q *queueState) cameIn() int64 {
 }
 
 // prepare validates and packs jobs.
-func prepare(jobs []queue.Job, answers []queue.Appended, offered bool) []*appendItem {
-	open := make([]*appendItem, 0, len(jobs))
-	entries := make([]appendItem, len(jobs))
+func prepare(jobs []queue.Job, answers []queue.Appended, offered bool) []*appendingJob {
+	open := make([]*appendingJob, 0, len(jobs))
+	items := make([]appendingJob, len(jobs))
 	for i := range jobs {
-		it := &entries[i]
+		it := &items[i]
 		it.job, it.answer, it.offered = jobs[i], &answers[i], offered
 		it.job.Normalize()
 		if err := it.job.Validate(); err != nil {
@@ -110,26 +109,26 @@ func prepare(jobs []queue.Job, answers []queue.Appended, offered bool) []*append
 	return queueByQueue(open)
 }
 
-// queueByQueue groups jobs by queue, in order of first appearance. Siblings compete for the same parent, so the
-// order of decisions must not depend on how the caller interleaved them.
-func queueByQueue(open []*appendItem) []*appendItem {
+// queueByQueue groups jobs by queue, in order of first appearance. Siblings compete for the same parent, so the order
+// of decisions must not depend on how the caller interleaved them.
+func queueByQueue(open []*appendingJob) []*appendingJob {
 	first := map[string]int{}
 	for i, it := range open {
 		if i > 0 && it.job.Queue == open[0].job.Queue && len(first) == 1 {
-			continue // nearly always
+			continue // the usual case
 		}
 		if _, known := first[it.job.Queue]; !known {
 			first[it.job.Queue] = len(first)
 		}
 	}
 	if len(first) > 1 {
-		slices.SortStableFunc(open, func(a, b *appendItem) int { return first[a.job.Queue] - first[b.job.Queue] })
+		slices.SortStableFunc(open, func(a, b *appendingJob) int { return first[a.job.Queue] - first[b.job.Queue] })
 	}
 	return open
 }
 
-// admit decides about a job, and returns the commit that its answer waits for.
-func (m *Machine) admit(it *appendItem, now leaky.Instant) (wait uint64) {
+// admit decides about a job and returns the commit that its answer waits for.
+func (m *Machine) admit(it *appendingJob, now leaky.Instant) (wait uint64) {
 	*it.answer = queue.Appended{ID: it.job.ID}
 	q := m.queues[it.job.Queue]
 	if q == nil {
@@ -141,8 +140,8 @@ func (m *Machine) admit(it *appendItem, now leaky.Instant) (wait uint64) {
 	return wait
 }
 
-// admitTo is admit for a queue that there is. A refusal waits for nothing.
-func (m *Machine) admitTo(q *queueState, it *appendItem, now leaky.Instant) (wait uint64) {
+// admitTo is admit for an existing queue. A refusal waits for nothing.
+func (m *Machine) admitTo(q *queueState, it *appendingJob, now leaky.Instant) (wait uint64) {
 	if wait, found := m.answerKnown(it, q, now); found { // invariant 7
 		return wait
 	}
@@ -154,17 +153,17 @@ func (m *Machine) admitTo(q *queueState, it *appendItem, now leaky.Instant) (wai
 	if it.tooLarge(most, false) || it.refusedBySelf(q, ln, now) {
 		return 0
 	}
-	var b *ruleCharges
-	a, outcome := m.rulesOf(q), m.appendOutcome(q, it, most) // invariant 1
-	if a != nil {
-		said, invalid := m.askRules(it, a, now)
+	var rc *ruleCharges
+	qr, outcome := m.rulesOf(q), m.appendOutcome(q, it, most) // invariant 1
+	if qr != nil {
+		said, invalid := m.askRules(it, qr, now)
 		if invalid != nil {
 			it.answer.Outcome, it.answer.Err = queue.Invalid, invalid
 			return 0
 		}
-		b, it.answer.Rules = said, said.answers
+		rc, it.answer.Rules = said, said.answers
 	}
-	if instead, refused := m.limitedByRules(it, q, a, b); refused {
+	if instead, refused := m.limitedByRules(it, q, qr, rc); refused {
 		outcome = instead
 	}
 	switch {
@@ -181,18 +180,18 @@ func (m *Machine) admitTo(q *queueState, it *appendItem, now leaky.Instant) (wai
 		it.answer.Outcome, it.answer.Err = queue.Failed, m.keptForOthers(q, it.bytes())
 	case it.wouldExpire(q, ln, outcome, now):
 	case outcome == queue.SetAside:
-		m.deferJob(it, q, b, now)
+		m.deferJob(it, q, rc, now)
 		return m.wait()
 	default:
 		q.lapsePromises(it.bytes(), most, now)
-		m.admitNew(it, ln, b, now)
+		m.admitNew(it, ln, rc, now)
 		return m.wait()
 	}
 	return 0
 }
 
-// answerKnown answers for a job that the queue knows already. What it says waits for the commit of that.
-func (m *Machine) answerKnown(it *appendItem, q *queueState, now leaky.Instant) (wait uint64, found bool) {
+// answerKnown answers for a job that the queue already knows. The answer waits for the commit that it describes.
+func (m *Machine) answerKnown(it *appendingJob, q *queueState, now leaky.Instant) (wait uint64, found bool) {
 	if j := q.jobs[it.job.ID]; j != nil {
 		it.answerDuplicate(j.fingerprint, j.stateToBe())
 		if it.answer.State == queue.Waiting {
@@ -210,8 +209,8 @@ func (m *Machine) answerKnown(it *appendItem, q *queueState, now leaky.Instant) 
 	return 0, false
 }
 
-// answerDuplicate answers for a job that the queue has already.
-func (it *appendItem) answerDuplicate(print [8]byte, s queue.State) {
+// answerDuplicate answers duplicate or conflict for a job that the queue already has.
+func (it *appendingJob) answerDuplicate(print [8]byte, s queue.State) {
 	if print != it.fingerprint {
 		it.answer.Outcome = queue.Conflict
 		return
@@ -220,7 +219,7 @@ func (it *appendItem) answerDuplicate(print [8]byte, s queue.State) {
 }
 
 // admitNew gives a job its place and its turn.
-func (m *Machine) admitNew(it *appendItem, ln *lane, b *ruleCharges, now leaky.Instant) {
+func (m *Machine) admitNew(it *appendingJob, ln *lane, rc *ruleCharges, now leaky.Instant) {
 	q := ln.queue
 	m.store.seq++
 	j := &job{
@@ -230,17 +229,105 @@ func (m *Machine) admitNew(it *appendItem, ln *lane, b *ruleCharges, now leaky.I
 	o := q.outlookOfNew(ln, turnOf(q.turn, it.job.Priority), it.job.Cost, it.job.Priority, notPlain(&it.job))
 	eta := q.etaOfNew(o, scheduledUntil(&it.job, m.wall(now)), now)
 	m.reservePlace(j, &it.job, now)
-	m.chargeRules(b, now)
+	m.chargeRules(rc, now)
 	m.touch(q)
 	q.counters.Appended++
-	m.present.putJob(j, it.record)
+	m.current.putJob(j, it.record)
 	m.arrive(arrival{job: j}, it.record)
 	*it.answer = queue.Appended{
-		Outcome: queue.Accepted, ID: j.id, State: j.stateToBe(), ETA: eta.ToWall(m.ahead()), Rules: b.said(),
+		Outcome: queue.Accepted, ID: j.id, State: j.stateToBe(), ETA: eta.ToWall(m.ahead()), Rules: rc.said(),
 	}
 	if j.lease == nil {
 		it.answer.Position = o.place + 1
 	}
 }
 
-func (it *appendItem) bytes() int64 { return jobsize.Of(it.job.ID, len(it.record)) }
+func (it *appendingJob) bytes() int64 { return jobsize.Of(it.job.ID, len(it.record)) }
+
+// reservePlace gives a job its place and its turn, and raises the ceilings so that it may leave soon.
+func (m *Machine) reservePlace(j *job, in *queue.Job, now leaky.Instant) {
+	q, cost := j.lane.queue, int64(j.cost)
+	j.turn = turnOf(q.turn, in.Priority)
+	q.turn += cost
+	q.noteCost(cost)
+	q.plain = q.plain && !notPlain(in)
+	q.addJob(j)
+	q.setExpiry(j, instantOf(in.ExpiresAt))
+	q.addIncoming(j, scheduledUntil(in, m.wall(now)))
+	m.raiseWithAppend(q, now, cost)
+}
+
+// arriving reports whether the job's commit is not durable yet: it has a place and a turn, but is in no lane.
+func (j *job) arriving() bool { return j.state == queue.StateNone && j.lane.queue.jobs[j.id] == j }
+
+// stateToBe returns the job's state; for an arriving job, the state that it will have.
+func (j *job) stateToBe() queue.State {
+	switch {
+	case j.state != queue.StateNone:
+		return j.state
+	case j.lease != nil:
+		return queue.Scheduled
+	}
+	return queue.Waiting
+}
+
+// incoming is what a queue has reserved for arriving jobs. Decisions count the jobs that will wait as waiting.
+type incoming struct {
+	all     int64 // places
+	waiting int64 // jobs that will wait
+	cost    int64
+	lanes   int           // lanes that have such jobs and no waiting jobs yet
+	later   *heap[*lease] // jobs that will be scheduled
+}
+
+func (c *incoming) scheduled() int64 {
+	if c.later == nil {
+		return 0
+	}
+	return int64(c.later.len())
+}
+
+// addIncoming reserves a place in the queue and in the job's lane. dueAt is 0 unless the job is scheduled.
+func (q *queueState) addIncoming(j *job, dueAt leaky.Instant) {
+	c := &q.incoming
+	c.all++
+	q.addToLane(j)
+	if dueAt != 0 {
+		j.ensureLease().due = dueAt
+		if c.later == nil {
+			later := newLater()
+			c.later = &later
+		}
+		c.later.push(j.lease)
+		return
+	}
+	if j.lane.empty() {
+		c.lanes++
+	}
+	c.waiting++
+	c.cost += int64(j.cost)
+	*j.lane.incomingOf(j.priority())++
+	if q.group != nil {
+		q.group.addIncoming(q, 1)
+	}
+}
+
+func (q *queueState) removeIncoming(j *job) {
+	c := &q.incoming
+	c.all--
+	if j.lease != nil {
+		c.later.remove(j.lease.heapIndex)
+		return
+	}
+	c.waiting--
+	c.cost -= int64(j.cost)
+	if q.group != nil {
+		q.group.addIncoming(q, -1)
+	}
+	*j.lane.incomingOf(j.priority())--
+	if j.lane.empty() {
+		c.lanes--
+	}
+}
+
+func (ln *lane) empty() bool { return ln.waiting.len() == 0 && ln.incomingTotal() == 0 }

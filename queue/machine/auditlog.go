@@ -15,71 +15,58 @@ import (
 	"github.com/penstock/penstock/queue/audit"
 )
 
-// The audit log is written in the Transaction of the changes that it tells of. The heads of its chains are the last
-// entries of the budgets in the table and nowhere else, so that a commit that fails leaves them as they were.
+// Entries of the audit log are written in the same Transaction as the changes that they describe. The head of each
+// chain is the last entry of its budget in the table and is kept nowhere else. So a commit that fails leaves it
+// unchanged.
 
-// audited is an entry that a batch writes; the log adds its number, its time and its place in the chain.
+// audited is an entry to be written. The log adds its number, its time and its place in the chain.
 type audited struct {
 	entry         audit.Entry
 	before, after []byte // not masked yet
 }
 
-// audited is what the audit log tells of a change.
-func (n *logged) audited(of subject) audited {
+// audited returns the audit entry for a logged change.
+func (l *logged) audited(of subject) audited {
 	e := audit.Entry{
-		Actor: n.actor, Of: string(of.of), Name: of.name, What: n.What, Revision: n.Revision, Was: n.Was,
-		Detail: n.Detail, Reason: n.Reason, Jobs: n.Jobs, IDs: n.IDs,
+		Actor: l.actor, Of: string(of.of), Name: of.name, What: l.What, Revision: l.Revision, Was: l.Was,
+		Detail: l.Detail, Reason: l.Reason, Jobs: l.Jobs, IDs: l.IDs,
 	}
-	if !n.Until.IsZero() {
-		e.Until = n.Until.UnixMicro()
+	if !l.Until.IsZero() {
+		e.Until = l.Until.UnixMicro()
 	}
-	return audited{entry: e, before: n.before, after: n.after}
+	return audited{entry: e, before: l.before, after: l.after}
 }
 
-// auditJobAct adds what a call did to one more job: the audit log has an entry for each call.
-func (b *Commit) auditJobAct(d *jobAct, of subject, c *logged) {
-	at, found := b.auditedActs[d]
-	if !found {
-		b.auditedActs[d] = len(b.audited)
-		b.audited = append(b.audited, c.audited(of))
-		return
-	}
-	e := &b.audited[at].entry
-	e.Jobs += c.Jobs
-	if len(e.IDs) < queue.MaxChangeIDs {
-		e.IDs = append(e.IDs, c.IDs...)
-	}
-}
-
-// auditRecord is an entry in the file.
+// auditRecord is an entry as stored.
 type auditRecord struct {
 	number uint64
 	budget audit.Budget
-	bytes  uint64 // of all entries of its budget ever written up to this one, itself included
+	bytes  uint64 // of all entries ever written for its budget, including this one
 	at     leaky.Instant
-	// dropped is how many of its budget were dropped before it for want of room, and not for their age.
+	// dropped counts entries of its budget that were dropped to make room, and not for their age.
 	dropped uint64
 	audit.Record
 }
 
-// size is what an entry takes of its budget.
+// size returns how many bytes of its budget the entry takes.
 func (r *auditRecord) size() uint64 {
 	return uint64(len(r.Text) + len(r.Before) + len(r.After) + auditOverhead)
 }
 
-// auditOverhead is about what an entry takes beside its texts.
+// auditOverhead approximates the size of an entry without its texts.
 const auditOverhead = 200
+
+func (r *auditRecord) code(c *codec, digest []byte) {
+	c.fields(&r.bytes, &r.at, &r.dropped, &r.budget)
+	c.raw(digest)
+	c.fields(&r.Text, &r.Before, &r.After)
+}
 
 func (r *auditRecord) encode() ([]byte, error) {
 	digest, err := hex.DecodeString(string(r.Digest))
-	w := writer{}
-	w.num(r.bytes, uint64(r.at), r.dropped)
-	w.text(string(r.budget))
-	w = append(w, digest...)
-	for _, text := range [][]byte{r.Text, r.Before, r.After} {
-		w.text(string(text))
-	}
-	return w, err
+	c := &codec{}
+	r.code(c, digest)
+	return c.b, err
 }
 
 func decodeAuditNumber(k []byte) (uint64, error) {
@@ -93,40 +80,32 @@ func decodeAudit(k, v []byte) (a auditRecord, err error) {
 	if a.number, err = decodeAuditNumber(k); err != nil {
 		return a, err
 	}
-	r := reader{b: v}
-	a.bytes, a.at = r.num(), leaky.Instant(r.num())
-	a.dropped, a.budget = r.num(), audit.Budget(r.text())
-	a.Digest = audit.Digest(hex.EncodeToString(r.raw(32)))
-	for _, text := range []*[]byte{&a.Text, &a.Before, &a.After} {
-		if s := r.text(); s != "" {
-			*text = []byte(s)
-		}
-	}
-	return a, r.err("audit")
+	c, digest := decoder(v), make([]byte, 32)
+	a.code(c, digest)
+	a.Digest = audit.Digest(hex.EncodeToString(digest))
+	return a, c.err("audit")
 }
 
 // auditLog is the audit log in a transaction.
 type auditLog struct {
 	entries Table // by number
-	budgets Table // budget, 0, number: the entries of each budget
+	budgets Table // budget, 0, number: index of each budget's entries
 }
 
 func (t *tables) auditLog() auditLog {
 	return auditLog{entries: t.Table(auditTable), budgets: t.Table(auditBudgetsTable)}
 }
 
-// budgetKey is the key of an entry among those of its budget.
+// budgetKey returns the key of an entry in the budgets index.
 func budgetKey(budget audit.Budget, number uint64) []byte {
 	return binary.BigEndian.AppendUint64(append([]byte(budget), 0), number)
 }
 
-// get reads the entry of a key among those of its budget.
 func (l auditLog) get(k []byte) (auditRecord, error) {
 	number := k[len(k)-8:]
 	return decodeAudit(number, l.entries.Get(number))
 }
 
-// lastNumber returns the last number given.
 func (l auditLog) lastNumber() (uint64, error) {
 	k, _ := l.entries.Cursor().Last()
 	if k == nil {
@@ -135,28 +114,20 @@ func (l auditLog) lastNumber() (uint64, error) {
 	return decodeAuditNumber(k)
 }
 
-// newestOf returns the newest entry of a budget; its number is 0 if there is none.
+// newestOf returns the newest entry of a budget; its number is 0 if the budget has no entries.
 func (l auditLog) newestOf(budget audit.Budget) (auditRecord, error) {
-	c := l.budgets.Cursor()
-	k, _ := c.Seek(budgetKey(budget, math.MaxUint64))
-	if k == nil {
-		k, _ = c.Last()
-	} else {
-		k, _ = c.Prev()
-	}
+	k, _ := lastBefore(l.budgets.Cursor(), budgetKey(budget, math.MaxUint64))
 	if !bytes.HasPrefix(k, budgetKey(budget, 0)[:len(budget)+1]) {
 		return auditRecord{budget: budget}, nil
 	}
 	return l.get(k)
 }
 
-// budgetHead is where the chain of a budget stands while a batch is written.
 type budgetHead struct {
 	last auditRecord
-	more int // entries of the batch that are not written yet
+	more int // entries of the commit that are not written yet
 }
 
-// writeAudit writes the entries of a batch, and drops old ones.
 func (t *tables) writeAudit(entries []audited, o *WriteOptions, now leaky.Instant) error {
 	if len(entries) == 0 {
 		return nil
@@ -212,15 +183,15 @@ func (l auditLog) put(r *auditRecord) error {
 	return l.budgets.Put(budgetKey(r.budget, r.number), nil)
 }
 
-// budget is who pays for the entry.
+// budget returns the budget that pays for the entry.
 func (a *audited) budget() audit.Budget { return audit.BudgetOf(&a.entry.Actor, a.entry.Refused) }
 
-// shareOf is about how many bytes of a budget a log keeps.
+// shareOf returns about how many bytes of a budget the log keeps.
 func (o *WriteOptions) shareOf(budget audit.Budget) uint64 {
 	return budget.Bytes() / max(1, o.AuditShares)
 }
 
-// record is the entry as it is kept behind the last one of its budget.
+// record returns the entry as stored after the last one of its budget.
 func (a *audited) record(
 	number uint64, last *auditRecord, mask func(string, []byte) []byte, now leaky.Instant,
 ) (r auditRecord, err error) {
@@ -257,12 +228,12 @@ func (a *audited) record(
 	return r, nil
 }
 
-// dropAuditMost bounds the entries dropped at a time, beside as many as were written.
+// dropAuditMost limits how many entries are dropped at a time, in addition to as many as were written.
 const dropAuditMost = 400
 
-// dropOldAudit drops the oldest entries of a budget, up to n: those up to an instant, and those that are more than its
-// share of bytes; forced is the number of the latter. spent are the bytes of all its entries ever written, with the one
-// that is about to be written.
+// dropOldAudit drops up to n of the oldest entries of a budget: entries up to an instant, and entries beyond its share
+// of bytes. forced counts the latter. spent is the total size of its entries ever written, including the one about to
+// be written.
 func (l auditLog) dropOldAudit(
 	budget audit.Budget, spent uint64, n int, share uint64, until leaky.Instant,
 ) (forced uint64, err error) {
@@ -275,7 +246,7 @@ func (l auditLog) dropOldAudit(
 			return 0, err
 		}
 		if r.at > until {
-			if spent-(r.bytes-r.size()) <= share { // with this one
+			if spent-(r.bytes-r.size()) <= share { // including this one
 				break
 			}
 			forced++
@@ -285,7 +256,8 @@ func (l auditLog) dropOldAudit(
 	return forced, l.drop(gone)
 }
 
-// dropAged drops entries up to an instant, of all budgets. The newest of a budget stays: its chain goes on from there.
+// dropAged drops entries of all budgets up to an instant. The newest entry of a budget stays, because its chain
+// continues from there.
 func (l auditLog) dropAged(until leaky.Instant) error {
 	var gone [][]byte
 	c := l.entries.Cursor()
@@ -308,7 +280,6 @@ func (l auditLog) dropAged(until leaky.Instant) error {
 	return l.drop(gone)
 }
 
-// drop drops entries by their keys among those of their budgets.
 func (l auditLog) drop(gone [][]byte) error {
 	for _, k := range gone {
 		if err := errors.Join(l.entries.Delete(k[len(k)-8:]), l.budgets.Delete(k)); err != nil {
@@ -316,4 +287,77 @@ func (l auditLog) drop(gone [][]byte) error {
 		}
 	}
 	return nil
+}
+
+// Record adds an entry about an action that changed nothing, and returns the commit to wait for. It fails if the store
+// is full.
+func (m *Machine) Record(entry audit.Entry) (wait uint64, err error) {
+	if m.Full != nil {
+		return 0, m.Full
+	}
+	m.current.audited = append(m.current.audited, audited{entry: entry})
+	return m.wait(), nil
+}
+
+// ReadAudit reads a page of the audit log.
+func ReadAudit(tx Transaction, r audit.Request) (p audit.Page, err error) {
+	l := (&tables{tx}).auditLog()
+	c := l.entries.Cursor()
+	newest, _ := c.Last()
+	if newest == nil {
+		return p, nil
+	}
+	oldest, _ := c.First()
+	p.Newest, p.Oldest = int64(binary.BigEndian.Uint64(newest)), int64(binary.BigEndian.Uint64(oldest))
+	if p.Chains, err = l.chains(); err != nil {
+		return p, err
+	}
+	step := c.Next
+	if r.Back {
+		step = c.Prev
+	}
+	for k, v := beginAudit(c, &r); k != nil && len(p.Records) < r.Limit; k, v = step() {
+		a, err := decodeAudit(k, v)
+		if err != nil {
+			return p, err
+		}
+		p.Records = append(p.Records, a.Record)
+	}
+	return p, nil
+}
+
+func (l auditLog) chains() (all []audit.Chain, err error) {
+	c := l.budgets.Cursor()
+	for k, _ := c.First(); k != nil; {
+		budget := audit.Budget(k[:len(k)-9])
+		newest, err := l.newestOf(budget)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, audit.Chain{
+			Budget: budget, Oldest: int64(binary.BigEndian.Uint64(k[len(k)-8:])), Newest: int64(newest.number),
+			Head: newest.Digest, Dropped: int64(newest.dropped),
+		})
+		k, _ = c.Seek(budgetKey(budget, math.MaxUint64))
+	}
+	return all, nil
+}
+
+func beginAudit(c Cursor, r *audit.Request) (k, v []byte) {
+	switch {
+	case r.From == 0 && r.Back:
+		return c.Last()
+	case r.From == 0:
+		return c.First()
+	}
+	k, v = c.Seek(key(uint64(r.From)))
+	switch {
+	case !r.Back:
+		return k, v
+	case k == nil:
+		return c.Last()
+	case binary.BigEndian.Uint64(k) > uint64(r.From):
+		return c.Prev()
+	}
+	return k, v
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// bench is an engine and who calls it.
+// bench is an engine and a caller.
 type bench struct {
 	*Engine
 	*enginetest.Caller
 }
 
-// Options are those of a test's engine.
+// Options are the settings of a test's engine.
 type Options struct {
 	fault  func(*Commit) error
-	behind bool   // what was taken is kept by other commits alone
+	behind bool   // takes are kept only by other commits
 	synced func() // called when a commit is durable
 }
 
@@ -34,7 +34,7 @@ func start(t testing.TB, o Options) *bench {
 	return b
 }
 
-// reopen is an orderly end, and another process.
+// reopen closes the engine in an orderly way and opens another.
 func (e *Engine) reopen() {
 	c := e.CollectLast(e.now())
 	if err := e.store.Update(func(tx Transaction) error { return c.Write(tx, writeOptions) }); err != nil {
@@ -43,7 +43,7 @@ func (e *Engine) reopen() {
 	e.crash()
 }
 
-// crash is the end of a process without a last word, and another one.
+// crash kills the process and starts another one.
 func (e *Engine) crash() {
 	e.clock = Clock{}
 	e.read(func(tx Transaction) { e.clock.Last, _ = ClockOf(tx) })
@@ -60,7 +60,7 @@ func (e *Engine) crash() {
 	}
 }
 
-// meddle changes what is kept.
+// meddle changes the stored tables.
 func (b *bench) meddle(do func(tx Transaction) error) {
 	b.Helper()
 	if err := b.store.Update(do); err != nil {
@@ -68,7 +68,7 @@ func (b *bench) meddle(do func(tx Transaction) error) {
 	}
 }
 
-// records counts what is in a table.
+// records returns the number of records in a table.
 func (b *bench) records(table []byte) (n int) {
 	b.read(func(tx Transaction) {
 		_ = forEach(tx.Table(table), func(_, _ []byte) error { n++; return nil })
@@ -76,7 +76,7 @@ func (b *bench) records(table []byte) (n int) {
 	return n
 }
 
-// noSpace fails commits for want of room.
+// noSpace fails commits for lack of room.
 type noSpace struct{ all atomic.Bool }
 
 func (n *noSpace) fault(*Commit) error {
@@ -86,7 +86,7 @@ func (n *noSpace) fault(*Commit) error {
 	return nil
 }
 
-// refuse makes a call fail for want of room, and sees that it left all as it was.
+// refuse makes a call fail for lack of room, and checks that it changed nothing.
 func (n *noSpace) refuse(b *bench, what string, f func() error) {
 	b.Helper()
 	before := b.standing("q")
@@ -102,7 +102,7 @@ func (n *noSpace) refuse(b *bench, what string, f func() error) {
 	b.checkKept(what)
 }
 
-// checkKept checks that memory is what is kept.
+// checkKept checks that memory equals what is stored.
 func (b *bench) checkKept(what string) {
 	b.Helper()
 	b.read(func(tx Transaction) {
@@ -112,7 +112,7 @@ func (b *bench) checkKept(what string) {
 	})
 }
 
-// keep makes a commit durable that was collected.
+// keep makes a collected commit durable.
 func (b *bench) keep(c *Commit) {
 	b.Helper()
 	if err := b.write(c); err != nil {
@@ -128,7 +128,7 @@ func first[T any](v T, _ error) T { return v }
 
 func second[T any](_ T, err error) error { return err }
 
-// save keeps all that was taken.
+// save saves all takes.
 func (b *bench) save() {
 	for more := true; more; {
 		_ = b.do(context.Background(), func(leaky.Instant) error { _, more = b.SaveTallies(); return nil })

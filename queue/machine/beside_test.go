@@ -7,8 +7,8 @@ import (
 	"github.com/penstock/penstock/queue/audit"
 )
 
-// A Put beside a Reserve leaves a ceiling on file that is high enough for what was granted, and not far ahead.
-func TestAPutBesideAReserve(t *testing.T) {
+// A Put concurrent with a Reserve leaves a ceiling on file that covers the grant, and is not far ahead.
+func TestPutDuringReserve(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "1/h")
 	b.AppendTo("q", 0, 2)

@@ -7,23 +7,22 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Successor returns an empty machine to load after a commit failed, whose fences go on where this one's end.
+// Successor returns an empty machine to load after a commit failed. Its fences continue after m's.
 func (m *Machine) Successor() *Machine {
 	next := New(m.epoch)
 	next.lastFence, next.Environment.Ahead, next.filedAhead = m.lastFence, m.Environment.Ahead, m.Environment.Ahead
 	return next
 }
 
-// CarryOver takes over what no store keeps from a machine whose last commits failed, into one that was loaded from what
-// is kept: all that was answered by then holds. Those are leases, as of before what the failed commits did to them;
-// what rules let through; what was counted without a commit; and who asks. What the failed commits decided is gone. The
-// turns and the paces of lanes begin anew, as after a restart.
+// CarryOver takes over, from a machine whose last commits failed, what the store does not keep but callers were told.
+// That is leases (as of before the failed commits), what rules let through, counts without a commit, and clients.
+// Decisions of the failed commits are discarded. Turns and the paces of lanes start over, as after a restart.
 func (m *Machine) CarryOver(old *Machine, now leaky.Instant) {
 	c := carrying{Machine: m, old: old, byNumber: make(map[uint64]*queueState, len(m.queues)), now: now}
 	for _, q := range m.queues {
 		c.byNumber[q.number] = q
 	}
-	// Revisions that somebody may have seen are not given again.
+	// Revisions that a client may have seen are not given again.
 	m.store.revision = max(m.store.revision, old.store.revision)
 	m.rulesVersion = max(m.rulesVersion, old.rulesVersion) + 1
 	m.attending, m.signals = old.attending, old.signals
@@ -48,7 +47,6 @@ func (m *Machine) CarryOver(old *Machine, now leaky.Instant) {
 	m.publishWake("")
 }
 
-// carrying is one CarryOver.
 type carrying struct {
 	*Machine
 	old      *Machine
@@ -56,7 +54,7 @@ type carrying struct {
 	now      leaky.Instant
 }
 
-// jobLike returns the job that another machine had as j; nil if it is none of this one's.
+// jobLike returns this machine's job that corresponds to j of another machine, or nil.
 func (c *carrying) jobLike(j *job) *job {
 	if q := c.byNumber[j.lane.queue.number]; q != nil {
 		if own := q.jobs[j.id]; own != nil && own.seq == j.seq {
@@ -66,7 +64,7 @@ func (c *carrying) jobLike(j *job) *job {
 	return nil
 }
 
-// queue carries over what a queue knows beside its record.
+// queue carries over what a queue knows beyond its record.
 func (c *carrying) queue(old *queueState) {
 	q := c.byNumber[old.number]
 	if q == nil {
@@ -81,10 +79,11 @@ func (c *carrying) queue(old *queueState) {
 	if q.revision == old.revision {
 		c.paces(&q.paces, &old.paces)
 	}
-	if r, was := &q.receiver, &old.receiver; r.opened != 0 && r.opened == was.opened && was.stop > r.stop { // a probe left
+	// a probe left
+	if r, was := &q.receiver, &old.receiver; r.opened != 0 && r.opened == was.opened && was.stop > r.stop {
 		r.stop, r.cause, r.reason, r.probe = was.stop, was.cause, was.reason, was.probe
 	}
-	for id, d := range old.endedJobs.byID { // who delivered it, and when, is not kept
+	for id, d := range old.endedJobs.byID { // the store does not keep when it departed, and to which drainer
 		if own := q.endedJobs.byID[id]; own != nil && own.key == d.key {
 			own.departed, own.drainer = d.departed, d.drainer
 		}
@@ -108,8 +107,7 @@ func (c *carrying) readySince(old *queueState) {
 	}
 }
 
-// formerPaces carries over the paces of queues of which the failed commits changed the spec: nothing has left by those
-// that they got.
+// formerPaces restores the paces of queues whose spec the failed commits changed: nothing has left by the new paces.
 func (c *carrying) formerPaces() {
 	seen := map[*queueState]bool{}
 	for _, f := range c.old.failing() {
@@ -119,12 +117,12 @@ func (c *carrying) formerPaces() {
 				continue
 			}
 			seen[q] = true
-			c.paces(&q.paces, &f.formerPaces[i].paces)
+			c.paces(&q.paces, &f.formerPaces[i].value)
 		}
 	}
 }
 
-// takeAgain takes what the failed commits gave back: those departures are used after all, as far as anybody knows.
+// takeAgain takes back what the failed commits gave back: as far as anybody knows, those departures are used.
 func (c *carrying) takeAgain() {
 	for _, f := range c.old.failing() {
 		for _, b := range f.givenBack {
@@ -135,10 +133,10 @@ func (c *carrying) takeAgain() {
 	}
 }
 
-// paces carries over the exact use of paces: their ceilings, of which they were restored, are ahead of it.
+// paces carries over the exact use of paces. They were restored from ceilings, which are ahead of it.
 func (c *carrying) paces(p, old *paces) {
 	p.bucket = old.bucket
-	if p.pacer != old.pacer { // the rate had adapted, and has not now
+	if p.pacer != old.pacer { // the rate had adapted, and is not adapted now
 		p.bucket = old.pacer.Change(old.bucket, p.pacer, c.now)
 	}
 	for i := range p.limits {
@@ -147,7 +145,7 @@ func (c *carrying) paces(p, old *paces) {
 	p.changed = old.changed
 }
 
-// leases carries over those whose grants were answered: as they are, or as the failed commits found them.
+// leases carries over leases whose grants were answered, as the failed commits found them.
 func (c *carrying) leases() {
 	for _, f := range c.old.failing() {
 		for _, ls := range f.endedLeases {
@@ -167,7 +165,7 @@ func (c *carrying) lease(old *lease) {
 	switch {
 	case j.state == queue.Leased:
 		c.dropLease(j)
-	case j.state == queue.Scheduled: // since before the grant
+	case j.state == queue.Scheduled: // as before the grant
 		j.lane.queue.scheduled.remove(j.lease)
 	case j.state == queue.Waiting:
 		j.lane.queue.removeWaiting(j)
@@ -177,14 +175,14 @@ func (c *carrying) lease(old *lease) {
 	ls := j.ensureLease()
 	ls.fence, ls.due, ls.deadline, ls.drainer, ls.granted = old.fence, old.due, old.deadline, old.drainer, old.granted
 	ls.persisted = old.persisted
-	if old.verdict == queue.Release && old.commit <= c.old.durable { // an earlier grant of it was given back
+	if old.verdict == queue.Release && old.commit <= c.old.durable { // an earlier grant of the job was given back
 		ls.settled, ls.verdict, ls.result = old.settled, old.verdict, old.result
 	}
 	c.setState(j, queue.Leased)
 	c.Machine.leases.push(ls)
 }
 
-// clients carries over who asks, and what each was answered last.
+// clients carries over the clients and the last answer to each.
 func (c *carrying) clients() {
 	c.drainers = c.old.drainers
 	for _, cl := range c.drainers.clients {
@@ -208,23 +206,23 @@ func (c *carrying) clients() {
 	}
 }
 
-// counters carries over what was counted without a commit, and went along with those that failed.
+// counters carries over counts that needed no commit but were written along with a failed one.
 func (c *carrying) counters() {
 	for _, f := range c.old.failing() {
 		for _, u := range f.unsaved {
 			if q := c.byNumber[u.queue.number]; q != nil {
-				q.count().Add(u.counters.Values())
+				q.count().Add(u.value.Values())
 			}
 		}
 	}
 }
 
-// failing are the commits that are not durable.
-func (m *Machine) failing() []*Commit { return append(m.taken[:len(m.taken):len(m.taken)], m.present) }
+// failing returns the commits that are not durable.
+func (m *Machine) failing() []*Commit { return append(m.taken[:len(m.taken):len(m.taken)], m.current) }
 
-// tallies carries over what was taken from rules by name: it is answered before it is kept. What the jobs of failed
-// commits took is given back. Of a rule that they had changed, what was taken since counts if it is asked by what was
-// taken before.
+// tallies carries over what was taken from rules by name: that is answered before it is kept. What the jobs of failed
+// commits took is given back. If a failed commit changed a rule, later takes count only if they were asked of the same
+// tallies.
 func (c *carrying) tallies() {
 	changed, dropped := map[tallyKey]*tally{}, map[uint64]bool{}
 	note := func(t *tally) {
@@ -262,7 +260,6 @@ func (c *carrying) tallies() {
 	c.owedAudits(sets)
 }
 
-// dropTallies forgets those whose records were to be dropped.
 func (c *carrying) dropTallies(s *tallySet, numbers map[uint64]bool) {
 	if len(numbers) == 0 {
 		return
@@ -276,7 +273,7 @@ func (c *carrying) dropTallies(s *tallySet, numbers map[uint64]bool) {
 	}
 }
 
-// tally carries over one; old is nil if it had been forgotten.
+// tally carries over one tally; old is nil if it had been forgotten.
 func (c *carrying) tally(set *tallySet, k tallyKey, old *tally) {
 	own := c.tallyOf(set, k.key, c.now)
 	if g := c.old.charged[k]; g != nil {
@@ -292,7 +289,7 @@ func (c *carrying) tally(set *tallySet, k tallyKey, old *tally) {
 	}
 }
 
-// owedAudits carries over the entries of the audit log that were answered before they were kept.
+// owedAudits carries over audit entries that were answered before they were kept.
 func (c *carrying) owedAudits(sets map[uint64]*tallySet) {
 	for _, f := range c.old.failing() {
 		c.owed = append(c.owed, f.owed...)

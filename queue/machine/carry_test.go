@@ -14,9 +14,9 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// Where a commit fails what it took is as if it had not been asked for, whatever was taken meanwhile, by whom, and
-// however much time has passed.
-func TestWhatAFailedCommitTook(t *testing.T) {
+// After a commit fails, what its jobs took counts as never asked for, whoever took more meanwhile and however much time
+// has passed.
+func TestTakesOfAFailedCommitAreUndone(t *testing.T) {
 	later := 61 * time.Minute // another window
 	for _, r := range oneOfEach() {
 		if r.Algorithm == leaky.AlgorithmConcurrency {
@@ -59,12 +59,12 @@ func TestWhatAFailedCommitTook(t *testing.T) {
 	}
 }
 
-// Where a commit fails that gave a departure back, it is taken again from what it was given back to, and from nothing
-// else: no slot is lost.
-func TestWhatAFailedCommitGaveBack(t *testing.T) {
+// After a commit fails that gave a departure back, the departure is taken again exactly where it was given back: no
+// slot is lost.
+func TestRefundsOfAFailedCommitAreUndone(t *testing.T) {
 	for name, c := range map[string]struct {
 		later bool // the departure is not the latest
-		off   bool // the circuit is
+		off   bool // the circuit is off
 		settlement
 	}{
 		"unused":                      {settlement: settlement{verdict: queue.Down, unused: true}},
@@ -125,11 +125,11 @@ func TestWhatAFailedCommitGaveBack(t *testing.T) {
 	}
 }
 
-// settlement is what is said of a departure.
+// settlement is what is said about a departure.
 type settlement struct {
 	verdict         queue.Verdict
 	trouble, unused bool
-	open            bool // the circuit is
+	open            bool // the circuit is open
 }
 
 func TestEveryChangeOfARuleCanFail(t *testing.T) {
@@ -163,7 +163,7 @@ func TestEveryChangeOfARuleCanFail(t *testing.T) {
 	fails("append", func() error { return second(b.Append(ctx, []queue.Job{lane(1)})) })
 	b.AppendInLane("q", "b", 3)
 	fails("offer", func() error { return second(b.Offer(ctx, []queue.Job{lane(4)})) })
-	// A Put that names a rule, or no longer does, leaves it as it was named.
+	// A failed Put that names a rule, or no longer does, leaves the rule's uses unchanged.
 	fails("name", func() error {
 		return second(b.Put(ctx, queue.Spec{Name: "q", Rules: []string{"q.idle"}}, queue.AnyRevision))
 	})
@@ -186,9 +186,9 @@ func TestEveryChangeOfARuleCanFail(t *testing.T) {
 	}
 }
 
-// What a failed commit gave back to a quota is counted again only in the window that had counted it: in a later one it
-// would bring that of before back, and what was used in the present would be forgotten.
-func TestAQuotaKeepsItsWindowWhereACommitFails(t *testing.T) {
+// What a failed commit gave back to a quota is counted again only in the same window. In a later window, it would
+// restore the earlier window and forget what was used since.
+func TestAQuotaKeepsItsWindowAfterAFailedCommit(t *testing.T) {
 	for _, passes := range []time.Duration{time.Second, time.Minute, 3 * time.Minute} {
 		b := start(t, Options{behind: true})
 		b.MustPut("q", "unlimited", func(s *queue.Spec) {

@@ -9,30 +9,29 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// ceilings are upper bounds, on file, of what answered grants have used: of a bucket its TAT in whole microseconds,
-// of a quota what is used in a window. A further pace has its TAT as the end of a window of which nothing is used.
-// The slices are never changed in place.
+// ceilings are upper bounds, kept on file, of what answered grants have used. A bucket's bound is its TAT in whole
+// microseconds; a quota's bound is what is used in a window. A further pace stores its TAT as the end of a window in
+// which nothing is used. The slices are immutable.
 type ceilings struct {
 	tat    leaky.Instant
 	limits []leaky.Window
 }
 
-// ceilingState is what is and will be kept of a queue's ceilings.
+// ceilingState is a queue's ceilings, on file and to be written.
 type ceilingState struct {
 	durable ceilings
-	next    ceilings // after the present commit, and the latest
-	commit  uint64   // that raised them last
+	next    ceilings // the latest, including the current commit
+	commit  uint64   // the last commit that raised them
 }
 
-// raise raises the ceilings with the present commit.
 func (m *Machine) raise(q *queueState, to ceilings) {
 	q.ceiling.next = q.ceiling.next.max(to)
-	q.ceiling.commit = m.present.Number
+	q.ceiling.commit = m.current.Number
 	m.touch(q)
 }
 
-// raiseForGrant raises the ceilings to what q's grants need, and returns the commit that their answer waits for.
-// Invariant 3, over a crash: what is on file is never exceeded by an answered grant.
+// raiseForGrant raises the ceilings as far as q's grants need, and returns the commit that their answer waits for.
+// Invariant 3, over a crash: answered grants never exceed what is on file.
 func (m *Machine) raiseForGrant(q *queueState) (wait uint64) {
 	need := q.neededCeilings()
 	switch {
@@ -44,14 +43,14 @@ func (m *Machine) raiseForGrant(q *queueState) (wait uint64) {
 	return m.unlessDurable(q.ceiling.commit)
 }
 
-// replaceCeilings sets the ceilings to what the paces have used, after a change of those: the ones before mean nothing
+// replaceCeilings sets the ceilings to what the paces have used, after the paces changed: the old ceilings mean nothing
 // any more.
 func (m *Machine) replaceCeilings(q *queueState) {
-	q.ceiling = ceilingState{next: q.ceilings(), commit: m.present.Number}
+	q.ceiling = ceilingState{next: q.ceilings(), commit: m.current.Number}
 	m.touch(q)
 }
 
-// covers reports whether nothing in need is beyond c.
+// covers reports whether need is within c.
 func (c ceilings) covers(need ceilings) bool {
 	if need.tat > c.tat || len(need.limits) > len(c.limits) {
 		return false
@@ -64,7 +63,6 @@ func (c ceilings) covers(need ceilings) bool {
 	return true
 }
 
-// max takes the higher of each bound.
 func (c ceilings) max(d ceilings) ceilings {
 	return ceilings{
 		max(c.tat, d.tat), pickWindows(c.limits, d.limits, func(a, b leaky.Window) bool { return allowsMore(a, b) }),
@@ -76,7 +74,7 @@ func allowsMore(a, b leaky.Window) bool {
 	return a.Ends > b.Ends || a.Ends == b.Ends && a.Used > b.Used
 }
 
-// pickWindows picks from each pair the window of a if that is preferred, else that of b.
+// pickWindows picks, for each pair, the window of a if prefers says so, else the window of b.
 func pickWindows(a, b []leaky.Window, prefers func(a, b leaky.Window) bool) []leaky.Window {
 	if len(b) == 0 || slices.Equal(a, b) {
 		return a
@@ -90,20 +88,19 @@ func pickWindows(a, b []leaky.Window, prefers func(a, b leaky.Window) bool) []le
 	return picked
 }
 
-// ceilings is how much the paces have used.
 func (p *paces) ceilings() ceilings {
 	c := ceilings{tat: tat(p.bucket)}
-	for _, m := range p.limits {
-		if m.Paced() {
-			c.limits = append(c.limits, leaky.Window{Ends: tat(m.bucket)})
+	for _, l := range p.limits {
+		if l.Paced() {
+			c.limits = append(c.limits, leaky.Window{Ends: tat(l.bucket)})
 		} else {
-			c.limits = append(c.limits, m.window)
+			c.limits = append(c.limits, l.window)
 		}
 	}
 	return c
 }
 
-// neededCeilings is what must be on file before a grant is answered: unlimited rates need nothing.
+// neededCeilings returns what must be on file before a grant is answered. Unlimited rates need nothing.
 func (p *paces) neededCeilings() ceilings {
 	c := p.ceilings()
 	if p.pacer.Rate.Unlimited() {
@@ -112,15 +109,15 @@ func (p *paces) neededCeilings() ceilings {
 	return c
 }
 
-// raisedAhead adds to what a grant needs, so that a fast queue commits a few times a second instead of with each
-// grant. A crash loses the difference.
+// raisedAhead adds to what a grant needs, so that a fast queue commits a few times a second instead of with each grant.
+// A crash loses the difference.
 func (p *paces) raisedAhead(need ceilings) ceilings {
 	to := ceilings{tat: need.tat.Add(lookahead(p.pacer)), limits: slices.Clone(need.limits)}
 	for i := range to.limits {
-		if m := &p.limits[i]; m.Paced() {
-			to.limits[i].Ends = to.limits[i].Ends.Add(lookahead(m.pacer))
+		if l := &p.limits[i]; l.Paced() {
+			to.limits[i].Ends = to.limits[i].Ends.Add(lookahead(l.pacer))
 		} else {
-			to.limits[i].Used += m.quota.Max / quotaAheadShare
+			to.limits[i].Used += l.quota.Max / quotaAheadShare
 		}
 	}
 	return to
@@ -129,11 +126,11 @@ func (p *paces) raisedAhead(need ceilings) ceilings {
 const (
 	ceilingAhead    = 250 * time.Millisecond
 	oneGrantSlowest = time.Second
-	quotaAheadShare = 1000 // the fraction of a quota: 1/1000
+	quotaAheadShare = 1000 // 1/1000 of a quota
 )
 
-// lookahead is 0 for slow paces, and stays below what leaky.MaxCost intervals span: the bucket's own bound allows
-// no more on reopening.
+// lookahead returns how far a pace's ceiling is raised ahead. It is 0 for slow paces, and below leaky.MaxCost
+// intervals, which is the bucket's own bound on reopening.
 func lookahead(p leaky.Pacer) time.Duration {
 	t := p.Rate.Interval()
 	if t > ceilingAhead {
@@ -142,8 +139,8 @@ func lookahead(p leaky.Pacer) time.Duration {
 	return min(ceilingAhead, leaky.MaxCost*t/2)
 }
 
-// stretchedCeiling converts a bucket's ceiling to a lower rate. Pacer.Change converts the bucket itself later, at
-// now or after, so the result is rounded to cover whatever that makes of grants below the old ceiling.
+// stretchedCeiling converts a bucket's ceiling to a lower rate. Pacer.Change converts the bucket itself later, at now
+// or after. So the result is rounded up to cover grants below the old ceiling.
 func (p *paces) stretchedCeiling(ceiling leaky.Instant, next leaky.Pacer, now leaky.Instant) leaky.Instant {
 	was, is := p.pacer.Rate.PerSecond(), next.Rate.PerSecond()
 	if is >= was || ceiling <= now {
@@ -152,25 +149,25 @@ func (p *paces) stretchedCeiling(ceiling leaky.Instant, next leaky.Pacer, now le
 	return now + leaky.Instant(math.Ceil(float64(ceiling-now)*was/is)) + 1
 }
 
-// oneGrantCeilings lets a job of the given cost leave within the next horizon without a commit of its own. It goes
-// along with the job's append.
+// oneGrantCeilings lets a job of the given cost leave within the next horizon without a commit of its own. The ceilings
+// are written with the job's append.
 func (p *paces) oneGrantCeilings(now leaky.Instant, cost int64) ceilings {
 	c := ceilings{tat: oneGrantTAT(p.pacer, p.bucket, now, cost)}
 	for i := range p.limits {
-		m := &p.limits[i]
-		w := m.window
-		if m.Paced() {
-			w = leaky.Window{Ends: oneGrantTAT(m.pacer, m.bucket, now, cost)}
-		} else if m.quota.Affords(w, m.env.wall(now), cost) {
-			m.quota.Take(&w, m.env.wall(now), cost)
+		l := &p.limits[i]
+		w := l.window
+		if l.Paced() {
+			w = leaky.Window{Ends: oneGrantTAT(l.pacer, l.bucket, now, cost)}
+		} else if l.quota.Affords(w, l.env.wall(now), cost) {
+			l.quota.Take(&w, l.env.wall(now), cost)
 		}
 		c.limits = append(c.limits, w)
 	}
 	return c
 }
 
-// Slow paces get none: a crash would cost them a slot that was never used, and a commit for each grant is nothing
-// there.
+// oneGrantTAT returns 0 for slow paces: a crash would cost them a slot that was never used, and one commit per grant is
+// cheap there.
 func oneGrantTAT(p leaky.Pacer, b leaky.Bucket, now leaky.Instant, cost int64) leaky.Instant {
 	t := p.Rate.Interval()
 	if p.Rate.Unlimited() || t > oneGrantSlowest {
@@ -179,20 +176,20 @@ func oneGrantTAT(p leaky.Pacer, b leaky.Bucket, now leaky.Instant, cost int64) l
 	return max(tat(b), now.Add(queue.Horizon)).Add(time.Duration(cost)*t) + 1
 }
 
-// restore sets the paces of a queue whose process died to where nothing that it may have granted is beyond them.
+// restore sets the paces of a queue whose process died, so that nothing it may have granted lies beyond them.
 func (p *paces) restore(c ceilings, now leaky.Instant, maxCost int64) {
 	p.bucket = restoredBucket(p.pacer, c.tat, now, maxCost)
 	for i := range p.limits[:min(len(p.limits), len(c.limits))] {
-		if m := &p.limits[i]; m.Paced() {
-			m.bucket = restoredBucket(m.pacer, c.limits[i].Ends, now, maxCost)
+		if l := &p.limits[i]; l.Paced() {
+			l.bucket = restoredBucket(l.pacer, c.limits[i].Ends, now, maxCost)
 		} else {
-			m.window = c.limits[i]
+			l.window = c.limits[i]
 		}
 	}
 }
 
-// restoredBucket is a bucket of which only the ceiling is known. Last is as late as a grant can have been and
-// LastCost as high as the ceiling needs, or the bucket's bound on its TAT would cut off what was granted.
+// restoredBucket returns a bucket when only its ceiling is known. Last is as late as a grant can have been, and
+// LastCost as high as the ceiling needs. Otherwise the bucket's bound on its TAT would cut off what was granted.
 func restoredBucket(p leaky.Pacer, ceiling, now leaky.Instant, maxCost int64) leaky.Bucket {
 	if ceiling == 0 {
 		return leaky.Bucket{}
@@ -207,7 +204,7 @@ func restoredBucket(p leaky.Pacer, ceiling, now leaky.Instant, maxCost int64) le
 	return b
 }
 
-// tat is the bucket's TAT in microseconds, rounded up.
+// tat returns the bucket's TAT in microseconds, rounded up.
 func tat(b leaky.Bucket) leaky.Instant {
 	if b.Rem > 0 {
 		return b.TAT + 1
@@ -215,7 +212,6 @@ func tat(b leaky.Bucket) leaky.Instant {
 	return b.TAT
 }
 
-// raiseWithAppend raises the ceilings of a queue and its parent together with an append of that cost.
 func (m *Machine) raiseWithAppend(q *queueState, now leaky.Instant, cost int64) {
 	m.raise(q, q.oneGrantCeilings(now, cost))
 	if p := q.parent(); p != nil { // its record has the greatest cost of its children
@@ -223,8 +219,8 @@ func (m *Machine) raiseWithAppend(q *queueState, now leaky.Instant, cost int64) 
 	}
 }
 
-// noteCost notes the cost of a new job. After a restart lanes are delayed as if they had just granted the
-// costliest.
+// noteCost notes the cost of a new job. After a restart, lanes are delayed as if they had just granted the costliest
+// job.
 func (q *queueState) noteCost(cost int64) {
 	q.maxCost = max(q.maxCost, cost)
 	if p := q.parent(); p != nil {

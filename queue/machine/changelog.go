@@ -3,94 +3,63 @@ package machine
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"time"
 
-	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/internal/changelog"
 )
 
-// The log of changes: append-only, one for each queue and rule, beside the latest versions of each. It
-// does not interpret either. Only the newest entry is ever rewritten: see queue.OneChange.
+// The log of changes is append-only, one per queue and rule, next to the latest versions of each. It interprets
+// neither. Only the newest entry is ever rewritten: see queue.OneChange.
 
-// subject is what a log is about.
 type subject struct {
 	of   queue.Subject
 	name string
 }
 
-// key is the prefix of all keys of a subject. Names have no zero byte.
+// key returns the prefix of all keys of a subject. Names contain no zero byte.
 func (s subject) key() []byte { return append(append(append([]byte(s.of), 0), s.name...), 0) }
 
 func queueSubject(name string) subject { return subject{queue.OfQueue, name} }
 func ruleSubject(name string) subject  { return subject{queue.OfRule, name} }
 
-// logged is a change that is to be logged, and who made it.
+// logged is a change to be logged, and its actor.
 type logged struct {
 	queue.Change
 	actor audit.Actor
-	// before and after are what it was and what it became, of a change of specs.
+	// before and after are the specs before and after a change of specs.
 	before, after []byte
-	// byItself is whether nobody made it, so that the audit log has none of it.
+	// byItself is set if the engine made the change by itself; the audit log then skips it.
 	byItself bool
 }
 
-// logUpdate is what a batch logs about a subject.
+// logUpdate is what a commit logs about a subject.
 type logUpdate struct {
 	subject
 	changes  []logged // oldest first
 	revision int64    // of the version
-	version  []byte   // nil if it stays as it was
-	created  bool     // the log of a deleted one of that name goes on
-	gone     bool     // it is deleted, by this or before
+	version  []byte   // nil if unchanged
+	created  bool     // continue the log of a deleted subject of that name
+	gone     bool     // it is deleted, now or earlier
 }
 
-// logChange adds an update to the batch, for both logs.
-func (b *Commit) logChange(n logUpdate) {
-	b.logUpdates = append(b.logUpdates, n)
-	for i := range n.changes {
-		if !n.changes[i].byItself {
-			b.audited = append(b.audited, n.changes[i].audited(n.subject))
+func (c *Commit) logChange(u logUpdate) {
+	c.logUpdates = append(c.logUpdates, u)
+	for i := range u.changes {
+		if !u.changes[i].byItself {
+			c.audited = append(c.audited, u.changes[i].audited(u.subject))
 		}
 	}
 }
 
-// jobAct is what a call does to jobs, for the log.
-type jobAct struct {
-	what           changekind.Kind
-	actor          audit.Actor
-	detail, reason string
-}
-
-// logJobAct logs an act on one more job; id is empty if the caller did not name it.
-func (b *Commit) logJobAct(d *jobAct, name string, revision int64, id string, gone bool, at leaky.Instant) {
-	c := loggedBy(d.what, d.actor, revision, at)
-	c.Jobs, c.Detail, c.Reason = 1, d.detail, d.reason
-	if id != "" {
-		c.IDs = []string{id}
-	}
-	of := queueSubject(name)
-	b.auditJobAct(d, of, &c)
-	for i := len(b.logUpdates) - 1; i >= 0; i-- {
-		n := &b.logUpdates[i]
-		if n.subject != of {
-			continue
-		}
-		if n.gone == gone && len(n.changes) > 0 && n.changes[len(n.changes)-1].Continue(&c.Change) {
-			return
-		}
-		break
-	}
-	b.logUpdates = append(b.logUpdates, logUpdate{subject: of, changes: []logged{c}, gone: gone})
-}
-
-// entryHead stands before a change in the file.
+// entryHead is stored before each change.
 type entryHead struct {
-	bytes   uint64 // of all entries ever written up to this one, itself included
+	bytes   uint64 // of all entries ever written, including this one
 	number  uint64
-	dropped uint64 // entries before it that were dropped for want of room
+	dropped uint64 // earlier entries that were dropped to make room
 	last    leaky.Instant
 }
 
@@ -112,41 +81,53 @@ func readHead(v []byte) (h entryHead, ok bool) {
 	return entryHead{at(0), at(1), at(2), leaky.Instant(at(3))}, true
 }
 
-// newest returns the last entry of a subject, nil if there is none.
+// newest returns the last entry of a subject; k is nil if the log is empty.
 func newest(b Table, s subject) (k, v []byte) {
-	c, prefix := b.Cursor(), s.key()
-	if k, _ = c.Seek(append(bytes.Clone(prefix), bytes.Repeat([]byte{0xff}, 9)...)); k == nil {
-		k, v = c.Last()
-	} else {
-		k, v = c.Prev()
-	}
+	prefix := s.key()
+	k, v = lastBefore(b.Cursor(), append(bytes.Clone(prefix), bytes.Repeat([]byte{0xff}, 9)...))
 	if !bytes.HasPrefix(k, prefix) {
 		return nil, nil
 	}
 	return k, v
 }
 
-// writeLog writes the updates of a batch.
-func (t *tables) writeLog(notes []logUpdate, keep time.Duration, now leaky.Instant) error {
-	for i := range notes {
-		n := &notes[i]
-		if n.created {
-			if err := t.recreate(n.subject, now); err != nil {
+// lastBefore moves to the last entry before a key.
+func lastBefore(c Cursor, key []byte) (k, v []byte) {
+	if k, _ = c.Seek(key); k == nil {
+		return c.Last()
+	}
+	return c.Prev()
+}
+
+// keysWith returns the keys of a table that have a prefix.
+func keysWith(b Table, prefix []byte) (keys [][]byte) {
+	c := b.Cursor()
+	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+		keys = append(keys, bytes.Clone(k))
+	}
+	return keys
+}
+
+func (t *tables) writeLog(updates []logUpdate, keep time.Duration, now leaky.Instant) error {
+	for i := range updates {
+		u := &updates[i]
+		if u.created {
+			if err := t.recreate(u.subject, now); err != nil {
 				return err
 			}
 		}
-		for j := range n.changes {
-			if err := t.writeChange(n.subject, &n.changes[j].Change, keep, now); err != nil {
+		for j := range u.changes {
+			if err := t.writeChange(u.subject, &u.changes[j].Change, keep, now); err != nil {
 				return err
 			}
 		}
-		if n.version != nil {
-			if err := t.keepVersion(n.subject, n.revision, n.version); err != nil {
+		if u.version != nil {
+			if err := t.keepVersion(u.subject, u.revision, u.version); err != nil {
 				return err
 			}
 		}
-		if n.gone {
-			if err := t.markDeleted(n.subject, now.Add(keep), now); err != nil {
+		if u.gone {
+			if err := t.markDeleted(u.subject, now.Add(keep), now); err != nil {
 				return err
 			}
 		}
@@ -154,7 +135,7 @@ func (t *tables) writeLog(notes []logUpdate, keep time.Duration, now leaky.Insta
 	return nil
 }
 
-// writeChange appends a change, or merges it into the newest, and drops entries that are too old or too many.
+// writeChange appends a change or merges it into the newest one, and drops entries that are too old or too many.
 func (t *tables) writeChange(s subject, c *queue.Change, keep time.Duration, now leaky.Instant) error {
 	b := t.Table(changesTable)
 	var h entryHead
@@ -184,11 +165,11 @@ func (t *tables) writeChange(s subject, c *queue.Change, keep time.Duration, now
 	return b.Put(append(s.key(), key(h.number)...), h.put(text))
 }
 
-// dropMost bounds the entries dropped for their age at a time. Those left are not shown anyway.
+// dropMost limits how many entries are dropped for their age at a time. Aged entries are not shown anyway.
 const dropMost = 100
 
-// dropOld drops the oldest entries: those up to an instant, and as many more as the size of the log requires.
-// forced counts the latter.
+// dropOld drops the oldest entries: those up to an instant, and as many more as the size of the log requires. forced
+// counts the latter.
 func (t *tables) dropOld(s subject, total uint64, until leaky.Instant) (forced uint64, err error) {
 	b, prefix := t.Table(changesTable), s.key()
 	var gone [][]byte
@@ -219,18 +200,13 @@ func dropKeys(b Table, keys [][]byte) error {
 	return nil
 }
 
-// keepVersion stores what a subject is from a revision on, and drops all but the last few.
+// keepVersion stores a subject as of a revision, and drops all but its last few versions.
 func (t *tables) keepVersion(s subject, revision int64, text []byte) error {
 	b := t.Table(versionsTable)
 	if err := b.Put(append(s.key(), key(uint64(revision))...), text); err != nil {
 		return err
 	}
-	prefix := s.key()
-	var all [][]byte
-	c := b.Cursor()
-	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
-		all = append(all, bytes.Clone(k))
-	}
+	all := keysWith(b, s.key())
 	return dropKeys(b, all[:max(0, len(all)-changelog.MaxSpecs)])
 }
 
@@ -249,8 +225,8 @@ func (t *tables) versions(s subject, visit func(revision int64, text []byte) err
 	return nil
 }
 
-// entries returns up to n changes with numbers below before (0 is no bound), newest first, and how many were
-// dropped. Those up to an instant are too old to be shown.
+// entries returns up to n changes with numbers below before (0: no bound), newest first, and how many were dropped.
+// Changes up to the instant until are too old to be shown.
 func (t *tables) entries(
 	s subject, before int64, n int, until leaky.Instant,
 ) (list []queue.Change, dropped int64, err error) {
@@ -265,11 +241,7 @@ func (t *tables) entries(
 	}
 	c := b.Cursor()
 	if k, v = c.Seek(k); before > 0 && before <= int64(head.number) {
-		if k, _ = c.Seek(append(bytes.Clone(prefix), key(uint64(before))...)); k == nil {
-			k, v = c.Last()
-		} else {
-			k, v = c.Prev()
-		}
+		k, v = lastBefore(c, append(bytes.Clone(prefix), key(uint64(before))...))
 	}
 	for ; bytes.HasPrefix(k, prefix) && len(list) < n; k, v = c.Prev() {
 		h, ok := readHead(v)
@@ -286,4 +258,91 @@ func (t *tables) entries(
 		list = append(list, change)
 	}
 	return list, int64(head.dropped), nil
+}
+
+// The log of a deleted subject is kept until some instant. The table has one entry by instant and one by subject; its
+// sequence is the number of subjects.
+
+func deletedKey(s subject) []byte { return append([]byte{'n'}, s.key()...) }
+
+func deletedUntilKey(s subject, until leaky.Instant) []byte {
+	return append(append([]byte{'t'}, key(uint64(until))...), s.key()...)
+}
+
+// deletedUntil returns until when the log of a deleted subject is kept.
+func (t *tables) deletedUntil(s subject) (until leaky.Instant, deleted bool) {
+	v := t.Table(deletedTable).Get(deletedKey(s))
+	if len(v) != 8 {
+		return 0, false
+	}
+	return leaky.Instant(binary.BigEndian.Uint64(v)), true
+}
+
+// markDeleted keeps the log of a deleted subject until an instant, and drops some logs that are due or too many.
+func (t *tables) markDeleted(s subject, until, now leaky.Instant) error {
+	b := t.Table(deletedTable)
+	if err := t.unmarkDeleted(s); err != nil {
+		return err
+	}
+	if err := b.Put(deletedUntilKey(s, until), nil); err != nil {
+		return err
+	}
+	if err := b.Put(deletedKey(s), key(uint64(until))); err != nil {
+		return err
+	}
+	if err := b.SetSequence(b.Sequence() + 1); err != nil {
+		return err
+	}
+	for range 2 { // each call adds one, so this keeps up
+		k, _ := b.Cursor().Seek([]byte{'t'})
+		if len(k) < 9 || k[0] != 't' {
+			return nil
+		}
+		if until := leaky.Instant(binary.BigEndian.Uint64(k[1:])); until > now &&
+			b.Sequence() <= changelog.MaxDeletedNames {
+			return nil
+		}
+		of, name, _ := bytes.Cut(k[9:], []byte{0})
+		gone := subject{queue.Subject(of), string(bytes.TrimSuffix(name, []byte{0}))}
+		if err := t.forgetLog(gone); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tables) unmarkDeleted(s subject) error {
+	until, deleted := t.deletedUntil(s)
+	if !deleted {
+		return nil
+	}
+	b := t.Table(deletedTable)
+	if err := dropKeys(b, [][]byte{deletedKey(s), deletedUntilKey(s, until)}); err != nil {
+		return err
+	}
+	return b.SetSequence(b.Sequence() - 1)
+}
+
+// recreate continues the log of a deleted subject under a new one of that name, unless the log is due to be dropped.
+func (t *tables) recreate(s subject, now leaky.Instant) error {
+	until, deleted := t.deletedUntil(s)
+	if deleted && until <= now {
+		return t.forgetLog(s)
+	}
+	return t.unmarkDeleted(s)
+}
+
+func (t *tables) forgetLog(s subject) error {
+	prefix := s.key()
+	for _, table := range [][]byte{changesTable, versionsTable} {
+		b := t.Table(table)
+		if err := dropKeys(b, keysWith(b, prefix)); err != nil {
+			return err
+		}
+	}
+	return t.unmarkDeleted(s)
+}
+
+func errChangeLog(s subject) error {
+	return fmt.Errorf("%w: the change log of %s %s", queue.ErrCorrupt, s.of, s.name)
 }

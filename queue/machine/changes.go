@@ -14,49 +14,45 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// encodeChange encodes a change, except its number, which the head has, and specs, which are versions.
-func encodeChange(c *queue.Change) []byte {
-	w := writer{}
-	w.num(uint64(instantOf(c.At)), uint64(c.Revision), uint64(c.Was), uint64(instantOf(c.Until)), uint64(c.Jobs))
-	for _, s := range []string{c.By, c.Note, string(c.What), c.Detail, c.Reason} {
-		w.text(s)
+// changeFields are the fields of a change without its number, which is in the head, and without specs, which are
+// versions.
+func changeFields(c *queue.Change) []any {
+	return []any{&c.At, &c.Revision, &c.Was, &c.Until, &c.Jobs, &c.By, &c.Note, &c.What, &c.Detail, &c.Reason}
+}
+
+func encodeChange(change *queue.Change) []byte {
+	c := &codec{}
+	c.fields(changeFields(change)...)
+	for _, id := range change.IDs {
+		c.fields(&id)
 	}
-	for _, id := range c.IDs {
-		w.text(id)
-	}
-	return w
+	return c.b
 }
 
 // decodeChange decodes a log entry.
-func decodeChange(v []byte) (c queue.Change, err error) {
+func decodeChange(v []byte) (change queue.Change, err error) {
 	h, ok := readHead(v)
 	if !ok {
-		return c, fmt.Errorf("%w: a change cut short", queue.ErrCorrupt)
+		return change, fmt.Errorf("%w: a truncated change record", queue.ErrCorrupt)
 	}
-	r := reader{b: v[entryHeadBytes:]}
-	at, revision, was, until, jobs := leaky.Instant(r.num()), r.num(), r.num(), leaky.Instant(r.num()), r.num()
-	c = queue.Change{
-		Number: int64(h.number), At: at.Time(), Last: h.last.Time(),
-		Revision: int64(revision), Was: int64(was), Jobs: int64(jobs),
-		By: r.text(), Note: r.text(), What: changekind.Kind(r.text()), Detail: r.text(), Reason: r.text(),
+	change.Number, change.Last = int64(h.number), h.last.Time()
+	c := decoder(v[entryHeadBytes:])
+	for c.fields(changeFields(&change)...); len(c.b) > 0 && !c.bad; {
+		var id string
+		c.fields(&id)
+		change.IDs = append(change.IDs, id)
 	}
-	for len(r.b) > 0 && !r.bad {
-		c.IDs = append(c.IDs, r.text())
-	}
-	if until != 0 {
-		c.Until = until.Time()
-	}
-	return c, r.err("change")
+	return change, c.err("change")
 }
 
-// loggedBy is a change, in one step, that keeps the revision.
+// loggedBy returns a change, in one step, that keeps the revision.
 func loggedBy(what changekind.Kind, a audit.Actor, revision int64, wall leaky.Instant) logged {
 	return logged{actor: a, Change: queue.Change{
 		At: wall.Time(), Last: wall.Time(), By: a.Name, Note: a.Note, What: what, Revision: revision, Was: revision,
 	}}
 }
 
-// pauseLapsed is what to log about a pause that has ended by itself.
+// pauseLapsed returns what to log about a pause that has ended by itself.
 func (q *queueState) pauseLapsed(now leaky.Instant) []logged {
 	if !q.pause.ended(q.env.wall(now)) {
 		return nil
@@ -79,7 +75,7 @@ func (m *Machine) subjectState(s subject, now leaky.Instant) (there bool, unwrit
 	return true, q.pauseLapsed(now)
 }
 
-// Changing is a page of what was done to a queue or rule, to be read.
+// Changing is a page of changes to a queue or rule, to be read.
 type Changing struct {
 	request   queue.ChangesRequest
 	of        subject
@@ -88,7 +84,7 @@ type Changing struct {
 	now       leaky.Instant
 }
 
-// Changes finds what memory knows of a queue's or rule's changes. Errors: an *invalid.Error.
+// Changes prepares a page of a queue's or rule's changes. Errors: an *invalid.Error.
 func (m *Machine) Changes(now leaky.Instant, r queue.ChangesRequest) (*Changing, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
@@ -98,7 +94,7 @@ func (m *Machine) Changes(now leaky.Instant, r queue.ChangesRequest) (*Changing,
 	return c, nil
 }
 
-// Read reads the page; keep is for how long changes are kept. Errors: queue.ErrUnknownQueue, rules.ErrUnknown.
+// Read reads the page; keep is how long changes are kept. Errors: queue.ErrUnknownQueue, rules.ErrUnknown.
 func (c *Changing) Read(tx Transaction, keep time.Duration) (page queue.ChangesPage, err error) {
 	t := &tables{tx}
 	if !c.there && (strings.ContainsRune(c.of.name, 0) || !t.hasLog(c.of, c.now)) {
@@ -118,13 +114,13 @@ func (c *Changing) Read(tx Transaction, keep time.Duration) (page queue.ChangesP
 	return page, err
 }
 
-// hasLog reports whether there is still a log of a deleted subject.
+// hasLog reports whether a deleted subject still has a log.
 func (t *tables) hasLog(s subject, now leaky.Instant) bool {
-	until, buried := t.deletedUntil(s)
-	return buried && until > now
+	until, deleted := t.deletedUntil(s)
+	return deleted && until > now
 }
 
-// withUnwritten puts what is not logged yet before a list, unless it has been logged meanwhile.
+// withUnwritten prepends changes that are not logged yet to a list, unless they have been logged meanwhile.
 func withUnwritten(list []queue.Change, unwritten []logged) []queue.Change {
 	for i := range unwritten {
 		c := unwritten[i].Change
@@ -143,7 +139,7 @@ func withUnwritten(list []queue.Change, unwritten []logged) []queue.Change {
 	return list
 }
 
-// withSpecs adds to changes of specs what the spec was before and after.
+// withSpecs adds the specs before and after to changes of specs.
 func (t *tables) withSpecs(s subject, list []queue.Change) error {
 	if !slices.ContainsFunc(list, func(c queue.Change) bool { return c.What.OfSpecs() }) {
 		return nil
@@ -163,13 +159,13 @@ func (t *tables) withSpecs(s subject, list []queue.Change) error {
 	return err
 }
 
-// history reads the kept specs of a queue.
+// history reads the stored specs of a queue.
 func (t *tables) history(s subject) (queue.History, error) {
 	h := queue.History{Queue: s.name}
 	err := t.versions(s, func(revision int64, text []byte) error {
 		spec, err := queue.ParseSpec(text)
 		if err != nil {
-			return fmt.Errorf("%w: a former spec of %s: %w", queue.ErrCorrupt, s.name, err)
+			return fmt.Errorf("%w: an earlier spec of %s: %w", queue.ErrCorrupt, s.name, err)
 		}
 		h.Specs = append(h.Specs, queue.KeptSpec{Revision: revision, Spec: spec})
 		return nil
@@ -185,19 +181,19 @@ func (s subject) unknown() error {
 	return unknownQueue(s.name)
 }
 
-// Past is a look-up of the specs that a queue had.
+// Past is a lookup of a queue's earlier specs.
 type Past struct {
 	of   subject
-	made uint64 // how many queues had ever been made
+	made uint64 // number of queues ever created
 	now  leaky.Instant
 }
 
-// History begins to look up the specs that a queue had, which Read does once the commit is durable that it returns.
+// History starts a lookup of a queue's earlier specs. Read completes it once the returned commit is durable.
 func (m *Machine) History(now leaky.Instant, name string) (p Past, wait uint64) {
 	return Past{queueSubject(name), m.store.queue, m.wall(now)}, m.lastWait()
 }
 
-// Read returns the specs, which needs no machine. Errors: queue.ErrUnknownQueue.
+// Read returns the specs. It needs no machine. Errors: queue.ErrUnknownQueue.
 func (p Past) Read(tx Transaction) (queue.History, error) {
 	if strings.ContainsRune(p.of.name, 0) {
 		return queue.History{}, p.of.unknown()

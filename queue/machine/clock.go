@@ -10,30 +10,30 @@ import (
 const (
 	// followed is the longest jump ahead of the wall clock that a vouched clock takes for time that has passed.
 	followed = 500 * time.Millisecond
-	// unvouched is how far a clock goes on without a caller that vouches for it, and doubted is for how long it then
-	// stands still before it takes the wall clock's word.
+	// unvouched is how long a clock runs without a caller that vouches for it. doubted is how long it then stands still
+	// before it trusts the wall clock.
 	unvouched = 3 * time.Second
 	doubted   = 3 * time.Second
 	// reported is the shortest jump of the wall clock that is reported.
 	reported = 5 * time.Second
 )
 
-// Clock is the engine's clock (invariant 9). It goes as the wall clock does, but takes part in none of its jumps:
-// Ahead makes up for them. Paces and leases are told by the clock, promises of an hour of the day by the wall clock.
+// Clock is the engine's clock (invariant 9). It runs like the wall clock but takes part in none of its jumps: Ahead
+// makes up for them. Paces and leases go by the engine's clock, promises of an hour of the day by the wall clock.
 type Clock struct {
-	Last    leaky.Instant // what it showed last
+	Last    leaky.Instant // the last reading
 	Ahead   leaky.Instant // how far it was ahead of the wall clock then; negative if behind
-	jumped  leaky.Instant // when a jump of the wall clock was last noticed; 0 if none was
-	jumps   int64         // how many were
-	offset  leaky.Instant // how far it is ahead, but for a jump that is doubted
-	vouched leaky.Instant // when a caller last vouched for it; 0 if none has lately
-	doubt   leaky.Instant // since when, by the wall clock, it stands still for want of one; 0 if it does not
+	jumped  leaky.Instant // when a jump of the wall clock was last noticed; 0 is never
+	jumps   int64         // number of jumps
+	offset  leaky.Instant // how far it is ahead, apart from a jump in doubt
+	vouched leaky.Instant // when a caller last vouched for it; 0 if not recently
+	doubt   leaky.Instant // since when, by the wall clock, it stands still and waits for a vouching caller; 0 if it runs
 }
 
-// Look reads the clock. wall is what the wall clock shows. A caller with a clock that nobody sets vouches: latest is
-// the last instant that the engine's clock can show by that; 0 without one. Where a caller vouched lately, one without
-// must not take a jump ahead for time that has passed: the clock stands still until the next that vouches, or none does
-// for a while.
+// Look reads the clock. wall is the reading of the wall clock. A caller whose own clock is never set vouches: latest is
+// the last instant that the engine's clock can show by the caller's clock, or 0. Where a caller vouched lately, a
+// caller that does not vouch must not take a jump ahead for time that has passed. Then the clock stands still until the
+// next vouching caller, or until none has come for a while.
 func (c *Clock) Look(wall, latest leaky.Instant) leaky.Instant {
 	now := wall + c.offset
 	switch {
@@ -60,7 +60,7 @@ func (c *Clock) Look(wall, latest leaky.Instant) leaky.Instant {
 	return now
 }
 
-// State is what others are told of the clock.
+// State returns the clock's state for clients.
 func (c *Clock) State() queue.ClockState {
 	s := queue.ClockState{Ahead: c.Ahead.Sub(0), Jumps: c.jumps}
 	if c.jumped != 0 {
@@ -69,7 +69,7 @@ func (c *Clock) State() queue.ClockState {
 	return s
 }
 
-// wall is what the wall clock shows when the engine's clock shows an instant.
+// wall converts an instant of the engine's clock to the wall clock.
 func (e *Environment) wall(at leaky.Instant) leaky.Instant {
 	if e == nil {
 		return at
@@ -77,13 +77,19 @@ func (e *Environment) wall(at leaky.Instant) leaky.Instant {
 	return at - e.Ahead
 }
 
-// ahead is Ahead as a span.
 func (e *Environment) ahead() time.Duration { return e.Ahead.Sub(0) }
 
-// engine is the opposite of wall.
+// engine converts an instant of the wall clock to the engine's clock.
 func (e *Environment) engine(wall leaky.Instant) leaky.Instant {
 	if e == nil {
 		return wall
 	}
 	return wall + e.Ahead
+}
+
+// nextRevision returns the revision of a change: milliseconds of the engine's clock, and more than every earlier
+// revision. It says when the change was made, and does not reveal how many changes there were of other queues, rules
+// and documents.
+func (m *Machine) nextRevision(now leaky.Instant) int64 {
+	return max(m.store.revision+1, int64(now.Sub(queue.FirstRevision)/time.Millisecond))
 }

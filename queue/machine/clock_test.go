@@ -7,7 +7,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-func TestTheClockTakesPartInNoJumpThatItKnowsOf(t *testing.T) {
+func TestTheClockIgnoresKnownJumps(t *testing.T) {
 	const s = leaky.Instant(time.Second / time.Microsecond)
 	type look struct{ wall, latest, shows, ahead leaky.Instant }
 	for name, looks := range map[string][]look{
@@ -56,7 +56,7 @@ func TestJumpsOfTheWallClockAreCounted(t *testing.T) {
 	at := func(d time.Duration) leaky.Instant { return leaky.Instant(time.Hour.Microseconds()).Add(d) }
 	var c Clock
 	c.Look(at(0), at(0))
-	c.Look(at(time.Second+4*time.Second), at(time.Second)) // too short to be told of
+	c.Look(at(time.Second+4*time.Second), at(time.Second)) // too short to be reported
 	if s := c.State(); s.Jumps != 0 || !s.Jumped.IsZero() || s.Ahead != -4*time.Second {
 		t.Errorf("%+v", s)
 	}

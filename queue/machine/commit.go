@@ -9,45 +9,45 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Bounds of one commit.
+// Limits of one commit.
 const (
-	commitBytes   = 16 << 20 // of jobs
-	commitJobs    = 4096     // that are appended: all enter their lanes while nothing else can be decided
+	commitBytes   = 16 << 20 // of job records
+	commitJobs    = 4096     // appended jobs: all enter their lanes while nothing else can be decided
 	commitForgets = 4096     // records of each kind that memory has forgotten
-	// spareEffectsMax is how much room a list of effects may have to be used again.
+	// spareEffectsMax is the largest capacity of a list of effects that is kept for reuse.
 	spareEffectsMax = 2048
 )
 
-// commits numbers what is decided. Commands add to the present commit; its owner collects it, writes it, and says when
-// it is durable. An answer that must not be given before says which commit it waits for.
+// commits numbers what is decided. Commands add to the current commit; its owner collects it, writes it, and reports
+// when it is durable. An answer that must not be given earlier names the commit to wait for.
 type commits struct {
-	present *Commit
-	durable uint64    // all commits up to this one are
+	current *Commit
+	durable uint64    // all commits up to this one are durable
 	taken   []*Commit // collected and not durable yet, in order
-	spare   []effect  // an empty list with room, for the next commit
+	spare   []effect  // an empty list with capacity, for the next commit
 	// documentsDurable is the last durable commit that has a document.
 	documentsDurable uint64
 }
 
-// Commit is what one transaction keeps: the effects of commands, in order, and the records that sum up a queue or a
-// tally, as they are when it is collected. Invariant 10: all of it is kept, or nothing.
+// Commit is what one transaction writes: the effects of commands, in order, and the summary records of queues and
+// tallies as of when it is collected. Invariant 10: all of it is kept, or nothing.
 type Commit struct {
 	Number uint64
 	effects
-	wanted bool // somebody waits for it
-	// HadRoom says that some of it was decided while there was room: without that, less would be in it.
+	wanted bool // an answer waits for it
+	// HadRoom is set if part of it was decided while the store had room: without room, less would be in it.
 	HadRoom bool
 	now     leaky.Instant // by the wall clock
-	arrived []arrival     // jobs that enter their lanes once it is durable, in the order in which they were decided
+	arrived []arrival     // jobs that enter their lanes once it is durable, in order of decision
 	bytes   int           // of their records
-	// Up to here it has keys of jobs, ended jobs and deferrals.
+	// The last keys of jobs, ended jobs and deferrals in it.
 	seq, ended, deferred uint64
 
-	holds          []heldGrants  // grants that wait for it
-	queues         []*queueState // whose records it has
-	saved          []savedCeilings
-	unsaved        []savedCounters // what was counted before and goes along
-	formerPaces    []savedPaces    // of queues whose spec it changes
+	holds          []heldGrants              // grants that wait for it
+	queues         []*queueState             // queues whose records it writes
+	ceilings       []ofQueue[ceilings]       // that it raises
+	unsaved        []ofQueue[queue.Counters] // counts without a commit of their own that it writes
+	formerPaces    []ofQueue[paces]          // of queues whose spec it changes
 	deleted        []*queueState
 	givenBack      []givenBack // departures that it gives back
 	endedLeases    []*lease    // leases that it ends, as they were
@@ -58,44 +58,31 @@ type Commit struct {
 	documents      map[string]document.Document
 	logUpdates     []logUpdate     // for the log of changes
 	audited        []audited       // for the audit log
-	auditedActs    map[*jobAct]int // where those of acts on jobs stand in it
+	auditedActs    map[*jobAct]int // index in audited of each act on jobs
 }
 
-// keys are the last ones of jobs, ended jobs and deferrals.
 type keys struct{ seq, ended, deferred uint64 }
 
-// savedCounters are what a queue counted without a commit of its own.
-type savedCounters struct {
-	queue    *queueState
-	counters queue.Counters
-}
-
-// savedPaces are those of a queue before a change of its spec.
-type savedPaces struct {
+// ofQueue is what a commit has of a queue.
+type ofQueue[T any] struct {
 	queue *queueState
-	paces
-}
-
-// savedCeilings are the ceilings that a commit writes for a queue.
-type savedCeilings struct {
-	queue *queueState
-	ceilings
+	value T
 }
 
 func newCommit(number uint64) *Commit {
 	return &Commit{Number: number, auditedActs: map[*jobAct]int{}, documents: map[string]document.Document{}}
 }
 
-// wait has the present commit made, and returns its number for an answer to wait for.
+// wait requests the current commit and returns its number, for an answer to wait for.
 func (m *Machine) wait() uint64 {
 	m.want()
-	return m.present.Number
+	return m.current.Number
 }
 
-// want has the present commit made.
+// want requests the current commit.
 func (m *Machine) want() {
-	m.present.wanted = true
-	m.present.HadRoom = m.present.HadRoom || m.Full == nil
+	m.current.wanted = true
+	m.current.HadRoom = m.current.HadRoom || m.Full == nil
 }
 
 // unlessDurable returns 0 if a commit is durable, else its number.
@@ -106,8 +93,8 @@ func (m *Machine) unlessDurable(commit uint64) uint64 {
 	return commit
 }
 
-// commitOf returns the commit to wait for whose last key, by of, is the first that covers a key; 0 if that is durable.
-// Keys only grow, so a job need not remember its commit.
+// commitOf returns the commit that contains a key, or 0 if it is durable; of returns a commit's last key. Keys only
+// grow, so a job need not remember its commit.
 func (m *Machine) commitOf(key uint64, durable uint64, of func(*Commit) uint64) uint64 {
 	if key <= durable {
 		return 0
@@ -117,18 +104,18 @@ func (m *Machine) commitOf(key uint64, durable uint64, of func(*Commit) uint64) 
 			return c.Number
 		}
 	}
-	return m.present.Number
+	return m.current.Number
 }
 
-// lastWait returns the latest commit that is not durable, for answers that say what may have come with any of them.
+// lastWait returns the latest commit that is not durable, for answers that may depend on any of them.
 func (m *Machine) lastWait() uint64 {
-	if m.present.wanted {
-		return m.present.Number
+	if m.current.wanted {
+		return m.current.Number
 	}
-	return m.unlessDurable(m.present.Number - 1)
+	return m.unlessDurable(m.current.Number - 1)
 }
 
-// waitsForJob returns the commit that an answer about a job waits for: what it says must not vanish.
+// waitsForJob returns the commit that an answer about a job waits for: what the answer says must not vanish.
 func (m *Machine) waitsForJob(j *job) uint64 {
 	at := m.commitOf(j.seq, m.durableKeys.seq, func(c *Commit) uint64 { return c.seq })
 	if j.lease != nil {
@@ -137,28 +124,28 @@ func (m *Machine) waitsForJob(j *job) uint64 {
 	return at
 }
 
-// waitsForEnded is that of a job that has ended.
+// waitsForEnded is waitsForJob for a job that has ended.
 func (m *Machine) waitsForEnded(d *endedJob) uint64 {
 	return m.commitOf(d.key, m.durableKeys.ended, func(c *Commit) uint64 { return c.ended })
 }
 
-// waitsForDeferral is that of a deferred job.
+// waitsForDeferral is waitsForJob for a deferred job.
 func (m *Machine) waitsForDeferral(d *deferral) uint64 {
 	return m.commitOf(d.seq, m.durableKeys.deferred, func(c *Commit) uint64 { return c.deferred })
 }
 
-// heldGrants are the grants of a lane or, without one, of a queue and its children.
+// heldGrants names the grants of a lane or, without one, of a queue and its children.
 type heldGrants struct {
 	queue *queueState
 	lane  *lane
 }
 
-// holdGrants has grants wait for the present commit: it has the spec, the pause or the rate by which they leave or, of
-// a lane of an ordered queue, the end that lets the next job go.
+// holdGrants makes grants wait for the current commit, which has what they depend on: the spec, pause or rate of the
+// queue; in an ordered queue, the end of the lane's previous job.
 func (m *Machine) holdGrants(h heldGrants) {
-	if m.grantsHeld[h] != m.present.Number {
-		m.grantsHeld[h] = m.present.Number
-		m.present.holds = append(m.present.holds, h)
+	if m.grantsHeld[h] != m.current.Number {
+		m.grantsHeld[h] = m.current.Number
+		m.current.holds = append(m.current.holds, h)
 	}
 }
 
@@ -173,10 +160,10 @@ func (m *Machine) waitsForGrants(ln *lane) uint64 {
 	)
 }
 
-// touch has the record of a queue written with the present commit, which it returns.
+// touch adds the record of a queue to the current commit, and returns the commit.
 func (m *Machine) touch(q *queueState) *Commit {
 	m.want()
-	c := m.present
+	c := m.current
 	if !q.touched {
 		q.touched = true
 		c.queues = append(c.queues, q)
@@ -184,7 +171,7 @@ func (m *Machine) touch(q *queueState) *Commit {
 	return c
 }
 
-// noteFailure notes why a job failed, here and in the present commit.
+// noteFailure notes why a job failed, in memory and in the current commit.
 func (m *Machine) noteFailure(q *queueState, at leaky.Instant, id, reason string) {
 	q.failures = append([]queue.LastError{{At: at.Time(), ID: id, Reason: reason}}, q.failures...)
 	q.failures = q.failures[:min(len(q.failures), maxFailures)]
@@ -192,38 +179,38 @@ func (m *Machine) noteFailure(q *queueState, at leaky.Instant, id, reason string
 	m.touch(q)
 }
 
-// Pending reports whether anything waits to be collected.
-func (m *Machine) Pending() bool { return m.present.wanted }
+// Pending reports whether there is a commit to collect.
+func (m *Machine) Pending() bool { return m.current.wanted }
 
-// PendingBytes is about how many bytes the commits will put that are not durable.
+// PendingBytes returns about how many bytes the commits that are not durable will write.
 func (m *Machine) PendingBytes() int {
-	n := m.present.bytes + m.present.effects.bytes
+	n := m.current.bytes + m.current.effects.bytes
 	for _, c := range m.taken {
 		n += c.bytes + c.effects.bytes
 	}
 	return n
 }
 
-// Ripe reports whether the present commit has as much as it should: before more jobs are let in, it is to be collected.
+// Ripe reports whether the current commit is large enough: it should be collected before more jobs are let in.
 func (m *Machine) Ripe() bool {
-	return m.present.bytes >= commitBytes || len(m.present.arrived) >= commitJobs
+	return m.current.bytes >= commitBytes || len(m.current.arrived) >= commitJobs
 }
 
-// Collect ends the present commit and returns it, to be written; nil if nobody wants one. What is decided from now on
-// goes into the next.
+// Collect ends the current commit and returns it to be written, or nil if it was not requested. Later decisions go into
+// the next commit.
 func (m *Machine) Collect(now leaky.Instant) *Commit {
-	c := m.present
+	c := m.current
 	if !c.wanted {
 		return nil
 	}
 	m.complete(c, now)
-	m.taken, m.present = append(m.taken, c), newCommit(c.Number+1)
-	m.present.list, m.spare = m.spare, nil
+	m.taken, m.current = append(m.taken, c), newCommit(c.Number+1)
+	m.current.list, m.spare = m.spare, nil
 	return c
 }
 
-// CollectLast is Collect before the store is closed: it has the exact paces, all counters and all tallies, so that an
-// orderly restart loses nothing.
+// CollectLast is Collect before the store is closed. The commit has the exact paces, all counters and all tallies, so
+// that an orderly restart loses nothing.
 func (m *Machine) CollectLast(now leaky.Instant) *Commit {
 	for _, chunk := range m.dirtyTallies.chunks {
 		each(chunk, m.addTally)
@@ -245,11 +232,11 @@ func (m *Machine) complete(c *Commit, now leaky.Instant) {
 			continue
 		}
 		if q.unsaved != nil {
-			c.unsaved = append(c.unsaved, savedCounters{q, *q.unsaved})
+			c.unsaved = append(c.unsaved, ofQueue[queue.Counters]{q, *q.unsaved})
 		}
 		q.counters, q.unsaved = q.allCounters(), nil
 		c.putQueue(q.number, q.record())
-		c.saved = append(c.saved, savedCeilings{q, q.ceiling.next})
+		c.ceilings = append(c.ceilings, ofQueue[ceilings]{q, q.ceiling.next})
 		if q.failed {
 			q.failed = false
 			c.putFailures(q)
@@ -279,23 +266,23 @@ func (m *Machine) complete(c *Commit, now leaky.Instant) {
 	c.putStore(m.store)
 }
 
-// addTally has a tally written with the present commit, in the state that it has when that is collected.
+// addTally adds the record of a tally, in its state at collection, to the current commit.
 func (m *Machine) addTally(t *tally) {
 	if !t.inCommit && !t.gone {
 		t.inCommit = true
-		m.present.tallies = append(m.present.tallies, t)
+		m.current.tallies = append(m.current.tallies, t)
 	}
 }
 
-// Durable says that commits up to a number are. Their jobs enter their lanes, in order, and those who wait for them are
-// told. Invariants 5 and 8: what is granted or seen can no longer vanish.
+// Durable reports that commits up to a number are durable. Their jobs enter their lanes, in order. Invariants 5 and 8:
+// what is granted or seen can no longer vanish.
 func (m *Machine) Durable(number uint64, now leaky.Instant) {
 	for len(m.taken) > 0 && m.taken[0].Number <= number {
 		c := m.taken[0]
 		m.taken[0], m.taken = nil, m.taken[1:]
 		m.durable, m.durableKeys = c.Number, keys{c.seq, c.ended, c.deferred}
-		for _, s := range c.saved {
-			s.queue.ceiling.durable = s.ceilings
+		for _, s := range c.ceilings {
+			s.queue.ceiling.durable = s.value
 		}
 		if len(c.documents) > 0 {
 			m.documentsDurable = c.Number
@@ -332,9 +319,9 @@ func (c *Commit) Write(tx Transaction, o WriteOptions) error {
 	return t.writeAudit(c.audited, &o, c.now)
 }
 
-// WriteOptions say how commits are written.
+// WriteOptions are the settings for writing commits.
 type WriteOptions struct {
-	KeepChanges time.Duration // for how long the logs keep what is in them
+	KeepChanges time.Duration // how long the logs keep their entries
 	// Mask returns what the audit log may show of a queue, a rule or a document of a kind.
 	Mask func(kind string, text []byte) []byte
 	// AuditShares divides the budgets of the audit log; 0 leaves them whole.
@@ -344,30 +331,29 @@ type WriteOptions struct {
 // arrival is a job that has its id, its place and its turn, and enters its lane when its commit is durable.
 type arrival struct {
 	job *job
-	// Of an import: what is known of earlier attempts, the state that the job is to have, and whether it holds its
-	// lane.
+	// For imports: what is known of earlier attempts, the state that the job gets, and whether it holds its lane.
 	lease     *lease
 	state     queue.State
 	holdsLane bool
 	imported  bool
 }
 
-// arrive has a job enter its lane with the present commit.
+// arrive makes a job enter its lane with the current commit.
 func (m *Machine) arrive(a arrival, record []byte) {
-	c := m.present
+	c := m.current
 	c.arrived = append(c.arrived, a)
 	c.bytes += len(record)
 }
 
-// arrivingBefore is how many arriving jobs of j's lane go before it. Where so many arrive that counting would take
-// long, those of its priority count as if they all did.
+// arrivingBefore returns how many arriving jobs of j's lane go before it. If so many arrive that counting would take
+// long, all jobs of its priority count.
 func (m *Machine) arrivingBefore(j *job) int64 {
 	higher := j.lane.incomingBefore(j.priority() + 1)
 	if !j.arriving() {
 		return higher
 	}
 	n, looked := int64(0), 0
-	for _, c := range append(slices.Clone(m.taken), m.present) {
+	for _, c := range append(slices.Clone(m.taken), m.current) {
 		if looked += len(c.arrived); looked > 4096 {
 			return j.lane.incomingBefore(j.priority())
 		}

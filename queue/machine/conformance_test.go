@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue/queuetest"
 )
 
-// The suite, and behind the first calls of each rule: what was kept makes the same state again.
+// The suite. Behind the first calls of each subtest, the stored state loads to the same state.
 func TestConformance(t *testing.T) {
 	queuetest.Run(t, func(_ testing.TB, now func() leaky.Instant) queue.Engine { return machine.NewCheckedEngine(now) })
 }

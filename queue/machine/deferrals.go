@@ -8,26 +8,24 @@ import (
 	"github.com/penstock/penstock/queue/internal/jobsize"
 )
 
-// deferral records a job that was set aside. There may be a million, so it contains no pointer: the garbage
-// collector skips whole pages of them.
+// deferral records a deferred job. There may be a million, so it contains no pointer: the garbage collector skips whole
+// pages of them.
 type deferral struct {
-	at          leaky.Instant // when it was set aside
+	at          leaky.Instant // when it was deferred
 	seq         uint64        // its key in the file
 	fingerprint [8]byte
-	id          uint32 // where its id begins in the page's ids
+	id          uint32 // offset of its id in the page's ids
 	size        uint32 // of the job's record
 	cost        uint16
 	length      uint8 // of the id
 	state       deferralState
 }
 
-// bytes is what the job takes, here and in the queue alike. Older files do not say how large its record is.
+// bytes returns the size of the job, the same here as in the queue. Older files do not have the size of its record.
 func (d *deferral) bytes() int64 { return jobsize.Of("", int(d.size)+int(d.length)) }
 
-// count is one deferral.
 func (d *deferral) count() recordCount { return recordCount{1, int64(d.cost), d.bytes()} }
 
-// deferralState is what became of a deferral.
 type deferralState uint8
 
 const (
@@ -36,10 +34,10 @@ const (
 	cancelledDeferral                      // the job was cancelled, and is dropped when it comes back
 )
 
-// deferrals keeps a queue's deferrals by number and by id. They come in order of number and end in nearly that
-// order, so they lie in pages of consecutive numbers. An index finds the number of an id.
+// deferrals keeps a queue's deferrals by number and by id. They arrive in order of number and end in nearly that order,
+// so they lie in pages of consecutive numbers. An index finds the number of an id.
 type deferrals struct {
-	pages []*page // nil when all of its deferrals have ended
+	pages []*page // nil when all deferrals of the page have ended
 	first uint64  // the number of pages[0]
 	n     int
 	ids   index
@@ -54,16 +52,16 @@ type page struct {
 	n       int
 }
 
-func (g *deferrals) page(number uint64) *page {
-	if i := number/pageSize - g.first; len(g.pages) > 0 && i < uint64(len(g.pages)) {
-		return g.pages[i]
+func (ds *deferrals) page(number uint64) *page {
+	if i := number/pageSize - ds.first; len(ds.pages) > 0 && i < uint64(len(ds.pages)) {
+		return ds.pages[i]
 	}
 	return nil
 }
 
-// get returns the deferral of that number, nil if there is none. It is valid until the next one is added.
-func (g *deferrals) get(number uint64) *deferral {
-	p := g.page(number)
+// get returns the deferral of that number, or nil. It is valid until the next add.
+func (ds *deferrals) get(number uint64) *deferral {
+	p := ds.page(number)
 	if p == nil || number < p.from || number-p.from >= uint64(len(p.records)) {
 		return nil
 	}
@@ -73,105 +71,102 @@ func (g *deferrals) get(number uint64) *deferral {
 	return nil
 }
 
-// id returns the id of a deferral that is there. It shares the page's memory.
-func (g *deferrals) id(number uint64) []byte {
-	p := g.page(number)
+// id returns the id of an existing deferral. It shares the page's memory.
+func (ds *deferrals) id(number uint64) []byte {
+	p := ds.page(number)
 	d := &p.records[number-p.from]
 	return p.ids[d.id:][:d.length]
 }
 
-// find returns the number of an id's deferral, 0 if there is none.
-func (g *deferrals) find(id string) uint64 {
-	if g.n == 0 {
+// find returns the number of an id's deferral, or 0.
+func (ds *deferrals) find(id string) uint64 {
+	if ds.n == 0 {
 		return 0
 	}
-	if at := g.seek(id); at >= 0 {
-		return g.widen(g.ids.slots[at])
+	if at := ds.seek(id); at >= 0 {
+		return ds.widen(ds.ids.slots[at])
 	}
 	return 0
 }
 
-// seek returns the slot of id, -1 if it has none.
-func (g *deferrals) seek(id string) int {
+// seek returns the slot of id, or -1.
+func (ds *deferrals) seek(id string) int {
 	h := hashOf(id)
-	for i := g.ids.home(h); g.ids.slots[i] != 0; i = g.ids.next(i) {
-		if s := g.ids.slots[i]; s>>32 == h && string(g.id(g.widen(s))) == id {
+	for i := ds.ids.home(h); ds.ids.slots[i] != 0; i = ds.ids.next(i) {
+		if s := ds.ids.slots[i]; s>>32 == h && string(ds.id(ds.widen(s))) == id {
 			return i
 		}
 	}
 	return -1
 }
 
-// widen restores a number from the lower half of it that a slot holds: all numbers in use lie within much less than
-// 2^32.
-func (g *deferrals) widen(slot uint64) uint64 {
-	base := g.first * pageSize
+// widen restores a number from its lower half, which a slot holds: all numbers in use lie within much less than 2^32.
+func (ds *deferrals) widen(slot uint64) uint64 {
+	base := ds.first * pageSize
 	return base + uint64(uint32(slot)-uint32(base))
 }
 
-// add adds a deferral. Its number must be greater than all before, and its id have no other deferral.
-func (g *deferrals) add(number uint64, id string, d deferral) {
+// add adds a deferral. Its number must be greater than all before, and its id must have no other deferral.
+func (ds *deferrals) add(number uint64, id string, d deferral) {
 	at := number / pageSize
-	if len(g.pages) == 0 {
-		g.first = at
+	if len(ds.pages) == 0 {
+		ds.first = at
 	}
-	for g.first+uint64(len(g.pages)) <= at {
-		if n := len(g.pages); n > 0 && g.pages[n-1] != nil {
-			g.pages[n-1].close()
+	for ds.first+uint64(len(ds.pages)) <= at {
+		if n := len(ds.pages); n > 0 && ds.pages[n-1] != nil {
+			ds.pages[n-1].close()
 		}
-		g.pages = append(g.pages, nil)
+		ds.pages = append(ds.pages, nil)
 	}
-	p := g.pages[at-g.first]
+	p := ds.pages[at-ds.first]
 	if p == nil {
 		p = &page{from: number}
-		g.pages[at-g.first] = p
+		ds.pages[at-ds.first] = p
 	}
-	for p.from+uint64(len(p.records)) < number { // numbers that nobody got
+	for p.from+uint64(len(p.records)) < number { // unused numbers
 		p.records = append(p.records, deferral{})
 	}
 	d.id, d.length = uint32(len(p.ids)), uint8(len(id))
 	p.ids = append(p.ids, id...)
 	p.records = append(p.records, d)
 	p.n++
-	g.n++
-	g.ids.add(hashOf(id)<<32 | uint64(uint32(number)))
+	ds.n++
+	ds.ids.add(hashOf(id)<<32 | uint64(uint32(number)))
 }
 
-// close gives back memory that was allocated for more ids than came.
+// close frees memory that was allocated for more ids.
 func (p *page) close() { p.ids = slices.Clone(p.ids) }
 
-// remove ends a deferral that is there.
-func (g *deferrals) remove(number uint64) {
-	g.ids.remove(g.seek(string(g.id(number))))
-	p := g.page(number)
+func (ds *deferrals) remove(number uint64) {
+	ds.ids.remove(ds.seek(string(ds.id(number))))
+	p := ds.page(number)
 	p.records[number-p.from].state = noDeferral
 	p.n--
-	if g.n--; g.n == 0 {
-		*g = deferrals{}
+	if ds.n--; ds.n == 0 {
+		*ds = deferrals{}
 		return
 	}
 	if p.n > 0 {
 		return
 	}
-	g.pages[number/pageSize-g.first] = nil
-	for g.pages[0] == nil {
-		g.pages = g.pages[1:]
-		g.first++
+	ds.pages[number/pageSize-ds.first] = nil
+	for ds.pages[0] == nil {
+		ds.pages = ds.pages[1:]
+		ds.first++
 	}
 }
 
-// oldest returns the number of the first deferral, 0 if there is none.
-func (g *deferrals) oldest() uint64 {
-	if g.n == 0 {
+func (ds *deferrals) oldest() uint64 {
+	if ds.n == 0 {
 		return 0
 	}
-	p := g.pages[0]
+	p := ds.pages[0]
 	i := slices.IndexFunc(p.records, func(d deferral) bool { return d.state != noDeferral })
 	return p.from + uint64(i)
 }
 
-// index is an open-addressing hash table without keys: the upper half of a slot is the hash of an id, the lower
-// half the number under which the owner finds the id to compare. Collisions go to the next slot.
+// index is an open-addressing hash table without keys. The upper half of a slot is the hash of an id; the lower half is
+// the number under which the owner finds the id to compare. Collisions go to the next slot.
 type index struct {
 	slots []uint64 // 0 is free
 	n     int
@@ -179,10 +174,10 @@ type index struct {
 
 var seed = maphash.MakeSeed()
 
-// hashOf is a hash of 32 bits, never 0, so that no used slot is.
+// hashOf returns a hash of 32 bits, never 0, so that a used slot is never 0.
 func hashOf(id string) uint64 { return maphash.String(seed, id)>>32 | 1 }
 
-// home is where the slot of a hash belongs. It keeps slots in order of hash, whatever the length, so growing runs
+// home returns where the slot of a hash belongs. It keeps slots in order of hash, whatever the length, so growing runs
 // through memory once.
 func (x *index) home(hash uint64) int { return int(hash * uint64(len(x.slots)) >> 32) }
 

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// Deferrals against a map and a sorted list, through growth, gaps, and ids that
-// are used again.
+// Deferrals compared with a map and a sorted list, through growth, gaps and reused ids.
 func TestDeferralsAgainstAMap(t *testing.T) {
 	for _, first := range []uint64{1, pageSize - 1, 1<<32 - 700, 1 << 50} {
 		t.Run(fmt.Sprint(first), func(t *testing.T) {
@@ -76,8 +75,8 @@ func TestDeferralsAgainstAMap(t *testing.T) {
 	}
 }
 
-// What a record weighs is what the package says.
-func TestDeferralsIsSmall(t *testing.T) {
+// A record takes as much memory as the package says.
+func TestDeferralsAreSmall(t *testing.T) {
 	const n = 300_000
 	var before, after runtime.MemStats
 	runtime.GC()

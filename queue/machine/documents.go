@@ -15,36 +15,33 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// A document is found by its name, and by the revision of its last write, in which order DocumentsSince tells them.
-// One that was deleted is kept as a record without a text, so that it can tell of that, and those have a table of
-// their own by the same revisions, so that the oldest of them are found.
+// A document is indexed by its name, and by the revision of its last write, which is the order of DocumentsSince. A
+// deleted document is kept as a record without text, so that DocumentsSince can report it. Deleted documents also have
+// a table of their own by revision, which finds the oldest.
 
 func documentKey(kind, name string) []byte { return append(append([]byte(kind), 0), name...) }
 
-// encodeDocument encodes all but the kind and the name. A document's text is JSON and so never empty.
+// encodeDocument encodes all but the kind and the name. The text is JSON and so never empty.
 func encodeDocument(d *document.Document) []byte {
-	w := writer{}
-	w.num(uint64(d.Revision), uint64(instantOf(d.At)))
-	return append(w, d.Text...)
+	return append(encode(&d.Revision, &d.At), d.Text...)
 }
 
-// document returns one that is there or was deleted; its Revision is 0 if nothing is known of it.
+// document returns a document, which may be deleted; its Revision is 0 if it never existed.
 func (t *tables) document(k []byte) (d document.Document, err error) {
 	v := t.Table(documentsTable).Get(k)
 	if v == nil {
 		return d, nil
 	}
 	kind, name, _ := bytes.Cut(k, []byte{0})
-	r := reader{b: v}
-	d = document.Document{Kind: string(kind), Name: string(name), Revision: int64(r.num())}
-	d.At = leaky.Instant(r.num()).Time()
-	if len(r.b) > 0 {
-		d.Text = bytes.Clone(r.b)
+	d = document.Document{Kind: string(kind), Name: string(name)}
+	text, err := decode(v, "document", &d.Revision, &d.At)
+	if len(text) > 0 {
+		d.Text = bytes.Clone(text)
 	}
-	return d, r.err("document")
+	return d, err
 }
 
-// putDocument writes a document that was at a revision before, 0 if nothing was known of it.
+// putDocument writes a document; was is its previous revision, or 0.
 func (s *effects) putDocument(d *document.Document, was int64) {
 	k, at := documentKey(d.Kind, d.Name), uint64(d.Revision)
 	if was != 0 {
@@ -58,7 +55,7 @@ func (s *effects) putDocument(d *document.Document, was int64) {
 	s.putNamed(documentsTable, string(k), encodeDocument(d))
 }
 
-// forgetDocuments forgets up to n of those that were deleted up to an instant.
+// forgetDocuments forgets up to n documents that were deleted up to an instant.
 func (t *tables) forgetDocuments(n int, until leaky.Instant) error {
 	for range n {
 		at, k := t.Table(docDeletesTable).Cursor().First()
@@ -94,10 +91,10 @@ func ReadDocument(tx Transaction, kind, name string) (document.Document, error) 
 	return d, err
 }
 
-// documentsBytes is about how many bytes of texts a page has.
+// documentsBytes is the approximate maximum size of a page's texts.
 const documentsBytes = 1 << 20
 
-// ReadDocuments returns a page of documents written since a revision; epoch is that of the machine. Errors: a
+// ReadDocuments returns a page of documents written since a revision; epoch is the machine's. Errors: an
 // *invalid.Error.
 func ReadDocuments(
 	now leaky.Instant, tx Transaction, epoch uint64, after int64, limit int,
@@ -128,13 +125,13 @@ func ReadDocuments(
 	return p, nil
 }
 
-// KnownDocument is a document as it was kept after a commit.
+// KnownDocument is a document as of a commit.
 type KnownDocument struct {
 	document document.Document
 	commit   uint64
 }
 
-// ReadKnownDocument reads the document that is to be replaced by another. Errors: an *invalid.Error.
+// ReadKnownDocument reads the document that the document by will replace. Errors: an *invalid.Error.
 func ReadKnownDocument(tx Transaction, by document.Document) (known KnownDocument, err error) {
 	if err := by.Validate(); err != nil {
 		return known, err
@@ -175,14 +172,14 @@ func (m *Machine) PutDocument(
 	default:
 		entry.Was = was.Revision
 	}
-	c := m.present
+	c := m.current
 	c.audited = append(c.audited, audited{entry: entry, before: was.Text, after: d.Text})
 	c.putDocument(&d, was.Revision)
 	c.documents[k] = d
 	return d.Revision, m.wait(), nil
 }
 
-// documentNow is a document as it will be after the present commit.
+// documentNow returns a document as it will be after the current commit.
 func (m *Machine) documentNow(known KnownDocument, k string) document.Document {
 	for _, c := range slices.Backward(m.failing()) {
 		if d, here := c.documents[k]; here {
@@ -192,18 +189,18 @@ func (m *Machine) documentNow(known KnownDocument, k string) document.Document {
 	return known.document
 }
 
-// decideDocument reports whether a document changes, and else the present revision.
-func decideDocument(d, was *document.Document, expect int64) (changes bool, present int64, err error) {
+// decideDocument reports whether the document changes, and returns its current revision.
+func decideDocument(d, was *document.Document, expect int64) (changes bool, current int64, err error) {
 	if was.Text != nil {
-		present = was.Revision
+		current = was.Revision
 	}
 	switch {
-	case d.Text == nil && present == 0:
+	case d.Text == nil && current == 0:
 		return false, 0, document.Unknown(d.Kind, d.Name)
-	case expect != queue.AnyRevision && expect != present:
-		return false, present, checkRevision(d.Kind+" "+d.Name, expect, present)
-	case present != 0 && bytes.Equal(d.Text, was.Text):
-		return false, present, nil
+	case expect != queue.AnyRevision && expect != current:
+		return false, current, checkRevision(d.Kind+" "+d.Name, expect, current)
+	case current != 0 && bytes.Equal(d.Text, was.Text):
+		return false, current, nil
 	}
-	return true, present, nil
+	return true, current, nil
 }

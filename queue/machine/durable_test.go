@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"errors"
 	"maps"
 	"testing"
 
@@ -14,7 +13,7 @@ import (
 
 const noon = enginetest.Noon
 
-// held is a machine whose commits are durable when a test says so.
+// held is a machine whose commits become durable when the test says so.
 type held struct {
 	*testing.T
 	m      *Machine
@@ -105,7 +104,7 @@ func TestAJobIsSeenAndGrantedWhenItsCommitIsDurable(t *testing.T) {
 	}
 }
 
-// A dead job that is replayed is never unknown: it is dead until then, and looked for again behind its commit.
+// A replayed job is never unknown: it is dead until its commit is durable, and FindJob is repeated after that commit.
 func TestAReplayedJobIsFoundWhenItsCommitIsDurable(t *testing.T) {
 	h := newHeld(t)
 	h.append("a")
@@ -159,7 +158,7 @@ func TestAnArrivingJobCanEndBeforeItsCommitIsDurable(t *testing.T) {
 	if s, wait := h.cancel("a"); s != queue.Cancelled || wait != came {
 		t.Fatalf("%v waits for %d, not %d", s, wait, came)
 	}
-	c := h.m.Collect(noon) // which is under way
+	c := h.m.Collect(noon) // now in progress
 	if s, wait := h.cancel("b"); s != queue.Cancelled || wait != c.Number+1 {
 		t.Fatalf("%v waits for %d, not %d", s, wait, c.Number+1)
 	}
@@ -232,8 +231,8 @@ func TestAnOrderlyEndKeepsWhatWasTaken(t *testing.T) {
 	}
 }
 
-// What leaves by a rate, a pause or an order that could still vanish waits for it.
-func TestAGrantWaitsForWhatItLeavesBy(t *testing.T) {
+// A grant waits for the rate, the pause or the order that it depends on to be durable.
+func TestAGrantWaitsForWhatItDependsOn(t *testing.T) {
 	spec := func(change func(*queue.Spec)) SpecText {
 		s := queue.Spec{Name: "q", Rate: leaky.PerSecond(1)}
 		change(&s)
@@ -294,14 +293,14 @@ func TestAGrantWaitsForWhatItLeavesBy(t *testing.T) {
 		if err := f(h); err != nil {
 			t.Fatal(what, err)
 		}
-		c := h.m.present.Number
+		c := h.m.current.Number
 		if jobs, wait := h.reserve(); len(jobs) == 0 || wait != c {
 			t.Errorf("%s: %d are granted and wait for %d, not %d", what, len(jobs), wait, c)
 		}
 	}
 }
 
-// In an ordered queue the end of a job that could still vanish concerns its lane alone.
+// In an ordered queue, the end of a job that is not durable concerns only its own lane.
 func TestAGrantDoesNotWaitForTheEndsOfOtherLanes(t *testing.T) {
 	h := newHeld(t)
 	s, err := NewSpecText(queue.Spec{Name: "q", Ordered: true})
@@ -334,7 +333,7 @@ func TestAGrantDoesNotWaitForTheEndsOfOtherLanes(t *testing.T) {
 	}
 }
 
-// Takes by a rule that could still vanish take nothing, and are asked again.
+// Takes by a rule that is not durable take nothing, and are repeated.
 func TestATakeWaitsForItsRule(t *testing.T) {
 	h := newHeld(t)
 	r, err := NewRuleText(rules.Rule{
@@ -354,88 +353,5 @@ func TestATakeWaitsForItsRule(t *testing.T) {
 	}
 	if h.m.rules["r"].tallies.len() != 0 {
 		t.Error("something is taken")
-	}
-}
-
-// put makes the queue, or changes its rate, durably.
-func (h *held) put(perSecond int64) {
-	h.Helper()
-	s, err := NewSpecText(queue.Spec{Name: "q", Rate: leaky.PerSecond(perSecond)})
-	if err == nil {
-		_, _, err = h.m.Put(noon, audit.Actor{}, s, queue.AnyRevision)
-	}
-	if err != nil {
-		h.Fatal(err)
-	}
-	h.commit()
-}
-
-// delete deletes the queue, durably.
-func (h *held) delete() {
-	h.Helper()
-	if _, err := h.m.Delete(noon, audit.Actor{}, "q", queue.AnyRevision, true); err != nil {
-		h.Fatal(err)
-	}
-	h.commit()
-}
-
-// A history that is read while its queue changes names the revision of its newest spec.
-func TestAHistoryNamesTheRevisionThatItEndsWith(t *testing.T) {
-	h := newHeld(t)
-	read := func(p Past) (past queue.History) {
-		_ = h.store.View(func(tx Transaction) (err error) {
-			if past, err = p.Read(tx); err != nil {
-				t.Fatal(err)
-			}
-			return nil
-		})
-		return past
-	}
-	p, _ := h.m.History(noon, "q")
-	h.put(5)
-	if past := read(p); past.Revision != past.Specs[0].Revision || past.Revision != h.m.queues["q"].revision {
-		t.Errorf("it names revision %d, and ends with %d", past.Revision, past.Specs[0].Revision)
-	}
-	p, _ = h.m.History(noon, "q")
-	h.delete()
-	if past := read(p); past.Revision != 0 {
-		t.Errorf("of a deleted queue it names revision %d", past.Revision)
-	}
-}
-
-// A queue that was made and deleted since its history was read has another last spec to go back to.
-func TestARollbackOfADeletedQueueGoesToItsLastSpec(t *testing.T) {
-	h := newHeld(t)
-	h.delete()
-	p, _ := h.m.History(noon, "q")
-	var past queue.History
-	var err error
-	_ = h.store.View(func(tx Transaction) error { past, err = p.Read(tx); return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.put(5)
-	h.delete()
-	if put, _, err := h.m.Rollback(noon, audit.Actor{}, p, past, 0, queue.AnyRevision); !errors.Is(err, ErrOutdated) {
-		t.Errorf("%+v, %v", put, err)
-	}
-}
-
-// A revision that a failed commit gave is not given to another change.
-func TestRevisionsAreNotGivenAgain(t *testing.T) {
-	b := start(t, Options{})
-	b.MustPut("q", "1/s")
-	s, err := NewSpecText(queue.Spec{Name: "q", Rate: leaky.PerSecond(5)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	lost, _, err := b.Machine.Put(b.now(), audit.Actor{}, s, queue.AnyRevision)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.undo(b.now())
-	b.MustPut("q", "9/s")
-	if i := b.MustGet("q"); i.Revision <= lost.Revision || i.Rate != leaky.PerSecond(9) {
-		t.Errorf("%v at revision %d, and %d was another's", i.Rate, i.Revision, lost.Revision)
 	}
 }

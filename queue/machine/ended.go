@@ -6,82 +6,79 @@ import (
 	"github.com/penstock/penstock/queue/internal/jobsize"
 )
 
-// endedJob is what is remembered of a job that ended.
+// endedJob is what is remembered of an ended job.
 type endedJob struct {
 	id          string
 	key         uint64        // its key among the ended jobs
 	seq         uint64        // the key of its record, which only dead jobs keep; else 0
-	fence       fence         // of the last settlement, with
-	verdict     queue.Verdict // and
+	fence       fence         // of the last settlement
+	verdict     queue.Verdict // of the last settlement
 	result      queue.State
 	state       queue.State
 	fingerprint [8]byte
 	cost        uint16
-	size        uint32 // of the record of a dead job
+	size        uint32 // size of a dead job's record
 	attempts    int
 	appended    leaky.Instant
 	at          leaky.Instant
 	reason      string
-	// Of the last attempt of a delivered job; not on file.
+	// The last attempt of a delivered job; not on file.
 	departed leaky.Instant
 	drainer  string
 }
 
-// bytes is what a dead job takes.
 func (d *endedJob) bytes() int64 { return jobsize.Of(d.id, int(d.size)) }
 
-// endedJobs is what a queue remembers of jobs that ended. Age and number are bounded, separately for dead and other
-// jobs; the oldest are forgotten first. Dead jobs also stand in Machine.deadJobs.
+// endedJobs is what a queue remembers of its ended jobs. Their age and number are bounded, separately for dead and
+// other jobs; the oldest are forgotten first. Dead jobs are also in Machine.deadJobs.
 type endedJobs struct {
 	byID   map[string]*endedJob
-	others *ring[*endedJob] // nil if there are none
+	others *ring[*endedJob] // all but dead jobs; nil if empty
 }
 
-// find returns what is remembered of an id and not too old; nil if there is none.
-func (m *endedJobs) find(id string, r queue.Retention, now leaky.Instant) *endedJob {
-	d := m.byID[id]
+// find returns what is remembered of an id, unless it is too old, or nil.
+func (e *endedJobs) find(id string, r queue.Retention, now leaky.Instant) *endedJob {
+	d := e.byID[id]
 	if d == nil || tooOld(d, r, now) {
 		return nil
 	}
 	return d
 }
 
-// add remembers d.
-func (m *endedJobs) add(d *endedJob) {
-	if m.byID == nil {
-		m.byID = map[string]*endedJob{}
+func (e *endedJobs) add(d *endedJob) {
+	if e.byID == nil {
+		e.byID = map[string]*endedJob{}
 	}
-	m.byID[d.id] = d
+	e.byID[d.id] = d
 	if d.state != queue.Dead {
-		if m.others == nil {
-			m.others = &ring[*endedJob]{}
+		if e.others == nil {
+			e.others = &ring[*endedJob]{}
 		}
-		m.others.push(d)
+		e.others.push(d)
 	}
 }
 
-// take takes a dead job out.
-func (m *endedJobs) take(d *endedJob) {
-	if m.byID[d.id] == d {
-		delete(m.byID, d.id)
+func (e *endedJobs) take(d *endedJob) {
+	if e.byID[d.id] == d {
+		delete(e.byID, d.id)
 	}
 }
 
 // trim forgets up to limit jobs, other than dead ones, that are too old or too many, and returns them.
-func (m *endedJobs) trim(r queue.Retention, now leaky.Instant, limit int) []*endedJob {
+func (e *endedJobs) trim(r queue.Retention, now leaky.Instant, limit int) []*endedJob {
 	var gone []*endedJob
-	for len(gone) < limit && m.others.len() > 0 && (int64(m.others.len()) > r.Max || tooOld(m.others.top(), r, now)) {
-		gone = append(gone, m.forget(1)...)
+	for len(gone) < limit && e.others.len() > 0 && (int64(e.others.len()) > r.Max || tooOld(e.others.top(), r, now)) {
+		gone = append(gone, e.forget(1)...)
 	}
 	return gone
 }
 
-// forget forgets that many jobs, other than dead ones, and returns them.
-func (m *endedJobs) forget(n int64) (gone []*endedJob) {
+// forget forgets n jobs, other than dead ones, and returns them.
+func (e *endedJobs) forget(n int64) (gone []*endedJob) {
 	for ; n > 0; n-- {
-		d := m.others.pop()
-		if m.byID[d.id] == d { // the id may have been used again
-			delete(m.byID, d.id)
+		d := e.others.pop()
+		if e.byID[d.id] == d { // the id may have been used again
+			delete(e.byID, d.id)
 		}
 		gone = append(gone, d)
 	}
@@ -103,7 +100,7 @@ func tooOld(d *endedJob, r queue.Retention, now leaky.Instant) bool {
 	return now.Sub(d.at) >= r.For.D()
 }
 
-// newEndedJob is what will be remembered of a leased or held job.
+// newEndedJob returns what will be remembered of a leased or held job.
 func (m *Machine) newEndedJob(j *job, s queue.State, now leaky.Instant) *endedJob {
 	m.store.ended++
 	d := &endedJob{
@@ -116,7 +113,7 @@ func (m *Machine) newEndedJob(j *job, s queue.State, now leaky.Instant) *endedJo
 	return d
 }
 
-// endedState is the state of a job that holds no place in q.
+// endedState returns the state of a job that holds no place in q.
 func (m *Machine) endedState(q *queueState, id string, now leaky.Instant) queue.State {
 	if d := q.endedJobs.find(id, q.spec.Retention, now); d != nil {
 		return d.state
@@ -136,8 +133,7 @@ func (m *Machine) endedState(q *queueState, id string, now leaky.Instant) queue.
 
 const trimMax = 100 // ended jobs of each kind that one call forgets for their age
 
-// trimSome forgets what is too old in one queue and among one name's dead jobs. Calls take turns through all of
-// them.
+// trimSome forgets what is too old in one queue and among one name's dead jobs. Calls go through all of them in turn.
 func (m *Machine) trimSome(now leaky.Instant) {
 	dead := m.nextWithDead(m.deadCursor)
 	if m.deadCursor = ""; dead != nil {
@@ -155,8 +151,7 @@ func (m *Machine) trimSome(now leaky.Instant) {
 	m.forgetIdleLanes(now, trimMax)
 }
 
-// nextToTrim returns the queue behind the one that was trimmed last, and after all of them the first; nil if there is
-// none.
+// nextToTrim returns the queue after the one that was trimmed last, wrapping around, or nil.
 func (m *Machine) nextToTrim() *queueState {
 	for _, after := range []string{m.trimCursor, ""} {
 		for name := range m.namesBehind(after) {
@@ -167,7 +162,7 @@ func (m *Machine) nextToTrim() *queueState {
 	return nil
 }
 
-// rememberEnded remembers a job that ended, and forgets others as bounds require.
+// rememberEnded remembers an ended job, and forgets others as limits require.
 func (m *Machine) rememberEnded(q *queueState, d *endedJob, now leaky.Instant) {
 	q.endedJobs.add(d)
 	if d.state == queue.Dead {
@@ -183,44 +178,4 @@ func (m *Machine) trim(q *queueState, now leaky.Instant, limit int) {
 	if dead := m.deadJobs[q.name]; dead != nil {
 		m.trimDead(dead, now, limit)
 	}
-}
-
-// ring is a queue in a circular buffer that grows.
-type ring[T any] struct {
-	items []T
-	head  int
-	n     int
-}
-
-func (r *ring[T]) at(i int) T { return r.items[(r.head+i)%len(r.items)] }
-
-// len is 0 if r is nil.
-func (r *ring[T]) len() int {
-	if r == nil {
-		return 0
-	}
-	return r.n
-}
-
-func (r *ring[T]) top() T { return r.at(0) }
-
-func (r *ring[T]) push(v T) {
-	if r.n == len(r.items) {
-		items := make([]T, max(8, 2*r.n))
-		for i := range r.n {
-			items[i] = r.at(i)
-		}
-		r.items, r.head = items, 0
-	}
-	r.items[(r.head+r.n)%len(r.items)] = v
-	r.n++
-}
-
-func (r *ring[T]) pop() T {
-	var none T
-	v := r.items[r.head]
-	r.items[r.head] = none
-	r.head = (r.head + 1) % len(r.items)
-	r.n--
-	return v
 }

@@ -252,7 +252,7 @@ func (e *Engine) Take(ctx context.Context, name string, takes []rules.Take) (out
 	if err != nil {
 		return nil, err
 	}
-	done := false // it is not decided again where there was no room for the entry
+	done := false // takes are not repeated if there was no room for the entry
 	err = e.do(ctx, func(now leaky.Instant) (err error) {
 		if done && entry != nil {
 			return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock/penstock/queue/audit"
 )
 
-// Engine is a queue.Engine over a machine: the present commit is kept, and durable, behind each call.
+// Engine is a queue.Engine over a machine. The current commit is stored and durable after each call.
 type Engine struct {
 	*Machine
 	mu    sync.Mutex
@@ -23,18 +23,18 @@ type Engine struct {
 	broken error // why nothing can be decided any more
 	source func() leaky.Instant
 	clock  Clock
-	latest leaky.Instant // the last instant that the clock can show, as the present caller knows it; else 0
-	behind bool          // what was taken is kept by other commits alone
-	checks int           // how many more commits find out whether what is kept makes the same state again
+	latest leaky.Instant // the last instant that the clock can show, as the current caller knows it; else 0
+	behind bool          // takes are kept only by other commits
+	checks int           // how many more commits compare the stored state with memory
 	closed bool
 	wakes  listeners[queue.Wakeup]
 	rooms  listeners[string]
 }
 
-// faults are what befalls commits.
+// faults are what can happen to commits.
 type faults struct {
-	fault     func(*Commit) error // its error fails a commit: syscall.ENOSPC for want of room, others for good
-	lost      func() error        // its error fails a commit that is kept all the same
+	fault     func(*Commit) error // its error fails a commit: syscall.ENOSPC for lack of room, other errors for good
+	lost      func() error        // its error fails a commit that is stored all the same
 	synced    func()              // called when a commit is durable
 	fullUntil leaky.Instant       // a commit found no room
 }
@@ -60,7 +60,8 @@ func (e *Engine) now() leaky.Instant {
 	return t
 }
 
-// do makes one call of the machine, and then its commit durable; again if that finds no room, as boltq does.
+// do makes one call of the machine and then makes its commit durable. It repeats the call if there is no room, as boltq
+// does.
 func (e *Engine) do(ctx context.Context, call func(now leaky.Instant) error) error {
 	return e.doKnowing(ctx, 0, call)
 }
@@ -99,7 +100,7 @@ func (e *Engine) doKnowing(ctx context.Context, latest leaky.Instant, call func(
 	}
 }
 
-// commit makes the present commit durable, or goes on with what is kept without it.
+// commit makes the current commit durable, or continues with the stored state without it.
 func (e *Engine) commit(now leaky.Instant) error {
 	c := e.Machine.Collect(now)
 	if c == nil {
@@ -148,7 +149,7 @@ func (e *Engine) write(c *Commit) error {
 	return err
 }
 
-// undo goes on without the commits that are not durable.
+// undo continues without the commits that are not durable.
 func (e *Engine) undo(now leaky.Instant) {
 	next := e.Machine.Successor()
 	e.load(next, now)
@@ -169,7 +170,7 @@ func (e *Engine) read(do func(tx Transaction)) {
 	_ = e.store.View(func(tx Transaction) error { do(tx); return nil })
 }
 
-// acting is do for a call that somebody is named for.
+// acting is do for a call with an actor.
 func (e *Engine) acting(ctx context.Context, call func(now leaky.Instant, by audit.Actor) error) error {
 	by, err := audit.ActorOf(ctx)
 	if err != nil {
@@ -335,7 +336,7 @@ func (e *Engine) GetMany(ctx context.Context, names []string) (some []queue.Info
 	return some, err
 }
 
-// listeners are channels, each with what releases its context.
+// listeners are channels, each with a function that releases its context.
 type listeners[T any] map[chan T]func() bool
 
 func listen[T any](ctx context.Context, e *Engine, all listeners[T], length int) <-chan T {
@@ -381,7 +382,7 @@ var (
 	_ move.Mover   = (*Engine)(nil)
 )
 
-// NewCheckedEngine is an engine that loads another machine behind its first commits, and compares the two.
+// NewCheckedEngine returns an engine that loads another machine after each of its first commits and compares the two.
 func NewCheckedEngine(now func() leaky.Instant) *Engine {
 	e := newEngine(now)
 	e.checks = 200

@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"strings"
+
 	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -9,7 +11,7 @@ import (
 // outlook is what decides when a job departs.
 type outlook struct {
 	lane      *lane
-	place     int64 // how many wait before it in its lane
+	place     int64 // how many jobs wait before it in its lane
 	others    int64 // how many other lanes have waiting jobs
 	waiting   int64 // all other waiting jobs
 	gap       int64 // its turn minus that of the first waiting job, in a plain queue
@@ -23,8 +25,8 @@ type groupLoad struct {
 	waiting      int64 // all other waiting jobs of the group
 }
 
-// costBounds is what an estimate assumes about the costs of other jobs. It is taken when a job is decided: of jobs
-// appended together, one must not know of those behind it.
+// costBounds is what an estimate assumes about the costs of other jobs. It is set when a job is decided: a job must not
+// know of those appended after it in the same call.
 type costBounds struct {
 	maxCost      int64
 	plain        bool
@@ -39,18 +41,17 @@ func (q *queueState) costBounds(cost int64, odd bool) costBounds {
 	return r
 }
 
-// ahead estimates the cost ahead of a job with that many jobs before it.
-func (r costBounds) ahead(before, gap int64) int64 {
+// ahead estimates the cost ahead of a job that has that many jobs before it.
+func (bounds costBounds) ahead(before, gap int64) int64 {
 	switch {
-	case r.maxCost == 1:
+	case bounds.maxCost == 1:
 		return before
-	case r.plain:
-		return max(0, min(gap, before*r.maxCost))
+	case bounds.plain:
+		return max(0, min(gap, before*bounds.maxCost))
 	}
 	return before
 }
 
-// departure is when a job is expected to depart.
 func (q *queueState) departure(o outlook, now leaky.Instant) leaky.Instant {
 	return q.judgeETA(o, now).at
 }
@@ -60,10 +61,10 @@ type etaVerdict struct {
 	at    leaky.Instant
 	by    cause.Cause
 	queue *queueState // whose pace or quota decides
-	quota *limit      // if by is cause.Quota
+	quota *limit      // set if by is cause.Quota
 }
 
-// judgeETA is departure with what decides it.
+// judgeETA returns when a job is expected to depart, and why then.
 func (q *queueState) judgeETA(o outlook, now leaky.Instant) etaVerdict {
 	ahead := o.ahead(min(o.waiting, o.place*(o.others+1)+o.others), o.gap)
 	goes, _ := q.resumesAt(now)
@@ -77,7 +78,7 @@ func (q *queueState) judgeETA(o outlook, now leaky.Instant) etaVerdict {
 	return v
 }
 
-// eta is when a lane lets a job depart, not before goes, with that much cost ahead of it there.
+// eta returns when a lane lets a job depart, not before goes, with that much cost ahead of it in the lane.
 func (ln *lane) eta(goes, now leaky.Instant, ahead int64) leaky.Instant {
 	stop := ln.stopsUntil(now)
 	b, p, limited := ln.pacing(now, now)
@@ -90,7 +91,7 @@ func (ln *lane) eta(goes, now leaky.Instant, ahead int64) leaky.Instant {
 	return p.ETA(b, max(goes, stop), ahead)
 }
 
-// ownVerdict is by the queue's own paces. A parent's own jobs are bound only by the group's.
+// ownVerdict is the verdict of the queue's own paces. A parent's own jobs are bound only by the group's paces.
 func (q *queueState) ownVerdict(now leaky.Instant, ahead int64) etaVerdict {
 	if q.isParent() {
 		return etaVerdict{at: now, by: cause.Rate, queue: q}
@@ -98,7 +99,7 @@ func (q *queueState) ownVerdict(now leaky.Instant, ahead int64) etaVerdict {
 	return q.verdictBy(cause.Rate, now, ahead)
 }
 
-// verdictBy is by the paces of q; by is what its rate is called.
+// verdictBy is the verdict of q's paces; by is the cause to name if its rate decides.
 func (q *queueState) verdictBy(by cause.Cause, now leaky.Instant, ahead int64) etaVerdict {
 	at, quota := q.eta(now, ahead)
 	if quota != nil {
@@ -107,48 +108,49 @@ func (q *queueState) verdictBy(by cause.Cause, now leaky.Instant, ahead int64) e
 	return etaVerdict{at, by, q, quota}
 }
 
-// groupVerdict is by the group's paces, for a job with that much cost ahead in its queue, some of it deferred.
-// Members take turns, so the others' jobs come in between.
-func (q *queueState) groupVerdict(k groupLoad, r costBounds, ahead, deferred int64, now leaky.Instant) etaVerdict {
+// groupVerdict is the verdict of the group's paces for a job with that much cost ahead in its queue, some of it
+// deferred. Members take turns, so other members' jobs come in between.
+func (q *queueState) groupVerdict(
+	load groupLoad, bounds costBounds, ahead, deferred int64, now leaky.Instant,
+) etaVerdict {
 	if q.group == nil {
 		return etaVerdict{at: now}
 	}
-	return q.group.queue.verdictBy(
-		cause.Parent, now, min(ahead*(k.otherMembers+1)+k.otherMembers, k.waiting*max(1, r.groupMaxCost)+deferred),
-	)
+	others := ahead*(load.otherMembers+1) + load.otherMembers
+	return q.group.queue.verdictBy(cause.Parent, now, min(others, load.waiting*max(1, bounds.groupMaxCost)+deferred))
 }
 
-// groupLoad is what waits in the group around a job of q; waits says whether the job itself waits.
-func (q *queueState) groupLoad(waits bool) (k groupLoad) {
+// groupLoad returns what waits in the group around a job of q; waits says whether the job itself waits.
+func (q *queueState) groupLoad(waits bool) (load groupLoad) {
 	if g := q.group; g != nil {
-		k = groupLoad{g.membersWaiting, g.waiting}
+		load = groupLoad{g.membersWaiting, g.waiting}
 		if q.counts[queue.Waiting] > 0 {
-			k.otherMembers--
+			load.otherMembers--
 		}
 		if waits {
-			k.waiting--
+			load.waiting--
 		}
 	}
-	return k
+	return load
 }
 
-// groupLoadIncoming is that for a job that is not in the queue yet, incoming jobs included.
-func (q *queueState) groupLoadIncoming() (k groupLoad) {
+// groupLoadIncoming is groupLoad for a job that is not in the queue yet, incoming jobs included.
+func (q *queueState) groupLoadIncoming() (load groupLoad) {
 	if g := q.group; g != nil {
-		k = groupLoad{g.membersIncoming, g.waiting + g.incoming}
+		load = groupLoad{g.membersIncoming, g.waiting + g.incoming}
 		if q.counts[queue.Waiting]+q.incoming.waiting > 0 {
-			k.otherMembers--
+			load.otherMembers--
 		}
 	}
-	return k
+	return load
 }
 
-// outlookOf is the outlook of a job that is in the queue.
-func (q *queueState) outlookOf(j *job, r costBounds) outlook {
+// outlookOf returns the outlook of a job in the queue.
+func (q *queueState) outlookOf(j *job, bounds costBounds) outlook {
 	o := outlook{
 		lane: j.lane, place: int64(j.lane.waiting.rank(j)), others: int64(q.lanesWaiting),
 		waiting: q.counts[queue.Waiting], gap: q.gap(j.turn), groupLoad: q.groupLoad(j.state == queue.Waiting),
-		costBounds: r,
+		costBounds: bounds,
 	}
 	if j.lane.waiting.len() > 0 {
 		o.others--
@@ -159,7 +161,7 @@ func (q *queueState) outlookOf(j *job, r costBounds) outlook {
 	return o
 }
 
-// outlookOfNew is the outlook of a job that is not in the queue yet, behind all incoming ones.
+// outlookOfNew returns the outlook of a job that is not in the queue yet, behind all incoming jobs.
 func (q *queueState) outlookOfNew(ln *lane, turn, cost int64, priority int, odd bool) outlook {
 	c := &q.incoming
 	o := outlook{
@@ -174,7 +176,7 @@ func (q *queueState) outlookOfNew(ln *lane, turn, cost int64, priority int, odd 
 	return o
 }
 
-// gap is how far a turn is behind the first waiting or incoming job, in a plain queue.
+// gap returns how far a turn is behind the first waiting or incoming job, in a plain queue.
 func (q *queueState) gap(turn int64) int64 {
 	if q.defaultLane.noneWaits() {
 		return q.incoming.cost
@@ -182,36 +184,104 @@ func (q *queueState) gap(turn int64) int64 {
 	return turn - q.defaultLane.waiting.front().turn
 }
 
-// etaIsExact reports whether nothing but the pace decides when a job departs.
-func (q *queueState) etaIsExact(r costBounds, now leaky.Instant) bool {
-	return r.plain && q.group == nil && len(q.limits) == 0 && q.counts[queue.Scheduled] == 0 &&
+// etaIsExact reports whether only the pace decides when a job departs.
+func (q *queueState) etaIsExact(bounds costBounds, now leaky.Instant) bool {
+	return bounds.plain && q.group == nil && len(q.limits) == 0 && q.counts[queue.Scheduled] == 0 &&
 		q.counts[queue.Leased] == 0 && q.counts[queue.Held] == 0 && !q.pause.active(q.env.wall(now)) &&
 		q.receiver.stop <= now && q.receiver.opened == 0 && q.spec.MaxInFlight == 0 && !q.spec.Ordered
 }
 
-// etaOf is when a waiting or scheduled job is expected to depart.
-func (q *queueState) etaOf(j *job, r costBounds, now leaky.Instant) queue.ETA {
-	at := q.departure(q.outlookOf(j, r), now)
+// etaOf returns when a waiting or scheduled job is expected to depart.
+func (q *queueState) etaOf(j *job, bounds costBounds, now leaky.Instant) queue.ETA {
+	at := q.departure(q.outlookOf(j, bounds), now)
 	if j.state == queue.Scheduled {
 		return queue.ETA{At: max(at, q.env.engine(j.lease.due)).Time()}
 	}
-	return queue.ETA{At: at.Time(), Exact: q.etaIsExact(r, now)}
+	return queue.ETA{At: at.Time(), Exact: q.etaIsExact(bounds, now)}
 }
 
-// etaDeferred is when a job is expected that comes behind all waiting jobs and behind deferred ones of that cost.
+// etaDeferred returns when a job is expected to depart that is behind all waiting jobs and behind deferred jobs of that
+// cost.
 func (q *queueState) etaDeferred(
-	waiting, gap, behind int64, k groupLoad, r costBounds, now leaky.Instant,
+	waiting, gap, behind int64, load groupLoad, bounds costBounds, now leaky.Instant,
 ) leaky.Instant {
-	ahead := r.ahead(waiting, gap) + behind
+	ahead := bounds.ahead(waiting, gap) + behind
 	goes, _ := q.resumesAt(now)
-	return max(q.ownVerdict(goes, ahead).at, q.groupVerdict(k, r, ahead, behind, goes).at)
+	return max(q.ownVerdict(goes, ahead).at, q.groupVerdict(load, bounds, ahead, behind, goes).at)
 }
 
-// etaOfNew is when a job that comes in is expected to depart; notBefore is 0 unless it is scheduled until then.
+// etaOfNew returns when a new job is expected to depart; notBefore is 0 unless the job is scheduled.
 func (q *queueState) etaOfNew(o outlook, notBefore, now leaky.Instant) queue.ETA {
 	at := q.departure(o, now)
 	if notBefore != 0 {
 		return queue.ETA{At: max(at, q.env.engine(notBefore)).Time()}
 	}
 	return queue.ETA{At: at.Time(), Exact: q.incoming.scheduled() == 0 && q.etaIsExact(o.costBounds, now)}
+}
+
+// whyNotLeft returns why a waiting or scheduled job has not left yet.
+func (q *queueState) whyNotLeft(j *job, now leaky.Instant) queue.Why {
+	ln, flying := j.lane, int64(j.lane.inFlight)
+	if ls := j.lease; ls != nil && j.state == queue.Scheduled {
+		switch {
+		case ls.due > q.env.wall(now) && (ls.attempts > 0 || len(ls.timeline) > 0):
+			return queue.Why{By: cause.BackingOff, Until: ls.due.Time(), Reason: ls.reason}
+		case ls.due > q.env.wall(now):
+			return queue.Why{By: cause.Scheduled, Until: ls.due.Time()}
+		case ls.inFlight: // the job does not wait for itself
+			flying--
+		}
+	}
+	most := ln.rule().MaxInFlight
+	switch {
+	case q.pause.active(q.env.wall(now)):
+		p := q.pause.info(q.env.wall(now))
+		return queue.Why{By: cause.Paused, Until: p.Until, Reason: p.Reason, Who: p.By, Note: p.Note}
+	case q.paused(now):
+		p := q.parent().pause.info(q.env.wall(now))
+		return queue.Why{
+			By: cause.Paused, Until: p.Until, Reason: p.Reason, Who: p.By, Note: p.Note, Queue: q.parent().name,
+		}
+	case q.receiver.opened != 0 || q.receiver.stop > now:
+		return q.receiver.why(now)
+	case q.spec.Ordered && flying > 0:
+		return queue.Why{By: cause.Ordered}
+	case most > 0 && flying >= most:
+		return queue.Why{By: cause.LaneMaxInFlight}
+	case ln.stopsUntil(now) > now:
+		return queue.Why{By: cause.Throttled, Until: ln.stop.Time()}
+	case q.atMaxInFlight():
+		return queue.Why{By: cause.MaxInFlight}
+	}
+	return q.judgeETA(q.outlookOf(j, q.costBounds(int64(j.cost), false)), now).why(q, now)
+}
+
+func (r *receiverState) why(now leaky.Instant) queue.Why {
+	w := queue.Why{By: cause.Throttled, Reason: r.reason}
+	if r.opened != 0 || r.cause == queue.StopDown {
+		w = queue.Why{By: cause.Down, Reason: r.lastFailure}
+	} else if r.cause == queue.StopNoTarget {
+		w.By = cause.NoTarget
+	}
+	if r.stop > now {
+		w.Until = r.stop.Time()
+	}
+	return w
+}
+
+func (v etaVerdict) why(q *queueState, now leaky.Instant) queue.Why {
+	if v.at <= now {
+		return queue.Why{By: q.spec.Cause()}
+	}
+	w := queue.Why{By: v.by}
+	if v.queue != q {
+		w.Queue = v.queue.name
+	}
+	if quota := v.quota; quota != nil {
+		w.Reason = strings.TrimSpace(quota.Quota.String() + " " + quota.Timezone)
+		if at := quota.opens(now); at > now {
+			w.Until = at.Time()
+		}
+	}
+	return w
 }

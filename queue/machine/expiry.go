@@ -7,15 +7,15 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// expireMax is how many jobs expire in one call. The rest is left to the next, which is not long in coming.
+// expireMax is how many jobs expire in one call. The next call, soon after, expires the rest.
 const expireMax = 100
 
 // expiryIndex finds the jobs of a queue that expire.
 type expiryIndex struct {
 	expiries      map[uint64]leaky.Instant // of all jobs that expire, by seq
 	deadlines     *sorted[deadline]        // of the idle ones
-	firstDeadline leaky.Instant            // the first of those
-	expiringIndex int                      // its place in Machine.expiring; -1 is none
+	firstDeadline leaky.Instant            // the earliest of these
+	expiringIndex int                      // index in Machine.expiring; -1 if not there
 }
 
 // deadline is when an idle job expires, by the wall clock.
@@ -64,7 +64,7 @@ func (m *Machine) wakeForExpiry(j *job, now leaky.Instant) {
 	}
 }
 
-// expire ends expired jobs, of whatever queue, and returns how many.
+// expire ends expired jobs of all queues, and returns how many.
 func (m *Machine) expire(now leaky.Instant) (n int) {
 	for n < expireMax && m.expiring.len() > 0 && m.expiring.top().firstDeadline <= m.wall(now) && m.Full == nil {
 		q, freed := m.expiring.top(), false
@@ -79,7 +79,7 @@ func (m *Machine) expire(now leaky.Instant) (n int) {
 	return n
 }
 
-// untilExpiry is how long until somebody should end expired jobs. Jobs that expire shortly after one another end
+// untilExpiry returns how long until expired jobs should be ended. Jobs that expire shortly after one another end
 // together.
 func (m *Machine) untilExpiry(now leaky.Instant) time.Duration {
 	if m.expiring.len() == 0 || m.Full != nil {
@@ -91,19 +91,19 @@ func (m *Machine) untilExpiry(now leaky.Instant) time.Duration {
 	return 0
 }
 
-// expired ends j, the first of its lane, if it expires before it could depart; that uses no slot. Without room for that
-// it is set aside while the request is decided, so that it blocks nobody. more is false if the rest is for another
-// Reserve to decide.
+// expired ends j, the first job of its lane, if it expires before it could depart; that uses no slot. If the store is
+// full, j leaves its lane while the request is decided, so that it blocks no other job. more is false if the rest is
+// left to the next Reserve.
 func (m *Machine) expired(j *job, departs leaky.Instant, g *grant, now leaky.Instant) (gone, more bool) {
 	if j.marks&expires == 0 || j.lane.queue.expiries[j.seq] >= m.wall(departs) {
 		return false, true
 	}
-	if g.expired+len(g.setAside) >= expireMax {
+	if g.expired+len(g.unended) >= expireMax {
 		return false, false
 	}
 	if g.noRoom {
 		j.lane.queue.removeWaiting(j)
-		g.setAside = append(g.setAside, j)
+		g.unended = append(g.unended, j)
 		return true, true
 	}
 	g.expired++
@@ -113,11 +113,11 @@ func (m *Machine) expired(j *job, departs leaky.Instant, g *grant, now leaky.Ins
 	return true, true
 }
 
-// putBack puts the jobs back into their lanes that were set aside. They are ended when there is room.
+// putBack puts expired jobs that could not be ended back into their lanes. They end when there is room.
 func (m *Machine) putBack(g *grant, now leaky.Instant) {
-	for _, j := range g.setAside {
+	for _, j := range g.unended {
 		q := j.lane.queue
 		q.placeLane(j.lane, q.pushWaiting(j), now)
 	}
-	g.setAside = nil
+	g.unended = nil
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// expiring is a job that expires so long after noon.
+// expiring returns a job that expires that long after noon.
 func expiring(name string, n int, after time.Duration) queue.Job {
 	j := enginetest.Job(name, n)
 	j.ExpiresAt = noon.Add(after).Time()
 	return j
 }
 
-// Deadlines survive reopening, whether the job was never granted, failed, or came
-// back from the overflow; what expired stays so.
+// Deadlines survive reopening, whether the job was never granted, failed, or came back from the overflow; expired jobs
+// stay expired.
 func TestDeadlinesSurviveReopening(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "unlimited", enginetest.Deferring(6))
@@ -63,8 +63,8 @@ func TestDeadlinesSurviveReopening(t *testing.T) {
 	}
 }
 
-// What the store knows of when jobs expire is there again after reopening, stands when they
-// cannot be ended for want of room, and goes with them and with their queue.
+// Deadlines are restored after reopening, stay while jobs cannot end for lack of room, and go with their jobs and
+// queues.
 func TestDeadlinesOfJobsThatWait(t *testing.T) {
 	n := &noSpace{}
 	b := start(t, Options{fault: n.fault})

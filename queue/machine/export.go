@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// ExportQueue returns all of a queue but its jobs. Errors: queue.ErrUnknownQueue.
+// ExportQueue returns a queue without its jobs. Errors: queue.ErrUnknownQueue.
 func (m *Machine) ExportQueue(now leaky.Instant, name string) (move.Queue, error) {
 	q, err := m.liveQueue(name)
 	if err != nil {
@@ -26,117 +26,96 @@ func (m *Machine) ExportQueue(now leaky.Instant, name string) (move.Queue, error
 	}, nil
 }
 
-// Export is a page of a queue's jobs, to be read.
-type Export struct{ page exportPage }
-
-// ExportJobs finds a page of a queue's jobs. Errors: queue.ErrUnknownQueue, an *invalid.Error.
-func (m *Machine) ExportJobs(now leaky.Instant, r move.ExportRequest) (*Export, error) {
-	x := &Export{exportPage{request: &r}}
-	return x, x.page.choose(m, now)
-}
-
-// Read reads the page, which needs no machine.
-func (x *Export) Read(tx Transaction) move.Exported { return x.page.read(&tables{tx}) }
-
-// exportPage is one page of an export: chosen by the machine, then read.
-type exportPage struct {
+// Export is a page of a queue's jobs: chosen by the machine, then read.
+type Export struct {
 	request    *move.ExportRequest
 	jobs       []move.Job
-	jobKeys    []uint64       // keys of their records; 0 is none
-	endedKeys  []uint64       // keys of dead jobs among the ended ones; 0 for others
-	cursors    []queue.Cursor // where the next page begins if this one ends with that job
-	more       bool           // there may be more behind it
+	jobKeys    []uint64       // keys of their records; 0 if not kept
+	endedKeys  []uint64       // keys of dead jobs among the ended ones; else 0
+	cursors    []queue.Cursor // where the next page begins if this page ends with that job
+	more       bool           // more jobs may follow
 	laneCursor *queue.Cursor  // where to continue if no job was found
 }
 
-// endsAt notes the place of the last chosen job, and reports whether the page is full.
-func (p *exportPage) endsAt(at int64, id string, ln *lane) (full bool) {
-	c := queue.Cursor{At: at, ID: id}
-	if ln != nil {
-		c.Lane = string(ln.digest[:])
-	}
-	p.cursors = append(p.cursors, c)
-	p.more = len(p.jobs) == queue.MaxPage
-	return p.more
+// ExportJobs chooses a page of a queue's jobs. Errors: queue.ErrUnknownQueue, an *invalid.Error.
+func (m *Machine) ExportJobs(now leaky.Instant, r move.ExportRequest) (*Export, error) {
+	x := &Export{request: &r}
+	return x, x.choose(m, now)
 }
 
-func (p *exportPage) choose(m *Machine, now leaky.Instant) error {
-	q, err := m.liveQueue(p.request.Queue)
+// endsAt notes the place of the last chosen job, and reports whether the page is full.
+func (x *Export) endsAt(at int64, id string, ln *lane) (full bool) {
+	x.cursors = append(x.cursors, cursorAt(at, id, ln))
+	x.more = len(x.jobs) == queue.MaxPage
+	return x.more
+}
+
+func (x *Export) choose(m *Machine, now leaky.Instant) error {
+	q, err := m.liveQueue(x.request.Queue)
 	if err != nil {
 		return err
 	}
-	if err := p.request.Validate(); err != nil {
+	if err := x.request.Validate(); err != nil {
 		return err
 	}
-	c, err := p.request.Cursor()
+	c, err := x.request.Cursor()
 	if err != nil {
 		return err
 	}
-	switch p.request.State {
+	switch x.request.State {
 	case queue.Waiting:
-		return p.waiting(q, c)
+		return x.waiting(q, c)
 	case queue.Scheduled:
-		p.byInstant(q.scheduled, queue.Scheduled, c)
+		x.byInstant(q.scheduled, queue.Scheduled, c)
 	case queue.Held:
-		p.byInstant(q.held, queue.Held, c)
+		x.byInstant(q.held, queue.Held, c)
 	case queue.Leased:
-		p.leased(m, q, c, now)
+		x.leased(m, q, c, now)
 	case queue.Dead:
-		p.dead(m, c, now)
+		x.dead(m, c, now)
 	default:
-		p.ended(q, c, now)
+		x.ended(q, c, now)
 	}
 	return nil
 }
 
-// add chooses a job that holds a place.
-func (p *exportPage) add(j *job, s queue.State) *move.Job {
-	p.jobs = append(p.jobs, move.Job{
+func (x *Export) add(j *job, s queue.State) *move.Job {
+	x.jobs = append(x.jobs, move.Job{
 		ID: j.id, State: s, Turn: j.turn, AppendedAt: j.appended.Time(), Back: j.marks&readmitted != 0,
 	})
-	p.jobKeys, p.endedKeys = append(p.jobKeys, j.seq), append(p.endedKeys, 0)
-	m := &p.jobs[len(p.jobs)-1]
+	x.jobKeys, x.endedKeys = append(x.jobKeys, j.seq), append(x.endedKeys, 0)
+	m := &x.jobs[len(x.jobs)-1]
 	if ls := j.lease; ls != nil {
 		m.Attempts, m.Reason, m.Timeline = ls.attempts, ls.reason, ls.timeline
 	}
 	return m
 }
 
-func (p *exportPage) waiting(q *queueState, c *queue.Cursor) error {
-	ln, after, err := q.resumeAtLane(c, nil)
-	if err != nil {
-		return err
+func (x *Export) waiting(q *queueState, c *queue.Cursor) error {
+	stopped, err := q.eachWaiting(c, nil, func(j *job) (full bool) {
+		x.add(j, queue.Waiting)
+		return x.endsAt(j.turn, j.id, j.lane)
+	})
+	if stopped != nil {
+		x.more, x.laneCursor = true, &queue.Cursor{Lane: string(stopped.digest[:])}
 	}
-	for looked := 0; ln != nil; looked++ {
-		if looked == lanesPerPage {
-			p.more, p.laneCursor = true, &queue.Cursor{Lane: string(ln.digest[:])}
-			return nil
-		}
-		for j := range ln.waiting.from(after) {
-			p.add(j, queue.Waiting)
-			if p.endsAt(j.turn, j.id, ln) {
-				return nil
-			}
-		}
-		ln, after = q.laneAfter(ln.digest), 0
-	}
-	return nil
+	return err
 }
 
-func (p *exportPage) byInstant(all *sorted[*lease], s queue.State, c *queue.Cursor) {
+func (x *Export) byInstant(all *sorted[*lease], s queue.State, c *queue.Cursor) {
 	for ls := range all.from(dueAfter(c)) {
-		m := p.add(ls.job, s)
+		m := x.add(ls.job, s)
 		m.At, m.HoldsLane = ls.due.Time(), ls.inFlight
-		if p.endsAt(int64(ls.due), ls.job.id, nil) {
+		if x.endsAt(int64(ls.due), ls.job.id, nil) {
 			return
 		}
 	}
 }
 
-// leased exports leased jobs as a restart would find them, or as a Reserve would that finds the lease over.
-func (p *exportPage) leased(m *Machine, q *queueState, c *queue.Cursor, now leaky.Instant) {
+// leased exports leased jobs as a restart would find them, or as a Reserve would after the lease ran out.
+func (x *Export) leased(m *Machine, q *queueState, c *queue.Cursor, now leaky.Instant) {
 	for _, ls := range m.leasesOf(q, c) {
-		m := p.add(ls.job, queue.Waiting)
+		m := x.add(ls.job, queue.Waiting)
 		m.Lease = move.LeaseHeld
 		if ls.deadline <= now {
 			m.Lease = move.LeaseOver
@@ -148,33 +127,32 @@ func (p *exportPage) leased(m *Machine, q *queueState, c *queue.Cursor, now leak
 				m.At = now.Time()
 			}
 		}
-		if p.endsAt(int64(ls.fence.number), ls.job.id, nil) {
+		if x.endsAt(int64(ls.fence.number), ls.job.id, nil) {
 			return
 		}
 	}
 }
 
-// addEnded chooses a job that has ended.
-func (p *exportPage) addEnded(d *endedJob) {
-	p.jobs = append(p.jobs, move.Job{
+func (x *Export) addEnded(d *endedJob) {
+	x.jobs = append(x.jobs, move.Job{
 		ID: d.id, State: d.state, AppendedAt: d.appended.Time(), At: d.at.Time(), Attempts: d.attempts,
 		Reason:      d.reason,
 		Fingerprint: binary.BigEndian.Uint64(d.fingerprint[:]), Cost: int64(d.cost),
 	})
-	p.jobKeys, p.endedKeys = append(p.jobKeys, d.seq), append(p.endedKeys, d.key)
+	x.jobKeys, x.endedKeys = append(x.jobKeys, d.seq), append(x.endedKeys, d.key)
 }
 
-func (p *exportPage) dead(m *Machine, c *queue.Cursor, now leaky.Instant) {
-	for d := range m.deadFrom(p.request.Queue, c, now) {
-		p.addEnded(d)
-		if p.endsAt(int64(d.at), d.id, nil) {
+func (x *Export) dead(m *Machine, c *queue.Cursor, now leaky.Instant) {
+	for d := range m.deadFrom(x.request.Queue, c, now) {
+		x.addEnded(d)
+		if x.endsAt(int64(d.at), d.id, nil) {
 			return
 		}
 	}
 }
 
-// ended goes through jobs that ended other than dead, in order of key.
-func (p *exportPage) ended(q *queueState, c *queue.Cursor, now leaky.Instant) {
+// ended walks through ended jobs, except dead ones, in order of key.
+func (x *Export) ended(q *queueState, c *queue.Cursor, now leaky.Instant) {
 	all := q.endedJobs.others
 	i := 0
 	if c != nil {
@@ -185,46 +163,48 @@ func (p *exportPage) ended(q *queueState, c *queue.Cursor, now leaky.Instant) {
 		if q.endedJobs.byID[d.id] != d || tooOld(d, q.spec.Retention, now) { // the id was used again
 			continue
 		}
-		p.addEnded(d)
-		if p.endsAt(int64(d.key), d.id, nil) {
+		x.addEnded(d)
+		if x.endsAt(int64(d.key), d.id, nil) {
 			return
 		}
 	}
 }
 
-// read reads the records, up to about as many bytes as a page may have. Records that are gone by now are left out.
-func (p *exportPage) read(t *tables) (page move.Exported) {
-	next := p.laneCursor
-	if n := len(p.cursors); p.more && next == nil {
-		next = &p.cursors[n-1]
+// Read reads the records, up to about as many bytes as a page may have. Records that are gone by now are left out. It
+// needs no machine.
+func (x *Export) Read(tx Transaction) (page move.Exported) {
+	t := &tables{tx}
+	next := x.laneCursor
+	if n := len(x.cursors); x.more && next == nil {
+		next = &x.cursors[n-1]
 	}
 	read := 0
-	for i, m := range p.jobs {
-		if p.jobKeys[i] != 0 {
-			found := t.Table(jobsTable).Get(key(p.jobKeys[i]))
+	for i, m := range x.jobs {
+		if x.jobKeys[i] != 0 {
+			found := t.Table(jobsTable).Get(key(x.jobKeys[i]))
 			if read += len(found); found == nil {
 				continue
 			}
-			if m.State == queue.Dead && p.endedKeys[i] != 0 {
-				// it is there if the record is
-				_, _, _, past, _ := decodeEnded(t.Table(endedTable).Get(key(p.endedKeys[i])))
+			if m.State == queue.Dead && x.endedKeys[i] != 0 {
+				// it exists if the record does
+				_, _, _, past, _ := decodeEnded(t.Table(endedTable).Get(key(x.endedKeys[i])))
 				m.Timeline = bytes.Clone(past)
 			}
 			readRecord(&m, found)
 		}
 		page.Jobs = append(page.Jobs, m)
-		if read >= move.MaxPageBytes && i < len(p.jobs)-1 {
-			next = &p.cursors[i]
+		if read >= move.MaxPageBytes && i < len(x.jobs)-1 {
+			next = &x.cursors[i]
 			break
 		}
 	}
 	if next != nil {
-		page.Next = p.request.NextPage(*next)
+		page.Next = x.request.NextPage(*next)
 	}
 	return page
 }
 
-// readRecord reads a job's record. One that cannot be read is exported as broken.
+// readRecord reads a job's record. An unreadable record is exported as broken.
 func readRecord(m *move.Job, found []byte) {
 	_, record, err := decodeJob(found)
 	if err == nil {

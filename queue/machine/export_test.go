@@ -12,8 +12,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// CheckKept loads another machine from what is kept, and returns how it differs from this one, of which all commits are
-// durable. Leases are not kept, and what is due may be ready in the one and not in the other.
+// CheckKept loads another machine from the store, and returns how it differs from m, whose commits are all durable.
+// Leases are not stored, and due jobs may be ready in only one of the two.
 func (m *Machine) CheckKept(tx Transaction, now leaky.Instant) error {
 	if !reflect.DeepEqual(noOverflow, overflowState{}) {
 		return fmt.Errorf("what queues without an overflow share was changed to %+v", noOverflow)

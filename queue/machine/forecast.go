@@ -6,22 +6,22 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// Forecast is a queue as an Info shows it, away from its store. It tells when jobs would depart if nobody else appended
-// and nothing came back, by the rules of the machine.
+// Forecast is a queue as an Info shows it, without its store. It computes by the machine's rules when jobs will depart,
+// assuming no new jobs and no failures.
 type Forecast struct {
 	queue *queueState
-	goes  leaky.Instant // from when on jobs depart, as far as pauses and a stop are known
+	goes  leaky.Instant // from when on jobs depart, considering pauses and the stop
 	load  groupLoad
 	costs costBounds
-	// Of the jobs that Depart has let go: when the last was granted, how many there are more than wait now, what they
+	// State after the jobs that Depart has let go: when the last departed, how many more there are than wait now, their
 	// cost, and their lanes.
 	clock          leaky.Instant
 	departed, cost int64
 	lanes          map[string]*forecastLane
 }
 
-// NewForecast returns that of a queue, for jobs that cost up to cost, at another rate if that is not nil. Its error is
-// an *invalid.Error.
+// NewForecast returns the forecast of a queue for jobs that cost up to cost. A rate that is not nil replaces the
+// queue's. Errors: an *invalid.Error.
 func NewForecast(i *queue.Info, cost int64, rate *leaky.Rate) (*Forecast, error) {
 	now := leaky.Instant(i.Now.UnixMicro())
 	q, err := shownQueue(i, now)
@@ -60,7 +60,7 @@ func NewForecast(i *queue.Info, cost int64, rate *leaky.Rate) (*Forecast, error)
 	return f, nil
 }
 
-// shownQueue is what an Info tells of a queue.
+// shownQueue returns the state of a queue as an Info shows it.
 func shownQueue(i *queue.Info, now leaky.Instant) (*queueState, error) {
 	q := (&Machine{}).newQueueState(1, i.Spec)
 	q.pacer.Rate, q.bucket, q.pause = i.Rate, i.Bucket, pauseOf(i.Pause)
@@ -78,8 +78,8 @@ func shownQueue(i *queue.Info, now leaky.Instant) (*queueState, error) {
 	return q, nil
 }
 
-// ETA is when a job departs with that much cost ahead of it in the queue, some of it deferred, and more other jobs in
-// the group than there are now.
+// ETA returns when a job departs with that much cost ahead of it in the queue, some of it deferred. more is how many
+// other jobs its group has in addition to those waiting now.
 func (f *Forecast) ETA(ahead, deferred, more int64) leaky.Instant {
 	return max(f.queue.ownVerdict(f.goes, ahead).at, f.groupETA(ahead, deferred, more))
 }
@@ -90,7 +90,7 @@ func (f *Forecast) groupETA(ahead, deferred, more int64) leaky.Instant {
 	return f.queue.groupVerdict(load, f.costs, ahead, deferred, f.goes).at
 }
 
-// LaneETA is when a lane lets a job depart with that much cost ahead of it there.
+// LaneETA returns when a lane lets a job depart with that much cost ahead of it in the lane.
 func (f *Forecast) LaneETA(key string, of *queue.LaneInfo, ahead int64) leaky.Instant {
 	ln := &lane{queue: f.queue, key: key, stop: instantOf(of.Stop)}
 	ln.pace = &lanePace{bucket: of.Bucket, pacer: ln.rule().Pacer()}
@@ -98,14 +98,14 @@ func (f *Forecast) LaneETA(key string, of *queue.LaneInfo, ahead int64) leaky.In
 	return ln.eta(f.goes, f.goes, ahead)
 }
 
-// Goes is from when on jobs depart, as far as pauses and the receiver's stop go; now, if a pause has no end.
+// Goes returns from when on jobs depart, considering pauses and the receiver's stop; now if a pause has no end.
 func (f *Forecast) Goes() leaky.Instant { return f.goes }
 
-// Slot is when the next job departs, as far as the queue goes.
+// Slot returns when the next job departs, as far as the queue itself is concerned.
 func (f *Forecast) Slot() leaky.Instant { return f.queue.memberOpens(f.clock) }
 
-// Depart lets a job go that is due then and is the next of its lane, and returns when it departs; or, if it expires
-// before (0 is never), when it would have.
+// Depart lets a job go that is due then and is the next of its lane, and returns when it departs. If it expires first,
+// Depart returns when it would have departed; expires 0 is never.
 func (f *Forecast) Depart(key string, due, expires leaky.Instant, cost int64) (at leaky.Instant, expired bool) {
 	q, ln, now := f.queue, f.lane(key), max(f.clock, due)
 	var d, inLane leaky.Instant
@@ -133,13 +133,13 @@ func (f *Forecast) Depart(key string, due, expires leaky.Instant, cost int64) (a
 	return at, false
 }
 
-// forecastLane is a lane, and when its last job departed as far as it goes.
+// forecastLane is a lane, and when its last job departed as far as the lane is concerned.
 type forecastLane struct {
 	lane
 	last leaky.Instant
 }
 
-// lane returns the lane of a key, of which nothing has departed but what Depart let go.
+// lane returns the lane of a key. Nothing has departed from it except through Depart.
 func (f *Forecast) lane(key string) *forecastLane {
 	ln := f.lanes[key]
 	if ln == nil {

@@ -1,7 +1,9 @@
 package machine
 
 import (
+	"maps"
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
@@ -10,29 +12,29 @@ import (
 
 // grant is what one request granted a client.
 type grant struct {
-	drainer string // as timelines name it
-	max     int    // of jobs
+	drainer string // the name in timelines
+	max     int    // maximum number of jobs
 
-	jobs     []granted
-	bytes    int
-	lost     map[string]int64
-	full     bool   // max or queue.MaxReserveBytes is reached
-	expired  int    // jobs that it found expired
-	noRoom   bool   // the file had none when it began
-	setAside []*job // expired jobs that could not be ended
-	wait     uint64 // the commit that the answer waits for
-	lead     time.Duration
-	from     leaky.Instant // before which no paced departure is granted
-	barred   bool          // nothing is granted
+	jobs    []granted
+	bytes   int
+	lost    map[string]int64
+	full    bool   // max or queue.MaxReserveBytes is reached
+	expired int    // number of expired jobs that it found
+	noRoom  bool   // the store was full when it began
+	unended []*job // expired jobs that could not be ended
+	wait    uint64 // the commit that the answer waits for
+	lead    time.Duration
+	from    leaky.Instant // no paced departure is granted before
+	barred  bool          // nothing is granted
 	reigns
-	first  leaky.Instant // paced departure that was granted; 0 if none was
-	latest leaky.Instant // of them
+	first  leaky.Instant // earliest paced departure granted; 0 if none
+	latest leaky.Instant // latest paced departure granted
 	visits int
 	shares
 }
 
-// weary reports whether the call has visited as many queues as it may.
-func (g *grant) weary() bool { return g.visits >= queue.MaxVisits }
+// atVisitLimit reports whether the call has visited as many queues as it may.
+func (g *grant) atVisitLimit() bool { return g.visits >= queue.MaxVisits }
 
 type granted struct {
 	job     *job
@@ -41,9 +43,9 @@ type granted struct {
 	attempt int
 }
 
-// grantDue visits queues and groups from which something can depart.
+// grantDue visits the queues and groups from which a job can depart.
 func (m *Machine) grantDue(g *grant, now leaky.Instant) {
-	if g.full { // it asked for no jobs
+	if g.full { // the request asked for no jobs
 		return
 	}
 	m.fireTimers(now)
@@ -51,7 +53,7 @@ func (m *Machine) grantDue(g *grant, now leaky.Instant) {
 		return
 	}
 	var visited []*agendaEntry
-	for !g.full && !g.weary() && m.agenda.len() > 0 && m.agenda.top().departsAt <= now.Add(queue.Horizon) {
+	for !g.full && !g.atVisitLimit() && m.agenda.len() > 0 && m.agenda.top().departsAt <= now.Add(queue.Horizon) {
 		o := m.agenda.pop()
 		if o.group == nil && g.usedUp(o.queue) {
 			m.passOver(g, o)
@@ -76,7 +78,6 @@ func (m *Machine) grantDue(g *grant, now leaky.Instant) {
 	}
 }
 
-// visitQueue grants jobs of a queue that is in no group.
 func (m *Machine) visitQueue(q *queueState, g *grant, now leaky.Instant) {
 	g.countLost(q, q.departsAt, now)
 	q.repairWindows(now)
@@ -134,7 +135,7 @@ func (g *grant) countLost(q *queueState, since, now leaky.Instant) {
 	q.count().Lost += n
 }
 
-// lostSlots is how many departures fit between since and now.
+// lostSlots returns how many departures fit between since and now.
 func (q *queueState) lostSlots(since, now leaky.Instant) int64 {
 	n, d := q.slowestRate().Fraction()
 	if n == 0 || since >= now {
@@ -148,7 +149,6 @@ func (q *queueState) lostSlots(since, now leaky.Instant) int64 {
 	return int64(lost)
 }
 
-// fits reports whether the answer has room for a job. The first always fits.
 func (g *grant) fits(j *job) bool {
 	if len(g.jobs) > 0 && g.bytes+int(j.size) > queue.MaxReserveBytes {
 		g.full = true
@@ -171,7 +171,6 @@ func (m *Machine) grantJob(g *grant, v *queueVisit, j *job, departs, now leaky.I
 	g.full = len(g.jobs) == g.max
 }
 
-// endVisit ends a visit in which a queue was granted n departures.
 func (m *Machine) endVisit(g *grant, q *queueState, n int, now leaky.Instant) {
 	if n == 0 {
 		return
@@ -180,4 +179,88 @@ func (m *Machine) endVisit(g *grant, q *queueState, n int, now leaky.Instant) {
 	if !q.isParent() {
 		g.wait = max(g.wait, m.raiseForGrant(q))
 	}
+}
+
+// shares is how many jobs of each queue a client may still have. A queue whose share is used up keeps its place on the
+// agenda for other clients. It is ignored when this client is told when to ask again.
+type shares struct {
+	left map[string]int // by queue; other queues are unlimited
+	// passedOver is off the agenda until the client's next request is planned.
+	passedOver []*agendaEntry
+	// next is when a job can depart from a group with members that were passed over; never if none can.
+	next       leaky.Instant
+	short      []string // queues that had more jobs due
+	newlyShort bool     // some of these were not short in the client's previous request
+}
+
+func newShares(r queue.ReserveRequest) shares {
+	if r.Queue != "" {
+		return shares{next: never}
+	}
+	return shares{left: maps.Clone(r.Shares), next: never}
+}
+
+func (s *shares) usedUp(q *queueState) bool {
+	left, named := s.left[q.name]
+	return named && left <= 0
+}
+
+func (s *shares) use(q *queueState) {
+	if left, named := s.left[q.name]; named {
+		s.left[q.name] = left - 1
+	}
+}
+
+// noteShort sorts the short queues, and reports whether one was not short before.
+func (s *shares) noteShort(before []string) bool {
+	slices.Sort(s.short)
+	return slices.ContainsFunc(s.short, func(name string) bool { return !slices.Contains(before, name) })
+}
+
+func (m *Machine) passOver(g *grant, o *agendaEntry) {
+	updateHeap(&m.agenda, o, o.agendaIndex, false)
+	g.passedOver = append(g.passedOver, o)
+	g.short = append(g.short, o.queue.name)
+}
+
+// passOverUsedUp passes a queue over after a visit, if the client has its share and more jobs are due.
+func (m *Machine) passOverUsedUp(g *grant, q *queueState, now leaky.Instant) {
+	if g.usedUp(q) && q.agendaIndex >= 0 && q.departsAt <= now.Add(queue.Horizon) {
+		m.passOver(g, &q.agendaEntry)
+	}
+}
+
+// passOverGroup passes a group over after a visit, if only members can depart whose shares are used up.
+func (m *Machine) passOverGroup(g *grant, grp *group, now leaky.Instant) {
+	overShare := 0
+	for q := range grp.ready.all {
+		if q.member.overShare {
+			q.member.overShare = false
+			g.short = append(g.short, q.name)
+			overShare++
+		}
+	}
+	if overShare == 0 || overShare < grp.ready.len() || grp.agendaIndex < 0 {
+		return
+	}
+	if grp.resting.len() > 0 {
+		g.next = min(g.next, max(grp.since, grp.queue.freeSince(now), grp.resting.top().departsAt))
+	}
+	updateHeap(&m.agenda, &grp.agendaEntry, grp.agendaIndex, false)
+	g.passedOver = append(g.passedOver, &grp.agendaEntry)
+}
+
+func (m *Machine) restorePassed(g *grant) {
+	for _, o := range g.passedOver {
+		m.agenda.push(o)
+	}
+	g.passedOver = nil
+}
+
+// firstDeparture returns when the next job can depart that the client may have.
+func (m *Machine) firstDeparture(g *grant) leaky.Instant {
+	if m.agenda.len() > 0 {
+		return min(g.next, m.agenda.top().departsAt)
+	}
+	return g.next
 }

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	wakeMembersMax = 100 // resting members that become ready, a visit
-	tryMembersMax  = 100 // members that are chosen and cannot go, a visit
+	wakeMembersMax = 100 // resting members made ready per visit
+	tryMembersMax  = 100 // members chosen per visit that cannot go
 )
 
-// group is a parent and its children, which are all members of it. They take turns by start-time fair queueing. The
-// group stands on the agenda in their place.
+// group is a parent and its children. All of them, the parent included, are members that take turns by start-time fair
+// queueing. The group is on the agenda in their place.
 type group struct {
 	agendaEntry
 	resting  heap[*queueState] // by departsAt
@@ -37,19 +37,18 @@ type member struct {
 	heapIndex int
 	tag       int64 // of a ready member
 	finish    int64 // the tag at the end of its latest turn
-	// Of the visit under way: whether the member was tried, the state of its own visit, and how many departures it
-	// was granted.
+	// State of the visit under way: whether the member was tried, its own visit, and how many departures it was
+	// granted.
 	visited   bool
 	visit     queueVisit
 	granted   int
 	overShare bool // it was passed over because the client's share of it is used up
 }
 
-// leave takes a member out of its heap.
-func (s *member) leave() {
-	if s != nil && s.in != nil {
-		s.in.remove(s.heapIndex)
-		s.in = nil
+func (m *member) leave() {
+	if m != nil && m.in != nil {
+		m.in.remove(m.heapIndex)
+		m.in = nil
 	}
 }
 
@@ -66,10 +65,9 @@ func newGroup(parent *queueState) *group {
 	}
 }
 
-// isParent reports whether q is the parent of a group.
 func (q *queueState) isParent() bool { return q.group != nil && q.group.queue == q }
 
-// parent returns the parent, whose paces apply to q too; nil if there is none.
+// parent returns the parent, whose paces apply to q too, or nil.
 func (q *queueState) parent() *queueState {
 	if q.group == nil || q.group.queue == q {
 		return nil
@@ -77,10 +75,10 @@ func (q *queueState) parent() *queueState {
 	return q.group.queue
 }
 
-// groupMaxCost is the greatest cost ever appended to a queue or its children.
+// groupMaxCost returns the greatest cost ever appended to a queue or its children.
 func (q *queueState) groupMaxCost() int64 { return max(q.maxCost, q.childMaxCost) }
 
-// memberOpens is when q lets a job out as a member. The parent's own paces apply to the whole group, so for the
+// memberOpens returns when q lets a job out as a member. The parent's own paces apply to the whole group, so for the
 // parent only its stop counts.
 func (q *queueState) memberOpens(now leaky.Instant) leaky.Instant {
 	if q.isParent() {
@@ -102,7 +100,7 @@ func (m *Machine) joinGroup(q *queueState, now leaky.Instant) {
 	}
 }
 
-// childrenOf returns the names of the live children of a name.
+// childrenOf returns the names of the existing children of a name.
 func (m *Machine) childrenOf(name string) (children []string) {
 	for child := range m.namesBehind(name + ".") {
 		if names.Parent(child) != name {
@@ -113,7 +111,7 @@ func (m *Machine) childrenOf(name string) (children []string) {
 	return children
 }
 
-// namesBehind yields the names of queues behind one, in order.
+// namesBehind yields the names of queues after a name, in order.
 func (m *Machine) namesBehind(name string) iter.Seq[string] {
 	return m.queueNames.from(func(s string) bool { return s > name })
 }
@@ -126,7 +124,7 @@ func (m *Machine) countChild(child string, n int) {
 	}
 }
 
-// ensureGroup returns the group of a parent, made for its first child.
+// ensureGroup returns the group of a parent, created for its first child.
 func (m *Machine) ensureGroup(p *queueState, now leaky.Instant) *group {
 	if p.group == nil {
 		g := newGroup(p)
@@ -136,7 +134,7 @@ func (m *Machine) ensureGroup(p *queueState, now leaky.Instant) *group {
 	return p.group
 }
 
-// addMember adds a member, which keeps the instant at which it stood on the agenda.
+// addMember adds a member, which keeps its instant on the agenda.
 func (m *Machine) addMember(g *group, q *queueState, now leaky.Instant) {
 	able := q.agendaIndex >= 0
 	updateHeap(&m.agenda, &q.agendaEntry, q.agendaIndex, false)
@@ -148,7 +146,7 @@ func (m *Machine) addMember(g *group, q *queueState, now leaky.Instant) {
 	m.putOnAgenda(q, able, now)
 }
 
-// leaveGroup takes a deleted queue out of its group. The group ends with its last child.
+// leaveGroup removes a deleted queue from its group. The group ends with its last child.
 func (m *Machine) leaveGroup(q *queueState, now leaky.Instant) {
 	g := q.group
 	if g == nil {
@@ -164,11 +162,11 @@ func (m *Machine) leaveGroup(q *queueState, now leaky.Instant) {
 	p := g.queue
 	p.member.leave()
 	updateHeap(&m.agenda, &g.agendaEntry, g.agendaIndex, false)
-	p.group, p.member, p.lastFence = nil, nil, g.lastFence // departures of before cannot be given back
+	p.group, p.member, p.lastFence = nil, nil, g.lastFence // earlier departures cannot be given back
 	m.rearm(p, now)
 }
 
-// count adds the jobs of q to the group's numbers, or takes them out if sign is -1.
+// count adds the jobs of q to the group's counts; sign -1 subtracts them.
 func (g *group) count(q *queueState, sign int64) {
 	waiting, coming := q.counts[queue.Waiting], q.incoming.waiting
 	g.waiting += sign * waiting
@@ -194,7 +192,7 @@ func (g *group) addIncoming(q *queueState, n int64) {
 	g.membersIncoming += crossedZero(q.counts[queue.Waiting]+q.incoming.waiting, n)
 }
 
-// crossedZero is 1 when adding n has made number positive, -1 when it has made it 0, else 0.
+// crossedZero returns 1 if adding n made number positive, -1 if it made it 0, else 0.
 func crossedZero(number, n int64) int64 {
 	switch {
 	case n > 0 && number == n:
@@ -205,8 +203,8 @@ func crossedZero(number, n int64) int64 {
 	return 0
 }
 
-// refundQuotas gives a departure back to the quotas that counted it. Slots that the group could not have used
-// before that are not lost.
+// refundQuotas gives a departure back to the quotas that counted it. Slots that the group could not have used before
+// that are not lost.
 func (q *queueState) refundQuotas(ls *lease, cost int64, now leaky.Instant) {
 	if g := q.group; g != nil {
 		g.since = max(g.since, min(now, g.queue.freeSince(now)))
@@ -217,8 +215,8 @@ func (q *queueState) refundQuotas(ls *lease, cost int64, now leaky.Instant) {
 	}
 }
 
-// givenBack is a departure that was given back: to quotas, and to the buckets of its queue and of its group if it was
-// the latest of theirs.
+// givenBack is a departure that was given back: to quotas, and to the buckets of its queue and group if it was their
+// latest.
 type givenBack struct {
 	lease      *lease
 	own, group bool
@@ -253,7 +251,7 @@ func (q *queueState) takeAgain(b givenBack, now leaky.Instant) {
 	}
 }
 
-// armGroup works out when something of a group can next depart.
+// armGroup updates when a member of a group can next depart.
 func (m *Machine) armGroup(g *group, now leaky.Instant) {
 	p := g.queue
 	able := p.runnable() && g.ready.len()+g.resting.len() > 0
@@ -266,13 +264,12 @@ func (m *Machine) armGroup(g *group, now leaky.Instant) {
 	updateHeap(&m.agenda, &g.agendaEntry, g.agendaIndex, able)
 }
 
-// rearmGroup does so after a visit, a change of the parent's spec, and a pause. Earlier slots are not lost.
+// rearmGroup is armGroup after a visit, a change of the parent's spec, or a pause. Earlier slots are not lost.
 func (m *Machine) rearmGroup(g *group, now leaky.Instant) {
 	g.since = now
 	m.armGroup(g, now)
 }
 
-// rest lets a member rest until an instant.
 func (g *group) rest(q *queueState, until leaky.Instant) {
 	q.member.leave()
 	q.departsAt = until
@@ -280,7 +277,6 @@ func (g *group) rest(q *queueState, until leaky.Instant) {
 	g.resting.push(q)
 }
 
-// makeReady makes a member ready.
 func (g *group) makeReady(q *queueState) {
 	q.member.leave()
 	q.member.tag = max(q.member.finish, g.served)
@@ -288,7 +284,6 @@ func (g *group) makeReady(q *queueState) {
 	g.ready.push(q)
 }
 
-// noteServed notes that a job of a member was granted.
 func (g *group) noteServed(q *queueState, cost int64) {
 	s := q.member
 	g.served, s.finish = s.tag, s.tag+cost
@@ -296,7 +291,7 @@ func (g *group) noteServed(q *queueState, cost int64) {
 	g.ready.fix(s.heapIndex)
 }
 
-// reposition finds the place of a ready member after one of its jobs was dealt with at d.
+// reposition updates the place of a ready member after one of its jobs was dealt with at d.
 func (g *group) reposition(q *queueState, d, now leaky.Instant) {
 	if next := max(d, q.memberOpens(now)); !q.canDepart(next) {
 		q.member.leave()

@@ -25,7 +25,7 @@ func (b *bench) family(rate string, change ...func(*queue.Spec)) {
 	b.MustPut("ses.b", "unlimited", hour)
 }
 
-// checkGroup checks that what is counted of a group is so.
+// checkGroup checks the counts of a group.
 func (b *bench) checkGroup(name string) {
 	b.Helper()
 	b.Engine.mu.Lock()
@@ -56,7 +56,7 @@ func (b *bench) checkGroup(name string) {
 	}
 }
 
-// Whatever befalls its jobs, a group counts them right, and its members are where they belong.
+// Whatever happens to its jobs, a group counts them correctly, and its members are in the right heaps.
 func TestAGroupCountsItsJobs(t *testing.T) {
 	b, n := start(t, Options{}), 0
 	b.family("1000/s")
@@ -120,7 +120,7 @@ func TestAGroupCountsItsJobs(t *testing.T) {
 	}
 }
 
-// What leaves a group obeys the parent's window law over crashes, and what leaves a child its own.
+// Departures of a group obey the parent's window law over crashes, and departures of a child its own.
 func TestWindowLawOfAGroupOverCrashes(t *testing.T) {
 	b := start(t, Options{})
 	b.family("100/s", func(s *queue.Spec) { s.Burst = 2 })
@@ -189,8 +189,8 @@ func TestCommitsOfAGroupsGrants(t *testing.T) {
 	}
 }
 
-// A job of a child is remembered by its parent as the costliest, over a crash.
-func TestAParentKnowsWhatItsChildrensJobsCost(t *testing.T) {
+// A parent remembers the cost of its children's costliest job over a crash.
+func TestAParentKnowsTheCostsOfItsChildren(t *testing.T) {
 	b := start(t, Options{})
 	b.family("unlimited")
 	j := enginetest.Job("ses.a", 1)
@@ -249,7 +249,7 @@ func TestAGroupsChangesCanFail(t *testing.T) {
 	}
 }
 
-// A queue has as many children as may be, those that are just made included.
+// A queue can have up to the maximum number of children, including new ones.
 func TestTooManyChildren(t *testing.T) {
 	b := start(t, Options{})
 	ctx := context.Background()
@@ -278,7 +278,7 @@ func TestTooManyChildren(t *testing.T) {
 	b.checkGroup("g")
 }
 
-// Members take turns by what their jobs cost, and one that was idle is not owed anything.
+// Members take turns by the cost of their jobs, and an idle member saves up nothing.
 func TestMembersTakeTurns(t *testing.T) {
 	b := start(t, Options{})
 	b.family("100/s")
@@ -313,8 +313,8 @@ func TestMembersTakeTurns(t *testing.T) {
 	}
 }
 
-// A parent whose rate is raised beside a child's grant has no far ceiling on file, and one that is high enough.
-func TestAPutOfAParentBesideAReserve(t *testing.T) {
+// A parent whose rate is raised during a child's grant has a ceiling on file that is high enough and not far ahead.
+func TestPutOfAParentDuringReserve(t *testing.T) {
 	b := start(t, Options{})
 	b.family("1/h")
 	b.AppendTo("ses.a", 0, 2)

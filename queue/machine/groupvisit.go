@@ -6,16 +6,16 @@ import (
 )
 
 // visitGroup grants jobs of a group's members, which take turns.
-func (m *Machine) visitGroup(k *group, g *grant, now leaky.Instant) {
-	p := k.queue
-	if k.ready.len() > 0 || p.freeSince(now) >= k.resting.top().departsAt {
-		g.countLost(p, k.departsAt, now)
+func (m *Machine) visitGroup(grp *group, g *grant, now leaky.Instant) {
+	p := grp.queue
+	if grp.ready.len() > 0 || p.freeSince(now) >= grp.resting.top().departsAt {
+		g.countLost(p, grp.departsAt, now)
 	} else {
-		g.countLost(k.resting.top(), k.departsAt, now)
+		g.countLost(grp.resting.top(), grp.departsAt, now)
 	}
 	p.repairWindows(now)
-	before, t := len(g.jobs), &groupVisit{group: k, grant: g, budget: laneBudget{reigns: g.reigns}}
-	for !g.full && !g.weary() {
+	before, t := len(g.jobs), &groupVisit{group: grp, grant: g, budget: laneBudget{reigns: g.reigns}}
+	for !g.full && !g.atVisitLimit() {
 		d := g.departureFor(p, true, now)
 		if d > now.Add(queue.Horizon) {
 			p.repairBuckets(now)
@@ -31,7 +31,7 @@ func (m *Machine) visitGroup(k *group, g *grant, now leaky.Instant) {
 		if !gone && (!more || !g.fits(j)) {
 			break
 		}
-		// The member's own quotas first: what they stop must not use up the parent's.
+		// The member's own quotas first: what they refuse must not use up the parent's.
 		if !gone && (q == p || q.affords(d, cost)) {
 			if !p.affords(d, cost) {
 				break
@@ -46,9 +46,9 @@ func (m *Machine) visitGroup(k *group, g *grant, now leaky.Instant) {
 			m.grantJob(g, &q.member.visit, j, d, now)
 			g.notePaced(d)
 			q.member.granted++
-			k.noteServed(q, cost)
+			grp.noteServed(q, cost)
 		}
-		k.reposition(q, d, now)
+		grp.reposition(q, d, now)
 	}
 	m.endGroupVisit(t, g, now)
 	if len(g.jobs) > before {
@@ -56,31 +56,30 @@ func (m *Machine) visitGroup(k *group, g *grant, now leaky.Instant) {
 	}
 }
 
-// groupVisit is the state of one visit to a group.
 type groupVisit struct {
 	group        *group
 	grant        *grant
 	visited      []*queueState // members that were tried
-	overShare    []*queueState // members of which the client has its share, taken out of their heap
+	overShare    []*queueState // members of which the client has its share, removed from their heap
 	woken, tried int
 	budget       laneBudget
 }
 
-// choose returns the member whose turn it is when the parent's next departure is at d, its lane whose turn it is,
-// and when that departs; nil if there is none.
+// choose returns the member whose turn it is when the parent's next departure is at d, the lane whose turn it is, and
+// when that departs; nil if no member can go.
 func (t *groupVisit) choose(d, now leaky.Instant) (*queueState, *lane, leaky.Instant) {
-	k := t.group
+	grp := t.group
 	for {
 		t.wakeMembers(d)
-		if k.ready.len() == 0 && t.woken < wakeMembersMax && k.resting.len() > 0 &&
-			k.resting.top().departsAt <= now.Add(queue.Horizon) {
-			d = k.resting.top().departsAt
+		if grp.ready.len() == 0 && t.woken < wakeMembersMax && grp.resting.len() > 0 &&
+			grp.resting.top().departsAt <= now.Add(queue.Horizon) {
+			d = grp.resting.top().departsAt
 			t.wakeMembers(d)
 		}
-		if k.ready.len() == 0 || t.tried == tryMembersMax {
+		if grp.ready.len() == 0 || t.tried == tryMembersMax {
 			return nil, nil, 0
 		}
-		q := k.ready.top()
+		q := grp.ready.top()
 		if ln := t.tryMember(q, d, now); ln != nil {
 			return q, ln, d
 		}
@@ -88,15 +87,14 @@ func (t *groupVisit) choose(d, now leaky.Instant) (*queueState, *lane, leaky.Ins
 	}
 }
 
-// wakeMembers makes members ready that rest until d at most.
 func (t *groupVisit) wakeMembers(d leaky.Instant) {
-	for k := t.group; t.woken < wakeMembersMax && k.resting.len() > 0 && k.resting.top().departsAt <= d; t.woken++ {
-		k.makeReady(k.resting.top())
+	for grp := t.group; t.woken < wakeMembersMax && grp.resting.len() > 0 && grp.resting.top().departsAt <= d; t.woken++ {
+		grp.makeReady(grp.resting.top())
 	}
 }
 
-// tryMember returns the lane of a ready member whose turn it is at d; nil if the member cannot go and is no longer
-// ready. The first time, it begins a visit to the member.
+// tryMember returns the lane of a ready member whose turn it is at d. It returns nil if the member cannot go and is no
+// longer ready. The first try begins a visit to the member.
 func (t *groupVisit) tryMember(q *queueState, d, now leaky.Instant) *lane {
 	if t.grant.usedUp(q) {
 		q.member.leave()
@@ -126,7 +124,6 @@ func (t *groupVisit) tryMember(q *queueState, d, now leaky.Instant) *lane {
 	return nil
 }
 
-// endGroupVisit finds places for the members that the visit took out.
 func (m *Machine) endGroupVisit(t *groupVisit, g *grant, now leaky.Instant) {
 	for _, q := range t.overShare { // its turn stays as it was
 		q.member.in, q.member.overShare = &t.group.ready, true

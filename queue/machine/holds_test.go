@@ -11,9 +11,9 @@ import (
 	"github.com/penstock/penstock/queue/machine"
 )
 
-// BenchmarkHolds reports the longest that a call needs the machine to itself, in milliseconds of processor time, while
-// 500,000 jobs are appended and purged, as many are deleted with their queue and swept, and the rule of 1,000,000 lanes
-// changes under a drainer. An append has 1,000 jobs.
+// BenchmarkHolds reports the longest time, in milliseconds of processor time, that a call occupies the machine.
+// Meanwhile 500,000 jobs are appended and purged, as many are deleted with their queue and swept, and the rule of
+// 1,000,000 lanes changes under a drainer. An append has 1,000 jobs.
 func BenchmarkHolds(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -52,7 +52,7 @@ type holds struct {
 	jobs    int
 }
 
-// hold notes how long a call takes, and each part of what makes it durable.
+// hold notes how long a call takes, and each part of making it durable.
 func (h *holds) hold(what string, call func() error) {
 	h.part(what, func() {
 		if err := call(); err != nil {
@@ -81,7 +81,7 @@ func (h *holds) put(what string, lanes queue.Lanes) {
 	})
 }
 
-// fill appends n jobs in as many lanes; in none if those are 0. As many as may be share a commit.
+// fill appends n jobs in that many lanes, or without lanes if 0. As many jobs as possible share a commit.
 func (h *holds) fill(n, lanes int) {
 	h.put("make", queue.Lanes{})
 	for end := h.jobs + n; h.jobs < end; {

@@ -1,12 +1,16 @@
 package machine
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/internal/clip"
+	"github.com/penstock/penstock/internal/jobrecord"
 	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -20,11 +24,11 @@ type importState struct {
 	open bool // not closed yet
 }
 
-// noImport is that of queues that nothing was imported into, which most are. It is only read.
+// noImport is the read-only state of the many queues that nothing was imported into.
 var noImport importState
 
-// OpenImport makes a queue of that spec ready to be filled, and returns the commit that the answer waits for. Errors:
-// see move.Mover.
+// OpenImport prepares a queue of that spec for an import, and returns the commit that the answer waits for. Errors: see
+// move.Mover.
 func (m *Machine) OpenImport(
 	now leaky.Instant, actor audit.Actor, moved *move.Queue, s SpecText, mark string,
 ) (closed bool, wait uint64, err error) {
@@ -43,7 +47,7 @@ func (m *Machine) OpenImport(
 	q.turn = max(q.turn, moved.Turn)
 	q.noteCost(moved.MaxCost)
 	q.importing = &importState{mark, true}
-	m.present.putImport(q.number, *q.importing)
+	m.current.putImport(q.number, *q.importing)
 	q.pause = pause{reason: move.PauseReason, since: now}
 	m.keepSpec(q, s.text)
 	m.conditionChanged(q, now)
@@ -67,8 +71,8 @@ func unknownQueue(name string) error {
 	return fmt.Errorf("%w: %s", queue.ErrUnknownQueue, clip.Quote(name, 80))
 }
 
-// CloseImport gives a queue the paces, counters and pause of the export, lets it go on, and returns the commit that the
-// answer waits for. Errors: queue.ErrUnknownQueue, move.ErrImport.
+// CloseImport gives a queue the paces, counters and pause of the export, and lets it go on. It returns the commit that
+// the answer waits for. Errors: queue.ErrUnknownQueue, move.ErrImport.
 func (m *Machine) CloseImport(
 	now leaky.Instant, actor audit.Actor, moved *move.Queue, mark string,
 ) (wait uint64, err error) {
@@ -92,15 +96,15 @@ func (m *Machine) CloseImport(
 		}
 	}
 	m.store.revision, q.revision = max(m.store.revision, revision), revision
-	m.present.logChange(update)
+	m.current.logChange(update)
 	more := q.importedCounters(moved)
 	q.counters.Add(more.Values())
 	for _, f := range slices.Backward(moved.Errors) {
 		m.noteFailure(q, instantOf(f.At), f.ID, f.Reason)
 	}
 	q.importing = &importState{mark: mark}
-	m.present.putImport(q.number, *q.importing)
-	// The buckets of its lanes are unknown, so they are delayed.
+	m.current.putImport(q.number, *q.importing)
+	// The buckets of its lanes are unknown, so lanes are delayed.
 	q.openedAt, q.maxCostAtOpen = now, q.maxCost
 	q.pause = pauseOf(moved.Pause)
 	q.continueFrom(moved, now)
@@ -108,16 +112,16 @@ func (m *Machine) CloseImport(
 	return m.wait(), nil
 }
 
-// continueFrom lets buckets and windows continue from those of the export, unless they are further by now.
+// continueFrom makes buckets and windows continue from those of the export, unless they are already further ahead.
 func (p *paces) continueFrom(moved *move.Queue, now leaky.Instant) {
 	p.bucket = laterBucket(p.pacer, p.bucket, moved.Bucket, now)
 	p.limits = slices.Clone(p.limits)
 	for i := range p.limits[:min(len(p.limits), len(moved.Limits))] {
-		m, w := &p.limits[i], moved.Limits[i].Window
-		if m.Paced() {
-			m.bucket = laterBucket(m.pacer, m.bucket, moved.Limits[i].Bucket, now)
-		} else if allowsMore(w, m.window) {
-			m.window = w
+		l, w := &p.limits[i], moved.Limits[i].Window
+		if l.Paced() {
+			l.bucket = laterBucket(l.pacer, l.bucket, moved.Limits[i].Bucket, now)
+		} else if allowsMore(w, l.window) {
+			l.window = w
 		}
 	}
 }
@@ -134,12 +138,163 @@ func importNotOpen(name string) error {
 	return fmt.Errorf("%s: %w: it is not open for it", name, move.ErrImport)
 }
 
-// importedCounters is what an import adds to the counters. It counts the jobs that were imported, not those that
-// the export says the queue held: an export of a store in use is not exact. What arrived meanwhile has been counted
-// already.
+// importedCounters returns what an import adds to the counters. It counts the imported jobs, not the number in the
+// export, which is inexact for a store in use. Jobs that arrived meanwhile have been counted already.
 func (q *queueState) importedCounters(moved *move.Queue) queue.Counters {
 	own, add := q.allCounters(), moved.Counts
 	putIn := q.size() - q.incoming.all + q.counts[queue.Deferred] - own.Balance()
 	add.Appended += putIn - moved.Held
 	return add
+}
+
+type importJob struct {
+	move.Job
+	head        jobrecord.Head
+	lane        string
+	fingerprint [8]byte
+}
+
+// ImportJobs puts jobs where they were, and returns the commit that the answers wait for. Errors:
+// queue.ErrUnknownQueue, move.ErrImport, an *invalid.Error.
+func (m *Machine) ImportJobs(
+	now leaky.Instant, name, mark string, jobs []move.Job,
+) (outcomes []move.Outcome, wait uint64, err error) {
+	if err := move.Validate(jobs); err != nil {
+		return nil, 0, err
+	}
+	items := make([]importJob, len(jobs))
+	for i, j := range jobs {
+		j.Record = bytes.Clone(j.Record) // the caller may give up, and reuse it before it is written
+		items[i] = importJob{Job: j}
+		if err := items[i].unpack(); err != nil {
+			return nil, 0, err
+		}
+	}
+	q := m.queues[name]
+	switch {
+	case q == nil:
+		return nil, 0, unknownQueue(name)
+	case *q.importing != importState{mark, true}:
+		return nil, 0, importNotOpen(name)
+	}
+	outcomes = make([]move.Outcome, len(jobs))
+	for i := range items {
+		if outcomes[i], err = m.placeJob(&items[i], q, now); err != nil {
+			return nil, m.lastWait(), err
+		}
+	}
+	return outcomes, m.lastWait(), nil
+}
+
+func (it *importJob) unpack() (err error) {
+	binary.BigEndian.PutUint64(it.fingerprint[:], it.Fingerprint)
+	if it.State.Ended() && it.State != queue.Dead {
+		return nil
+	}
+	if it.head, err = jobrecord.UnpackHead(it.Record); err != nil {
+		return err
+	}
+	it.fingerprint, it.Cost = [8]byte(it.Record[jobrecord.FingerprintAt:]), it.head.Cost
+	it.lane, _, err = jobrecord.UnpackLane(it.Record)
+	return err
+}
+
+func (m *Machine) placeJob(it *importJob, q *queueState, now leaky.Instant) (move.Outcome, error) {
+	print, there := q.fingerprintOf(it.ID, now)
+	switch {
+	case there && print == it.fingerprint:
+		return move.There, nil
+	case there:
+		return move.Clashes, nil
+	case m.full() != nil:
+		return 0, m.full()
+	case !it.State.Ended():
+		m.placeAlive(it, q)
+	case now.Sub(instantOf(it.At)) >= q.spec.Retention.For.D():
+		return move.Forgotten, nil
+	default:
+		m.placeEnded(it, q)
+	}
+	return move.Placed, nil
+}
+
+// fingerprintOf returns the fingerprint that a queue has for an id.
+func (q *queueState) fingerprintOf(id string, now leaky.Instant) (print [8]byte, there bool) {
+	if j := q.jobs[id]; j != nil {
+		return j.fingerprint, true
+	}
+	if d := q.endedJobs.find(id, q.spec.Retention, now); d != nil {
+		return d.fingerprint, true
+	}
+	if _, d := q.deferral(id, now); d != nil {
+		return d.fingerprint, true
+	}
+	return print, false
+}
+
+// placeAlive restores the place of a job. Capacity is not checked: it was when the job was appended.
+func (m *Machine) placeAlive(it *importJob, q *queueState) {
+	m.store.seq++
+	j := &job{
+		id: strings.Clone(it.ID), lane: q.lane(it.lane, it.head.Lane), seq: m.store.seq, turn: it.Turn,
+		appended:    instantOf(it.AppendedAt),
+		fingerprint: it.fingerprint, size: uint32(len(it.Record)), cost: uint16(it.Cost),
+	}
+	if it.Back {
+		q.countReadmitted(j)
+	}
+	q.turn = max(q.turn, j.turnBase()+it.Cost)
+	q.noteCost(it.Cost)
+	q.plain = q.plain && !j.lane.keyed() && it.head.Priority == 0 && it.head.NotBefore.IsZero()
+	q.addJob(j)
+	q.setExpiry(j, instantOf(it.head.ExpiresAt))
+	var due leaky.Instant
+	if it.State != queue.Waiting {
+		due = instantOf(it.At)
+	}
+	if it.State == queue.Held {
+		q.incoming.all++
+		q.addToLane(j)
+	} else {
+		q.addIncoming(j, due)
+	}
+	c, ls := m.touch(q), importedLease(j, it, due)
+	if p := q.parent(); p != nil {
+		m.touch(p) // its record has the turn and the greatest cost
+	}
+	if ls != nil {
+		c.putLease(j.seq, it.State, ls)
+	}
+	c.putJob(j, it.Record)
+	m.arrive(arrival{job: j, lease: ls, state: it.State, holdsLane: it.HoldsLane, imported: true}, it.Record)
+}
+
+// importedLease returns what the export says about earlier attempts, or nil if that is nothing beyond the record.
+func importedLease(j *job, it *importJob, due leaky.Instant) *lease {
+	if it.State != queue.Held && it.Attempts == 0 && it.Reason == "" &&
+		(due == 0 || due == instantOf(it.head.NotBefore)) {
+		return nil
+	}
+	return &lease{
+		job: j, attempts: it.Attempts, due: due, reason: strings.Clone(it.Reason), timeline: bytes.Clone(it.Timeline),
+		heapIndex: -1, onFile: true,
+	}
+}
+
+func (m *Machine) placeEnded(it *importJob, q *queueState) {
+	m.store.ended++
+	d := &endedJob{
+		id: strings.Clone(it.ID), key: m.store.ended, state: it.State, result: it.State, fingerprint: it.fingerprint,
+		cost: uint16(it.Cost), attempts: it.Attempts,
+		appended: instantOf(it.AppendedAt), at: instantOf(it.At), reason: strings.Clone(it.Reason),
+	}
+	if q.endedJobs.add(d); it.State == queue.Dead {
+		m.store.seq++
+		d.seq, d.size = m.store.seq, uint32(len(it.Record))
+		m.addDead(q.name, d)
+		j := &job{id: d.id, lane: q.ensureDefaultLane(), seq: d.seq, turn: firstTurn, appended: d.appended}
+		m.current.putJob(j, it.Record)
+	}
+	m.current.putEnded(q, d, it.Timeline)
+	m.wait()
 }

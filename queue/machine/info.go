@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -8,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// liveQueue returns the queue of that name.
+// liveQueue returns the queue of that name. Errors: queue.ErrUnknownQueue.
 func (m *Machine) liveQueue(name string) (*queueState, error) {
 	if q := m.queues[name]; q != nil {
 		return q, nil
@@ -25,7 +26,7 @@ func (m *Machine) Get(now leaky.Instant, name string) (queue.Info, error) {
 	return m.infoWithParent(q, now), nil
 }
 
-// GetMany returns queues as Get does, without those that there are not.
+// GetMany returns queues as Get does, leaving out unknown names.
 func (m *Machine) GetMany(now leaky.Instant, names []string) (some []queue.Info) {
 	for _, name := range names {
 		if q := m.queues[name]; q != nil {
@@ -35,7 +36,7 @@ func (m *Machine) GetMany(now leaky.Instant, names []string) (some []queue.Info)
 	return some
 }
 
-// ReadSpecs returns the specs of queues, without queues that do not exist.
+// ReadSpecs returns the specs of queues, leaving out unknown names.
 func (m *Machine) ReadSpecs(names []string) (some []queue.KeptSpec) {
 	for _, name := range names {
 		if q := m.queues[name]; q != nil {
@@ -45,7 +46,7 @@ func (m *Machine) ReadSpecs(names []string) (some []queue.KeptSpec) {
 	return some
 }
 
-// Lane returns a queue, and one of its lanes. Errors: queue.ErrUnknownQueue, an *invalid.Error.
+// Lane returns a queue and one of its lanes. Errors: queue.ErrUnknownQueue, an *invalid.Error.
 func (m *Machine) Lane(now leaky.Instant, name, key string) (queue.Info, queue.LaneInfo, error) {
 	if err := queue.ValidateLane(key); err != nil {
 		return queue.Info{}, queue.LaneInfo{}, err
@@ -70,10 +71,10 @@ func (m *Machine) Lane(now leaky.Instant, name, key string) (queue.Info, queue.L
 	return m.infoWithParent(q, now), lane, nil
 }
 
-// List returns up to limit queues behind a name.
+// List returns up to limit queues after a name.
 func (m *Machine) List(now leaky.Instant, after string, limit int) []queue.Info {
 	list := make([]queue.Info, 0, max(0, min(limit, m.queueNames.len())))
-	parents := map[*queueState]*queue.Info{} // each is worked out once for all of its children
+	parents := map[*queueState]*queue.Info{} // each is computed once for all of its children
 	for name := range m.namesBehind(after) {
 		if len(list) == cap(list) {
 			break
@@ -148,8 +149,8 @@ func (m *Machine) info(q *queueState, now leaky.Instant) queue.Info {
 	return i
 }
 
-// readyAt is since when, or from when on, a waiting job can leave, zero if that is not known; lanes says that its
-// lanes hold it up.
+// readyAt returns since when, or from when on, a waiting job can leave; zero if unknown. lanes is set if its lanes hold
+// it up.
 func (q *queueState) readyAt() (at time.Time, lanes bool) {
 	switch {
 	case q.isParent() && q.group.agendaIndex >= 0:
@@ -169,7 +170,7 @@ func (q *queueState) readyAt() (at time.Time, lanes bool) {
 	return at, true
 }
 
-// lastAsked is when q's jobs were last asked for in this process, 0 if they were not.
+// lastAsked returns when a client last asked for q's jobs in this process; 0 if never.
 func (m *Machine) lastAsked(q *queueState) leaky.Instant {
 	if q.spec.Pull {
 		return q.lastAsked
@@ -177,7 +178,7 @@ func (m *Machine) lastAsked(q *queueState) leaky.Instant {
 	return m.lastReserve
 }
 
-// Totals sums up the store.
+// Totals returns the totals of the store.
 func (m *Machine) Totals() queue.Totals {
 	return queue.Totals{
 		Queues: int64(m.queueNames.len()), Dead: m.deadCount,
@@ -189,12 +190,11 @@ func (m *Machine) Totals() queue.Totals {
 
 const meterWindow = 10 * time.Second
 
-// meter measures departures a second with two counters: those of the present
-// window of 10 s and those of the one before. The older one counts with the
-// share of it that is still within the last 10 s, as if its departures had been
-// spread evenly: (prev x (1 - elapsed share) + cur) / 10.
+// meter measures departures per second with two counters: one for the current window of 10 s and one for the window
+// before. The older counter is weighted by the share of its window that is still within the last 10 s, as if its
+// departures had been spread evenly: (prev x (1 - elapsed share) + cur) / 10.
 type meter struct {
-	start     leaky.Instant // of the present window
+	start     leaky.Instant // of the current window
 	cur, prev int64
 }
 
@@ -224,4 +224,37 @@ func (m *meter) rate(now leaky.Instant) float64 {
 	m.advance(now)
 	share := now.Sub(m.start).Seconds() / meterWindow.Seconds()
 	return (float64(m.prev)*(1-share) + float64(m.cur)) / meterWindow.Seconds()
+}
+
+// readingsPage is how many queues are read while everything else waits.
+const readingsPage = 1000
+
+// Readings returns a page of readings of queues after a name, in order of name, and whether there are more.
+func (m *Machine) Readings(now leaky.Instant, after string) (page []queue.Reading, more bool) {
+	page = make([]queue.Reading, 0, min(m.queueNames.len(), readingsPage))
+	for name := range m.namesBehind(after) {
+		if len(page) == readingsPage {
+			return page, true
+		}
+		page = append(page, m.queues[name].reading(now))
+	}
+	return page, false
+}
+
+func (q *queueState) reading(now leaky.Instant) queue.Reading {
+	return queue.Reading{
+		Name: q.name, Revision: q.revision, Bytes: q.bytes, Now: now.Time(),
+		Size: q.counts[queue.Waiting] + q.counts[queue.Scheduled] + q.counts[queue.Leased] + q.counts[queue.Held],
+
+		Deferred: max(q.counts[queue.Deferred], q.overflow.progress.behind), Counters: q.allCounters(),
+		Outflow: q.outflow.rate(now), Rate: q.pacer.Rate, Condition: q.condition(),
+	}
+}
+
+// condition returns the pause and the receiver's state as a text.
+func (q *queueState) condition() string {
+	if q.pause == (pause{}) && q.receiver == (receiverState{}) {
+		return ""
+	}
+	return fmt.Sprint(q.pause, q.receiver)
 }

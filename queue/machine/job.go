@@ -11,12 +11,12 @@ import (
 	"github.com/penstock/penstock/queue/internal/jobsize"
 )
 
-// job is a job that holds a place. There may be millions, so what only granted jobs need stands in the lease.
+// job is a job that holds a place. There may be millions, so the lease has what only granted jobs need.
 type job struct {
 	id          string
 	lane        *lane
 	seq         uint64 // the key of its record
-	turn        int64  // its place in the order: smaller goes first; the priority is subtracted already
+	turn        int64  // its place in the order, smallest first; the priority is subtracted already
 	appended    leaky.Instant
 	fingerprint [8]byte
 	lease       *lease
@@ -26,29 +26,28 @@ type job struct {
 	marks       marks
 }
 
-// marks are flags of a job.
 type marks uint8
 
 const (
 	readmitted marks = 1 << iota // it came back from the overflow
-	expires                      // at an instant that queueState.expiries has
+	expires                      // it expires, as queueState.expiries says
 )
 
-// lease is what only a job has that was granted, scheduled or held at least once: its present lease, or what is
-// left of the last.
+// lease is what only jobs have that were granted, scheduled or held at least once: the current lease, or what is left
+// of the last.
 type lease struct {
 	job       *job
 	attempts  int
-	fence     fence         // of this lease, or of the last one
-	settled   fence         // of the last lease that was settled, with
-	verdict   queue.Verdict // and
+	fence     fence         // of this lease, or of the last
+	settled   fence         // of the last settled lease
+	verdict   queue.Verdict // of the last settlement
 	result    queue.State
 	due       leaky.Instant // leased: the departure; scheduled: until when; held: since when
 	deadline  leaky.Instant // of the lease
-	commit    uint64        // that changed it last; 0 if it was loaded
-	granted   uint64        // the commit that the answer waited for which granted it
-	heapIndex int           // in Machine.leases or incoming.later; -1 in neither
-	drainer   string        // who has the job, or had it last
+	commit    uint64        // the last commit that changed it; 0 if it was loaded
+	granted   uint64        // the commit that the answer with the grant waited for
+	heapIndex int           // in Machine.leases or incoming.later; -1 if in neither
+	drainer   string        // the drainer that has the job, or had it last
 	reason    string
 	timeline  []byte // as stored; shared, never written to
 	onFile    bool   // the file has a record of it
@@ -56,12 +55,11 @@ type lease struct {
 	inFlight  bool   // it counts against its lane's max_in_flight
 }
 
-// priority is recovered from the turn.
 func (j *job) priority() int { return priorityOf(j.turn) }
 
 func priorityOf(turn int64) int { return int(queue.MaxPriority - turn>>priorityShift) }
 
-// turnBase is the turn without the priority.
+// turnBase returns the turn without the priority.
 func (j *job) turnBase() int64 { return firstTurn | j.turn&(1<<priorityShift-1) }
 
 func (j *job) ensureLease() *lease {
@@ -76,7 +74,6 @@ func (ls *lease) attempt(o queue.AttemptOutcome, answer string, now leaky.Instan
 	return queue.Attempt{At: ls.due.Time(), EndedAt: now.Time(), Drainer: ls.drainer, Outcome: o, Answer: answer}
 }
 
-// byDue orders scheduled and held jobs.
 func byDue(a, b *lease) bool {
 	if a.due != b.due {
 		return a.due < b.due
@@ -114,10 +111,9 @@ func laneDigest(j *queue.Job, record []byte) (d queue.LaneDigest) {
 	return d
 }
 
-// bytes is what a job counts against max_bytes.
 func (j *job) bytes() int64 { return jobsize.Of(j.id, int(j.size)) }
 
-// fence tells one lease of a job from another. The epoch is drawn for each Machine, so that no fence of an earlier
+// fence distinguishes the leases of a job. The epoch is random for each Machine, so that no fence of an earlier
 // process, or of a restored copy of its store, is ever valid.
 type fence struct {
 	epoch, number uint64
@@ -125,19 +121,19 @@ type fence struct {
 
 func (f fence) text() queue.Fence { return queue.Fence(formatPair(f.epoch, f.number, 16)) }
 
-// parseFence reads what text wrote. Anything else gives the zero fence, which no lease has.
+// parseFence parses what text wrote. Anything else gives the zero fence, which no lease has.
 func parseFence(s queue.Fence) fence {
 	epoch, number := parsePair(string(s), 16)
 	return fence{epoch, number}
 }
 
-// formatPair writes two numbers with a dot between them.
+// formatPair formats two numbers with a dot between them.
 func formatPair(a, b uint64, base int) string {
 	text := strconv.AppendUint(make([]byte, 0, 33), a, base)
 	return string(strconv.AppendUint(append(text, '.'), b, base))
 }
 
-// parsePair reads what formatPair wrote in that very form. Anything else gives 0, 0.
+// parsePair parses exactly what formatPair writes. Anything else gives 0, 0.
 func parsePair(s string, base int) (a, b uint64) {
 	first, second, _ := strings.Cut(s, ".")
 	a, err1 := strconv.ParseUint(first, base, 64)
@@ -146,4 +142,98 @@ func parsePair(s string, base int) (a, b uint64) {
 		return 0, 0
 	}
 	return a, b
+}
+
+// setState moves a job to another state and keeps all counts in step.
+func (m *Machine) setState(j *job, to queue.State) {
+	for _, c := range []*[queue.Expired + 1]int64{&m.counts, &j.lane.queue.counts} {
+		if j.state != queue.StateNone {
+			c[j.state]--
+		}
+		if !to.Ended() {
+			c[to]++
+		}
+	}
+	if j.lease != nil {
+		j.lane.trackInFlight(j.lease, to)
+	}
+	if idle(j.state) != idle(to) {
+		m.trackDeadline(j, idle(to))
+	}
+	if q := j.lane.queue; q.group != nil {
+		if j.state == queue.Waiting {
+			q.group.addWaiting(q, -1)
+		}
+		if to == queue.Waiting {
+			q.group.addWaiting(q, 1)
+		}
+	}
+	j.state = to
+}
+
+// idle reports whether jobs in that state wait, for their turn or for an instant.
+func idle(s queue.State) bool { return s == queue.Waiting || s == queue.Scheduled }
+
+// putWaiting adds a job to the waiting jobs of its lane, and reports whether it is the first.
+func (m *Machine) putWaiting(j *job, now leaky.Instant) (first bool) {
+	q := j.lane.queue
+	first = q.pushWaiting(j)
+	m.setState(j, queue.Waiting)
+	q.placeLane(j.lane, first, now)
+	return first
+}
+
+// leaveFlight takes a leased job to a state other than waiting, and reports whether that unblocked its lane or its
+// queue.
+func (m *Machine) leaveFlight(j *job, to queue.State, now leaky.Instant) (freed bool) {
+	q := j.lane.queue
+	m.holdLane(j.lane)
+	crowded := q.atMaxInFlight()
+	m.setState(j, to)
+	return q.unblock(j.lane, now) || crowded && !q.atMaxInFlight()
+}
+
+// holdLane makes the grants of a lane of an ordered queue wait for the current commit, in which a lease of one of its
+// jobs ends. If that were undone, two jobs would be in flight. A lane that is forgotten meanwhile needs no hold: its
+// next job comes with the same commit or a later one.
+func (m *Machine) holdLane(ln *lane) {
+	if q := ln.queue; q.spec.Ordered {
+		m.holdGrants(heldGrants{q, ln})
+	}
+}
+
+// enterLane makes a job visible once its commit is durable.
+func (m *Machine) enterLane(a *arrival, now leaky.Instant) {
+	j, q := a.job, a.job.lane.queue
+	if !q.live || q.jobs[j.id] != j { // the job or its queue has ended before
+		return
+	}
+	if a.imported && a.state == queue.Held {
+		q.incoming.all--
+		j.lease = a.lease
+		m.setState(j, queue.Held)
+		pushTo(&q.held, byDue, j.lease)
+		return
+	}
+	if a.holdsLane && j.lease != nil {
+		j.lease.inFlight = true
+		j.lane.inFlight++
+	}
+	q.removeIncoming(j)
+	first := true
+	if j.lease == nil {
+		first = m.putWaiting(j, now)
+	} else {
+		m.putScheduled(j)
+	}
+	m.wakeForExpiry(j, now)
+	switch ls := a.lease; {
+	case ls != nil && j.lease != nil:
+		j.lease.attempts, j.lease.reason, j.lease.timeline, j.lease.onFile = ls.attempts, ls.reason, ls.timeline, true
+	case ls != nil:
+		j.lease = ls
+	}
+	if first { // else there was a job before, and the queue's instant stands
+		m.armAndWake(q, now)
+	}
 }

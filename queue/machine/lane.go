@@ -9,21 +9,20 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// laneSet is the lanes of a queue.
 type laneSet struct {
-	defaultLane *lane                      // of the jobs without a key; nil if none ever came, or none did for long
-	lanes       map[queue.LaneDigest]*lane // the others
-	laneOrder   *sorted[*lane]             // those, by digest
-	// lanesPeak is how many lanes there were at most since the map was made.
+	defaultLane *lane                      // for jobs without a key; nil if it had no jobs for long
+	lanes       map[queue.LaneDigest]*lane // all other lanes
+	laneOrder   *sorted[*lane]             // these, by digest
+	// lanesPeak is the maximum number of lanes since the map was made.
 	lanesPeak    int32
-	lanesWaiting int32      // how many lanes have waiting jobs
-	laneTurns    *laneTurns // nil while the queue never had a lane with a key
+	lanesWaiting int32      // number of lanes with waiting jobs
+	laneTurns    *laneTurns // nil until the queue has a lane with a key
 	// laneStopsUntil is when the last stop of any lane is over.
 	laneStopsUntil leaky.Instant
 }
 
-// lane is the jobs of a queue that share a key. One is made with its first job, and forgotten when it is empty and its
-// bucket delays nothing; that of jobs without a key when its queue has been idle for a while.
+// lane is the jobs of a queue that share a key. It is created with its first job, and forgotten when it is empty and
+// its bucket delays nothing. The lane of jobs without a key is forgotten when its queue has been idle for a while.
 type lane struct {
 	queue    *queueState
 	key      string
@@ -31,20 +30,20 @@ type lane struct {
 	waiting  waitList
 	size     int32 // jobs that hold a place, and places reserved by appends
 	inFlight int32 // jobs that count against max_in_flight
-	bytes    int64 // of all that hold a place
-	// incoming counts the jobs that will wait once their commits are durable; of a priority above the lowest, urgent
-	// does, by priority. That is nil until there is one.
+	bytes    int64 // size of all jobs that hold a place
+	// incoming counts jobs of the lowest priority that will wait once their commits are durable. urgent counts those of
+	// each higher priority; it is nil until the first.
 	incoming uint32
-	// heapIndex is the lane's place in its heap.
+	// heapIndex is the lane's index in its heap.
 	heapIndex int32
 	urgent    *[queue.MaxPriority]uint32
 
 	pace *lanePace     // nil before the lane's first rate
-	stop leaky.Instant // by the receiver; 0 is none
+	stop leaky.Instant // set by the receiver; 0 if not stopped
 
-	heap *heap[*lane] // where it stands: one of the heaps of laneTurns, Machine.idleLanes, or nil
+	heap *heap[*lane] // where it is: a heap of laneTurns, Machine.idleLanes, or nil
 	tag  int64        // of a ready lane
-	// until is when a resting lane may go on, which may be never, or when an empty one's bucket delays nothing any more.
+	// until is when a resting lane may go on (possibly never), or when the bucket of an empty lane stops delaying.
 	until leaky.Instant
 }
 
@@ -69,8 +68,8 @@ func (ln *lane) busy() bool {
 	return most > 0 && int64(ln.inFlight) >= most
 }
 
-// trackInFlight counts a job in or out of the lane's jobs in flight when its state changes. In an ordered queue a
-// job that backs off after a failure still counts: it blocks its lane.
+// trackInFlight counts a job in or out of the lane's jobs in flight when its state changes. In an ordered queue, a job
+// that backs off after a failure still counts: it blocks its lane.
 func (ln *lane) trackInFlight(ls *lease, to queue.State) {
 	counts := false
 	switch to {
@@ -87,10 +86,9 @@ func (ln *lane) trackInFlight(ls *lease, to queue.State) {
 	ls.inFlight = counts
 }
 
-// incomingTotal is how many of the lane's incoming jobs will wait.
 func (ln *lane) incomingTotal() int64 { return ln.incomingBefore(0) }
 
-// incomingBefore is how many of those have at least that priority.
+// incomingBefore returns how many of these have at least that priority.
 func (ln *lane) incomingBefore(priority int) (n int64) {
 	if priority == 0 {
 		n = int64(ln.incoming)
@@ -103,7 +101,6 @@ func (ln *lane) incomingBefore(priority int) (n int64) {
 	return n
 }
 
-// incomingOf is the count of the lane's incoming jobs of a priority.
 func (ln *lane) incomingOf(priority int) *uint32 {
 	if priority == 0 {
 		return &ln.incoming
@@ -114,8 +111,8 @@ func (ln *lane) incomingOf(priority int) *uint32 {
 	return &ln.urgent[priority-1]
 }
 
-// pacing returns the bucket and the rate for a departure that is sought from at on. limited is false without a
-// rate; the bucket then stays as it is.
+// pacing returns the bucket and the rate for a departure at or after at. limited is false without a rate; the bucket
+// then stays as it is.
 func (ln *lane) pacing(at, now leaky.Instant) (b leaky.Bucket, p leaky.Pacer, limited bool) {
 	rule := ln.rule()
 	if rule.Rate.Unlimited() {
@@ -133,14 +130,14 @@ func (ln *lane) pacing(at, now leaky.Instant) (b leaky.Bucket, p leaky.Pacer, li
 	return b, p, true
 }
 
-// unknown reports whether there is no bucket, or one that delays nothing any more and so may have been forgotten. A
-// bucket may count as up to a horizon later than it is (uncertain.go), so it is kept that much longer.
+// unknown reports whether the bucket is missing or delays nothing any more, and so may have been forgotten. A bucket
+// may count as up to a horizon later than it is (uncertain.go), so it is kept that much longer.
 func (ln *lane) unknown(now leaky.Instant) bool {
 	return ln.pace == nil || ln.pace.bucket.TAT.Add(queue.Horizon) <= now
 }
 
-// opens is the next departure, not before at, that the lane's own rate and stop allow. A bucket converted to a new
-// rate is kept.
+// opens returns the next departure, not before at, that the lane's own rate and stop allow. It keeps a bucket that was
+// converted to a new rate.
 func (ln *lane) opens(at, now leaky.Instant) leaky.Instant {
 	b, p, limited := ln.pacing(at, now)
 	if !limited {
@@ -161,8 +158,8 @@ func (ln *lane) keep(b leaky.Bucket, p leaky.Pacer, now leaky.Instant) {
 	ln.pace.bucket, ln.pace.pacer = b, p
 }
 
-// judge is opens for the lane's first job. If that costs more than the lane was delayed for, one as costly may have
-// left just before the previous process ended, so the delay is extended.
+// judge is opens for the lane's first job. If that job costs more than the lane was delayed for, a job as costly may
+// have left just before the previous process ended. Then the delay is extended.
 func (ln *lane) judge(d, now leaky.Instant) leaky.Instant {
 	at, q := ln.opens(d, now), ln.queue
 	if q.openedAt == 0 || ln.rule().Rate.Unlimited() {
@@ -181,8 +178,8 @@ func (ln *lane) judge(d, now leaky.Instant) leaky.Instant {
 	return at
 }
 
-// take takes a departure at d, which opens has allowed, from the bucket. A departure that is granted ahead of the end
-// of the lane's stop does not end it.
+// take takes a departure at d, which opens has allowed, from the bucket. A departure granted ahead of the end of the
+// lane's stop does not end the stop.
 func (ln *lane) take(d, now leaky.Instant, cost int64) {
 	b, p, limited := ln.pacing(d, now)
 	if limited {
@@ -197,7 +194,7 @@ func (ln *lane) take(d, now leaky.Instant, cost int64) {
 	}
 }
 
-// unknownBucket is the bucket of a lane of which nothing is known. Lanes' buckets are not on file, so it covers
+// unknownBucket returns the bucket of a lane about which nothing is known. Lanes' buckets are not on file, so it covers
 // what an earlier process may have granted, up to the horizon beyond its end.
 func (q *queueState) unknownBucket(p leaky.Pacer) leaky.Bucket {
 	if q.openedAt == 0 {
@@ -206,7 +203,7 @@ func (q *queueState) unknownBucket(p leaky.Pacer) leaky.Bucket {
 	return p.Delay(leaky.Bucket{}, q.openedAt, q.maxCostAtOpen)
 }
 
-// lane returns the lane of a key. One without jobs is new, and only addToLane makes it known.
+// lane returns the lane of a key. A lane without jobs is new, and only addToLane stores it.
 func (q *queueState) lane(key string, digest queue.LaneDigest) *lane {
 	if key == "" {
 		return q.ensureDefaultLane()
@@ -217,7 +214,7 @@ func (q *queueState) lane(key string, digest queue.LaneDigest) *lane {
 	return &lane{queue: q, key: key, digest: digest, heapIndex: -1}
 }
 
-// ensureDefaultLane returns the default lane, made if it is not there.
+// ensureDefaultLane returns the default lane, created if missing.
 func (q *queueState) ensureDefaultLane() *lane {
 	if q.defaultLane == nil {
 		q.defaultLane = &lane{queue: q, heapIndex: -1}
@@ -225,10 +222,8 @@ func (q *queueState) ensureDefaultLane() *lane {
 	return q.defaultLane
 }
 
-// noneWaits reports whether no job waits in the lane, which may be nil.
 func (ln *lane) noneWaits() bool { return ln == nil || ln.waiting.len() == 0 }
 
-// addToLane counts a job in its lane.
 func (q *queueState) addToLane(j *job) {
 	ln := j.lane
 	q.bytes += j.bytes()
@@ -250,7 +245,7 @@ func (q *queueState) addToLane(j *job) {
 	q.lanesPeak = max(q.lanesPeak, int32(len(q.lanes)))
 }
 
-// removeFromLane takes a job out of its lane. An empty lane is kept while its bucket can still delay something.
+// removeFromLane removes a job from its lane. An empty lane is kept while its bucket can still delay a departure.
 func (m *Machine) removeFromLane(j *job, now leaky.Instant) {
 	ln := j.lane
 	ln.queue.bytes -= j.bytes()
@@ -292,14 +287,12 @@ func (q *queueState) forgetLane(ln *lane) {
 // smallMap is a size below which a map is not worth shrinking.
 const smallMap = 256
 
-// enter moves a lane into a heap, out of the one that it is in.
 func (ln *lane) enter(h *heap[*lane]) {
 	ln.leave()
 	ln.heap = h
 	h.push(ln)
 }
 
-// leave takes a lane out of its heap.
 func (ln *lane) leave() {
 	if ln.heap != nil {
 		ln.heap.remove(int(ln.heapIndex))
@@ -307,7 +300,7 @@ func (ln *lane) leave() {
 	}
 }
 
-// newLanes orders lanes by at, and those of one instant or tag by digest.
+// newLanes orders lanes by at, and by digest on ties.
 func newLanes(at func(*lane) int64) heap[*lane] {
 	return heap[*lane]{
 		key:   func(ln *lane) heapKey { return heapKey{at(ln), binary.BigEndian.Uint64(ln.digest[:])} },

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// What lanes, priorities and schedules make of jobs is the same after a reopening.
+// Lanes, priorities and schedules are the same after reopening.
 func TestLanesAreTheSameAfterReopening(t *testing.T) {
 	look := func(b *bench) (all []queue.JobInfo) {
 		for n := range 60 {
@@ -58,7 +58,7 @@ func TestLanesAreTheSameAfterReopening(t *testing.T) {
 			}
 		}
 		b.Advance(2 * time.Minute)
-		for _, r := range b.MustReserve(100) { // whose turn it is is not on file: lane by lane
+		for _, r := range b.MustReserve(100) { // turns are not on file: compare lane by lane
 			orders[i] = append(orders[i], fmt.Sprint(r.Lane, " ", r.Priority, " ", r.ID))
 		}
 		slices.SortStableFunc(orders[i], func(a, b string) int { return int(a[0]) - int(b[0]) })
@@ -68,8 +68,8 @@ func TestLanesAreTheSameAfterReopening(t *testing.T) {
 	}
 }
 
-// A job whose not-before passed while the file was closed waits, and one that is still to
-// come is scheduled, at its turn.
+// A job whose not-before passed while the file was closed waits; a job whose not-before is still to come is scheduled,
+// at its turn.
 func TestScheduledJobsComeBackScheduled(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "unlimited")
@@ -100,8 +100,8 @@ func TestScheduledJobsComeBackScheduled(t *testing.T) {
 	}
 }
 
-// Buckets of lanes are not on file: after a reopening a lane is held as if it had just
-// granted its costliest job, but not one of a queue that this process made.
+// Buckets of lanes are not on file. After reopening, a lane is held as if it had just granted its costliest job, unless
+// this process created its queue.
 func TestLanesAreHeldOverAReopening(t *testing.T) {
 	b := start(t, Options{})
 	second := laned(queue.LaneRule{Rate: rateOf(t, "1/s")})
@@ -134,9 +134,8 @@ func TestLanesAreHeldOverAReopening(t *testing.T) {
 	}
 }
 
-// A lane is delayed for the costliest job that was known when the store was opened. One that
-// costs more is held for itself, while one as costly may have left before; it holds no
-// other lane.
+// A lane is delayed for the costliest job known when the store was opened. A costlier job is held itself, since one as
+// costly may have left before; it holds no other lane.
 func TestACostlyJobHoldsItsOwnLane(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "unlimited", laned(queue.LaneRule{Rate: rateOf(t, "1/s"), Burst: 2}))
@@ -196,7 +195,7 @@ func TestACostlyJobHoldsItsOwnLane(t *testing.T) {
 	}
 }
 
-// What backs off in an ordered queue keeps its lane busy over a reopening.
+// A job that backs off in an ordered queue keeps its lane busy over a reopening.
 func TestOrderedLanesStayBusyOverAReopening(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "unlimited", func(s *queue.Spec) { s.Ordered = true })

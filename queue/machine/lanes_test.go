@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// sum is what is coming, in numbers.
+// sum returns the counts of incoming jobs.
 func (c *incoming) sum() [5]int64 {
 	return [...]int64{c.all, c.waiting, c.cost, int64(c.lanes), c.scheduled()}
 }
@@ -45,8 +45,7 @@ func rateOf(t testing.TB, s string) leaky.Rate {
 	return r
 }
 
-// Any number of lanes leave nothing behind, be it because they have no rate, or when
-// their buckets have run out, in whatever way their jobs go.
+// Lanes leave nothing behind, whether they had no rate or their buckets ran out, and however their jobs end.
 func TestLanesLeaveNothingBehind(t *testing.T) {
 	const n = 5000
 	for _, rate := range []string{"unlimited", "1/m"} {
@@ -102,7 +101,7 @@ func TestLanesLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-// A queue that is deleted takes its lanes along, idle ones too.
+// Deleting a queue removes its lanes, including idle ones.
 func TestDeletedLanesLeaveNothingBehind(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "unlimited", laned(queue.LaneRule{Rate: rateOf(t, "1/h")}))
@@ -137,7 +136,7 @@ func TestDeletedLanesLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-// Whatever a deleted queue had is gone through in pieces, not at once.
+// A deleted queue is cleared in pieces, not at once.
 func TestADeletedQueueIsClearedInPieces(t *testing.T) {
 	const n = 2*forgetLanesMax + 1
 	e := New(1)
@@ -163,7 +162,7 @@ func TestADeletedQueueIsClearedInPieces(t *testing.T) {
 	if e.idleLanes.len() != idle {
 		t.Errorf("%d of %d idle lanes were taken out at once", idle-e.idleLanes.len(), idle)
 	}
-	for e.forgetIdleLanes(noon, 10); !e.garbage[0].empty(); { // some of which are over meanwhile
+	for e.forgetIdleLanes(noon, 10); !e.garbage[0].empty(); { // some lanes are forgotten meanwhile
 		before := e.idleLanes.len()
 		taken := e.garbage[0].take(sweepMax)
 		e.garbage[0].dropIdleLanes(forgetLanesMax)
@@ -184,8 +183,7 @@ func TestADeletedQueueIsClearedInPieces(t *testing.T) {
 	}
 }
 
-// What an append, a cancellation or the expiry of a job in a lane has taken it gives back
-// when its commit fails.
+// When the commit of an append, a cancellation or an expiry in a lane fails, everything it took is given back.
 func TestChangesOfLanesCanFail(t *testing.T) {
 	n := &noSpace{}
 	b := start(t, Options{fault: n.fault})
@@ -235,7 +233,7 @@ func TestChangesOfLanesCanFail(t *testing.T) {
 	b.empty("q")
 }
 
-// failure is the error of the first job that could not be decided.
+// failure returns the error of the first job that could not be decided.
 func failure(answers []queue.Appended, err error) error {
 	for _, a := range answers {
 		if err == nil && a.Outcome == queue.Failed {
@@ -243,4 +241,41 @@ func failure(answers []queue.Appended, err error) error {
 		}
 	}
 	return err
+}
+
+// A rule that changes while lanes are still being judged after an earlier change does not visit any lane at once, and
+// only a few per visit.
+func TestAChangedRuleGoesThroughNoLanes(t *testing.T) {
+	const n = 1000
+	q := New(1).newQueueState(1, queue.Spec{Name: "q"})
+	turns, moves := q.takeTurns(), 0
+	for _, h := range []*heap[*lane]{turns.resting, turns.changed, &turns.ready} {
+		moved := h.moved
+		h.moved = func(ln *lane, i int) { moved(ln, i); moves++ }
+	}
+	for i := range n {
+		ln := &lane{queue: q, heapIndex: -1, key: "x"}
+		ln.waiting.insert(&job{lane: ln, cost: 1, turn: firstTurn})
+		turns.rest(ln, leaky.Instant(i))
+	}
+	turns.rulesChanged()
+	turns.recall(&laneBudget{})
+	for turns.ready.len() > 0 {
+		turns.rest(turns.ready.top(), never)
+	}
+	moves = 0
+	turns.rulesChanged()
+	turns.rulesChanged()
+	if moves != 0 {
+		t.Errorf("%d moves of lanes at once", moves)
+	}
+	for visits := 0; turns.recalling(); visits++ {
+		before := turns.ready.len()
+		if turns.recall(&laneBudget{}); turns.ready.len() > before+recallLanesMax || visits > 2*n/recallLanesMax {
+			t.Fatalf("%d ready, then %d, after %d visits", before, turns.ready.len(), visits)
+		}
+	}
+	if turns.ready.len() != n {
+		t.Errorf("%d lanes will be judged, want all %d", turns.ready.len(), n)
+	}
 }

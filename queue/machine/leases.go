@@ -14,7 +14,6 @@ func newLeases() heap[*lease] {
 	}
 }
 
-// lease grants a job to a client.
 func (m *Machine) lease(j *job, drainer string, departs leaky.Instant) granted {
 	m.lastFence++
 	q, ls := j.lane.queue, j.ensureLease()
@@ -30,21 +29,20 @@ func (m *Machine) lease(j *job, drainer string, departs leaky.Instant) granted {
 	return granted{job: j, fence: ls.fence, departs: departs, attempt: ls.attempts + 1}
 }
 
-// dropLease takes a job out of the heap of leases, if it is there.
 func (m *Machine) dropLease(j *job) {
 	if ls := j.lease; ls.heapIndex >= 0 {
 		m.leases.remove(ls.heapIndex)
 	}
 }
 
-const takeBackMax = 100 // leases that ran out, a call
+const takeBackMax = 100 // leases taken back per call
 
-// takeBack takes back leases that ran out: all before drainers' queues are visited, so that their jobs can go
-// again. pulled is the queue that is pulled from; nil for a drainer.
+// takeBack takes back leases that ran out, before drainers' queues are visited, so that their jobs can go again. pulled
+// is the queue that is pulled from; nil for a drainer.
 func (m *Machine) takeBack(now leaky.Instant, pulled *queueState) (queues []string) {
 	for len(queues) < takeBackMax && m.leases.len() > 0 && m.leases.top().deadline <= now && m.Full == nil {
 		ls := m.leases.pop()
-		if q := ls.job.lane.queue; q.live { // else it was deleted, and its leases with it
+		if q := ls.job.lane.queue; q.live { // a deleted queue's leases went with it
 			m.takeBackOne(ls.job, q == pulled || pulled == nil && !q.spec.Pull, now)
 			queues = append(queues, q.name)
 		}
@@ -73,7 +71,6 @@ func (m *Machine) takeBackOne(j *job, visits bool, now leaky.Instant) {
 	m.returnLeased(o, &next, b.state, nil, now)
 }
 
-// lostLease is what becomes of a job whose lease has run out.
 type lostLease struct {
 	state    queue.State
 	attempts int
@@ -100,13 +97,13 @@ func (q *queueState) leaseLost(ls *lease, now leaky.Instant) lostLease {
 // persistLease puts a lease on file before the grant is answered: if the process dies, the job may have been sent.
 func (m *Machine) persistLease(g *grant, j *job) {
 	j.lease.persisted, j.lease.onFile = true, true
-	m.present.putLease(j.seq, queue.Leased, j.lease)
+	m.current.putLease(j.seq, queue.Leased, j.lease)
 	j.lease.commit = m.wait()
 	g.wait = j.lease.commit
 }
 
-// TakeBackPersisted takes back leases that were on file when the store was loaded, and returns the commit of that and
-// whether there were any: then it is to be called again.
+// TakeBackPersisted takes back leases that were on file when the store was loaded. It returns the commit to wait for,
+// and whether to call it again.
 func (m *Machine) TakeBackPersisted(now leaky.Instant) (wait uint64, more bool) {
 	if len(m.takeBack(now, nil)) == 0 {
 		return 0, false
@@ -142,7 +139,7 @@ func (m *Machine) extend(lease *queue.Lease, now leaky.Instant) (answer queue.Ex
 	return answer, wait
 }
 
-// The reasons of jobs whose lease ran out.
+// Reasons of jobs whose lease ran out.
 const (
 	ranOut        = "the lease ran out"
 	ranOutUnknown = "the lease ran out; it may have been sent"

@@ -17,7 +17,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// limited sets limits, each a quota such as "5/h" or a rate such as "10/s".
+// limited sets limits: quotas such as "5/h" or rates such as "10/s".
 func limited(t testing.TB, texts ...string) func(*queue.Spec) {
 	var list []queue.Limit
 	for _, text := range texts {
@@ -30,8 +30,7 @@ func limited(t testing.TB, texts ...string) func(*queue.Spec) {
 	return func(s *queue.Spec) { s.Limits, s.Lease = list, unit.Duration(time.Hour) }
 }
 
-// Over crashes and reopenings no more leaves a queue, a child and their group than a further pace and
-// a quota allow.
+// Over crashes and reopenings, a queue, a child and their group never exceed a further pace and a quota.
 func TestLimitsHoldOverCrashes(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "unlimited", limited(t, "50/s", "300/m"))
@@ -126,8 +125,7 @@ func TestLimitsAreTheSameAfterReopening(t *testing.T) {
 	}
 }
 
-// Deleting a queue and making it again, be it with another quota, is no way around it, over a
-// reopening either.
+// Deleting a queue and creating it again, even with another quota or after reopening, does not evade its limits.
 func TestARemadeQueueIsBoundByItsLimits(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "unlimited", limited(t, "4/h", "1/s"))
@@ -178,7 +176,7 @@ func TestAPutOfLimitsCanFail(t *testing.T) {
 	}
 }
 
-// Grants by a large quota need a commit now and then, and not each.
+// A large quota needs a commit now and then, not one per grant.
 func TestCommitsOfQuotas(t *testing.T) {
 	commits := 0
 	b := start(t, Options{synced: func() { commits++ }})
@@ -195,7 +193,7 @@ func TestCommitsOfQuotas(t *testing.T) {
 	}
 }
 
-// A calendar is renewed before it ends, by whatever is asked of the engine, and after a reopening.
+// A calendar is renewed before it ends, by any call, and after reopening.
 func TestCalendarsAreRenewed(t *testing.T) {
 	b := start(t, Options{})
 	limits := []queue.Limit{{Quota: queue.Quota{Max: 2, Per: "d"}, Timezone: "Europe/Berlin"}}
@@ -233,7 +231,7 @@ func TestCalendarsAreRenewed(t *testing.T) {
 	}
 }
 
-// A file with limits that were cut short is refused.
+// A file with truncated limits is refused.
 func TestPacesOfDeletedQueuesAreReadBack(t *testing.T) {
 	p := paces{pacer: leaky.Pacer{Rate: rateOf(t, "14/s"), Burst: 9, Horizon: queue.Horizon}}
 	p.bucket = leaky.Bucket{TAT: 5, Last: 4, LastCost: 3}
@@ -261,7 +259,7 @@ func TestPacesOfDeletedQueuesAreReadBack(t *testing.T) {
 	}
 }
 
-// A request whose reply was lost is repeated after the limits were changed, at the very instant of the grant.
+// A request whose reply was lost is repeated after the limits changed at the instant of the grant.
 func TestLimitsChangedAtTheInstantOfAGrant(t *testing.T) {
 	b, ctx := start(t, Options{}), context.Background()
 	b.MustPut("q", "unlimited", limited(t, "5/h"))

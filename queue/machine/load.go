@@ -12,7 +12,6 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/names"
-	"github.com/penstock/penstock/queue/unit"
 )
 
 // loader reads a store into a machine.
@@ -27,35 +26,35 @@ type loader struct {
 	orphans        garbage // of deleted queues
 }
 
-// deadRef is a dead job and the name whose it is.
+// deadRef is a dead job and the name of its queue.
 type deadRef struct {
 	name string
 	job  *endedJob
 }
 
-// ClockOf is the time of the last commit of a store: the clock of whoever loads it must not be behind.
+// ClockOf returns the time of the last commit of a store. The clock of a machine that loads it must not be behind.
 func ClockOf(tx Transaction) (leaky.Instant, error) {
 	s, err := (&tables{tx}).getStore()
 	return s.now, err
 }
 
-// Initialise makes a store that is to be loaded of empty tables.
+// Initialise makes a new store of empty tables.
 func Initialise(tx Transaction) error {
 	s := effects{}
 	s.putStore(storeRecord{})
 	return (&tables{tx}).write(&s)
 }
 
-// LastCommit is the number of the last commit of a store.
+// LastCommit returns the number of the last commit of a store.
 func LastCommit(tx Transaction) (uint64, error) {
 	s, err := (&tables{tx}).getStore()
 	return s.commit, err
 }
 
-// Load makes the state again that was kept, in an empty machine, of everything but payloads. Jobs that were leased wait
-// at their turn, since their holders are gone; only those with a lease on file are leased until TakeBackPersisted.
-// Turns and the paces of lanes are not kept: turns begin anew, and a lane with a rate is delayed as if it had just
-// granted the costliest job of its queue. Errors: queue.ErrCorrupt, ctx's.
+// Load restores the stored state, except payloads, into an empty machine. Leased jobs wait at their turn, since their
+// holders are gone. Only jobs with a lease on file stay leased, until TakeBackPersisted. Turns and the paces of lanes
+// are not stored: turns start over, and a lane with a rate is delayed as if it had just granted the costliest job of
+// its queue. Errors: queue.ErrCorrupt, ctx's.
 func (m *Machine) Load(ctx context.Context, tx Transaction, now leaky.Instant) error {
 	l := &loader{
 		Machine: m, tables: &tables{tx}, now: now, byNumber: map[uint64]*queueState{},
@@ -94,7 +93,7 @@ func (l *loader) loadStore(context.Context) (err error) {
 	if l.store, err = l.getStore(); err != nil {
 		return err
 	}
-	l.durable, l.present = l.store.commit, newCommit(l.store.commit+1)
+	l.durable, l.current = l.store.commit, newCommit(l.store.commit+1)
 	l.documentsDurable = l.durable
 	l.durableKeys = keys{l.store.seq, l.store.ended, l.store.deferred}
 	return nil
@@ -122,9 +121,19 @@ func (l *loader) specs(ctx context.Context) error {
 	})
 }
 
+// eachQueue reads a table whose keys are the numbers of queues, ignoring unknown queues.
+func (l *loader) eachQueue(ctx context.Context, table []byte, read func(q *queueState, v []byte) error) error {
+	return l.each(ctx, table, func(number uint64, v []byte) error {
+		if q := l.byNumber[number]; q != nil {
+			return read(q, v)
+		}
+		return nil
+	})
+}
+
 func (l *loader) imports(ctx context.Context) error {
-	return l.each(ctx, importsTable, func(number uint64, v []byte) error {
-		if q := l.byNumber[number]; q != nil && len(v) > 0 {
+	return l.eachQueue(ctx, importsTable, func(q *queueState, v []byte) error {
+		if len(v) > 0 {
 			q.importing = &importState{mark: string(v[1:]), open: v[0] == 1}
 		}
 		return nil
@@ -132,9 +141,8 @@ func (l *loader) imports(ctx context.Context) error {
 }
 
 func (l *loader) loadAdapted(ctx context.Context) error {
-	return l.each(ctx, adaptedTable, func(number uint64, v []byte) error {
-		q := l.byNumber[number]
-		if q == nil || q.paces.adapted == nil {
+	return l.eachQueue(ctx, adaptedTable, func(q *queueState, v []byte) error {
+		if q.paces.adapted == nil {
 			return nil
 		}
 		err := q.paces.adapted.decode(v)
@@ -144,37 +152,31 @@ func (l *loader) loadAdapted(ctx context.Context) error {
 }
 
 func (l *loader) loadQueues(ctx context.Context) error {
-	return l.each(ctx, queuesTable, func(number uint64, v []byte) error {
+	return l.eachQueue(ctx, queuesTable, func(q *queueState, v []byte) error {
 		r, err := decodeQueue(v)
 		if err != nil {
 			return err
 		}
-		if q := l.byNumber[number]; q != nil {
-			q.counters, q.maxCost, q.childMaxCost, q.turn = r.counters, max(1, r.maxCost), r.childMaxCost, r.turn
-			q.receiver = r.receiver.possible(l.now)
-			if r.tickets != 0 || r.progress != (overflowProgress{}) {
-				a := q.ownOverflow()
-				a.lastTicket, a.progress = r.tickets, r.progress
-			}
-			q.openedAt, q.maxCostAtOpen = l.now, q.maxCost
-			q.ceiling = ceilingState{durable: r.ceiling, next: r.ceiling}
-			q.restore(r.ceiling, l.now, q.groupMaxCost())
+		q.counters, q.maxCost, q.childMaxCost, q.turn = r.counters, max(1, r.maxCost), r.childMaxCost, r.turn
+		q.receiver = r.receiver.possible(l.now)
+		if r.tickets != 0 || r.progress != (overflowProgress{}) {
+			o := q.ownOverflow()
+			o.lastTicket, o.progress = r.tickets, r.progress
 		}
+		q.openedAt, q.maxCostAtOpen = l.now, q.maxCost
+		q.ceiling = ceilingState{durable: r.ceiling, next: r.ceiling}
+		q.restore(r.ceiling, l.now, q.groupMaxCost())
 		return nil
 	})
 }
 
 func (l *loader) loadFailures(ctx context.Context) error {
-	return l.each(ctx, failuresTable, func(number uint64, v []byte) error {
-		q := l.byNumber[number]
-		if q == nil {
-			return nil
-		}
+	return l.eachQueue(ctx, failuresTable, func(q *queueState, v []byte) error {
 		if err := json.Unmarshal(v, &q.failures); err != nil {
 			return fmt.Errorf("%w: %w", queue.ErrCorrupt, err)
 		}
 		for i, f := range q.failures {
-			q.failures[i].At = time.UnixMicro(f.At.UnixMicro()) // as Instant.Time gives it
+			q.failures[i].At = time.UnixMicro(f.At.UnixMicro()) // as Instant.Time returns it
 		}
 		return nil
 	})
@@ -189,9 +191,10 @@ func (l *loader) loadLeftPaces(context.Context) error {
 
 func (l *loader) retentions(context.Context) error {
 	return forEach(l.Table(retentionsTable), func(k, v []byte) error {
-		r := reader{b: v}
-		l.deadJobsOf(string(k)).retention = &queue.Retention{For: unit.Duration(r.num()), Max: int64(r.num())}
-		return r.err("retention")
+		r := &queue.Retention{}
+		l.deadJobsOf(string(k)).retention = r
+		_, err := decode(v, "retention", &r.For, &r.Max)
+		return err
 	})
 }
 
@@ -230,19 +233,19 @@ func (l *loader) deferred(ctx context.Context) error {
 			l.orphans.deferralKeys = append(l.orphans.deferralKeys, seq)
 			return nil
 		}
-		a := q.ownOverflow()
-		if number <= l.lastDeferral[q] || number > a.lastTicket {
+		o := q.ownOverflow()
+		if number <= l.lastDeferral[q] || number > o.lastTicket {
 			return fmt.Errorf(
-				"%w: number %d of %d, behind %d", queue.ErrCorrupt, number, a.lastTicket, l.lastDeferral[q],
+				"%w: deferral %d of %d after %d", queue.ErrCorrupt, number, o.lastTicket, l.lastDeferral[q],
 			)
 		}
 		l.lastDeferral[q] = number
-		if old := a.records.find(id); old != 0 { // it had lapsed when this one was made
+		if old := o.records.find(id); old != 0 { // it had lapsed when this one was created
 			l.dropLapsed(q, old)
 		}
 		d.seq = seq
-		a.records.add(number, id, d)
-		if d.state == stillDeferred && number > a.progress.givenUpTo {
+		o.records.add(number, id, d)
+		if d.state == stillDeferred && number > o.progress.givenUpTo {
 			l.countDeferred(q, number, d.count())
 		}
 		return nil
@@ -265,7 +268,7 @@ func (l *loader) jobs(ctx context.Context) error {
 			l.orphans.jobs = append(l.orphans.jobs, seq)
 			return nil
 		case len(record) < jobrecord.CostAt+2:
-			return fmt.Errorf("%w: a record of %d bytes", queue.ErrCorrupt, len(record))
+			return fmt.Errorf("%w: a job record of only %d bytes", queue.ErrCorrupt, len(record))
 		}
 		head, lane := q.readHead(record)
 		j := &job{
@@ -274,11 +277,8 @@ func (l *loader) jobs(ctx context.Context) error {
 		}
 		q.addToLane(j)
 		q.plain = q.plain && !lane.keyed() && head.Priority == 0 && head.NotBefore.IsZero()
-		if h.readmitted {
-			j.marks = readmitted
-			a := q.ownOverflow()
-			a.readmitted++
-			a.readmittedBytes += j.bytes()
+		if h.marks&readmitted != 0 {
+			q.countReadmitted(j)
 		}
 		q.setExpiry(j, instantOf(head.ExpiresAt))
 		q.addJob(j)
@@ -296,7 +296,7 @@ func (l *loader) jobs(ctx context.Context) error {
 	})
 }
 
-// sizeDead says how large the record of a dead job is.
+// sizeDead sets the size of a dead job's record.
 func (l *loader) sizeDead(d deadRef, size int) {
 	before := d.job.bytes()
 	d.job.size = uint32(size)
@@ -305,8 +305,8 @@ func (l *loader) sizeDead(d deadRef, size int) {
 	}
 }
 
-// readHead reads what memory keeps of a record, and finds the job's lane. A record that cannot be read is noticed
-// when the job departs.
+// readHead reads what memory keeps of a record, and finds the job's lane. An unreadable record is noticed when the job
+// departs.
 func (q *queueState) readHead(record []byte) (jobrecord.Head, *lane) {
 	h, err := jobrecord.UnpackHead(record)
 	if err != nil {
@@ -322,7 +322,6 @@ func (q *queueState) readHead(record []byte) (jobrecord.Head, *lane) {
 	return h, q.lane(j.Lane, h.Lane)
 }
 
-// restoreLease restores a job that was granted before.
 func (l *loader) restoreLease(j *job, v []byte) error {
 	state, ls, err := decodeLease(v)
 	if err != nil {

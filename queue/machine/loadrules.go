@@ -11,12 +11,13 @@ import (
 
 func (l *loader) loadRules(context.Context) error {
 	err := forEach(l.Table(rulesTable), func(k, v []byte) error {
-		b := reader{b: v}
-		number, revision := b.num(), int64(b.num())
-		if err := b.err("rule"); err != nil {
+		var number uint64
+		var revision int64
+		text, err := decode(v, "rule", &number, &revision)
+		if err != nil {
 			return err
 		}
-		q, err := rules.Decode(b.b)
+		q, err := rules.Decode(text)
 		if err != nil {
 			return fmt.Errorf("%w: the rule %s: %w", queue.ErrCorrupt, k, err)
 		}
@@ -34,8 +35,7 @@ func (l *loader) loadRules(context.Context) error {
 	return err
 }
 
-// readTallies reads what was taken. What cannot be read counts as nothing and is deleted from the file, like what
-// has expired.
+// readTallies reads the tallies. Unreadable and expired tallies are ignored, and deleted from the file.
 func (l *loader) readTallies(ctx context.Context) error {
 	return l.each(ctx, talliesTable, func(number uint64, v []byte) error {
 		l.lastTally = number
@@ -60,10 +60,10 @@ func (l *loader) readTallies(ctx context.Context) error {
 		}
 		t := l.newTally(r.tallies, digest)
 		t.number, t.expires, t.checkAt, t.onFile = number, expires, expires, true
-		if len(state) <= packedMax { // as it is: its key and limiter are known when it is asked
+		if len(state) <= packedMax { // left packed: its key and limiter are known when it is asked
 			t.size = uint8(copy(t.packed[:], state))
 		} else {
-			// a log, or places, which lose nothing by that
+			// a log, or places, which lose nothing by unpacking
 			t.unpacked = &unpackedTally{limiter: r.limiter, correctedBy: r.limiter, state: s, size: len(state)}
 		}
 		l.putTally(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-func TestWhatWasTakenOverAReopening(t *testing.T) {
+func TestTalliesSurviveReopening(t *testing.T) {
 	b := start(t, Options{behind: true})
 	for _, r := range oneOfEach() {
 		b.MustPutRule(r)
@@ -38,8 +38,8 @@ func TestWhatWasTakenOverAReopening(t *testing.T) {
 	}
 }
 
-// The holder of a place has it under its name after a reopening.
-func TestAPlaceOverAReopening(t *testing.T) {
+// The holder of a place keeps it under its name after reopening.
+func TestAPlaceSurvivesReopening(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPutRule(rules.Rule{
 		Name: "r", Algorithm: leaky.AlgorithmConcurrency, Bound: rules.Bound{Limit: 1, TTL: unit.Duration(time.Hour)},
@@ -55,7 +55,7 @@ func TestAPlaceOverAReopening(t *testing.T) {
 	}
 }
 
-// A state that cannot be read counts as nothing, and leaves the file.
+// An unreadable tally counts as nothing, and is deleted from the file.
 func TestATallyThatCannotBeRead(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPutRule(enginetest.PerHour("r", 1))
@@ -82,7 +82,7 @@ func TestATallyThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Of two records of one key, of which the first should have left the file, the second holds.
+// If a key has two records, the first of which should have been deleted, the second counts.
 func TestTwoTalliesOfAKey(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPutRule(enginetest.PerHour("r", 9))
@@ -109,8 +109,8 @@ func TestTwoTalliesOfAKey(t *testing.T) {
 	}
 }
 
-// What the numbers of an override know of a key is not lost for being read when nobody knows which key it is.
-func TestAnOverrideOverAReopening(t *testing.T) {
+// An override's tally is not lost when it is loaded before its key is known.
+func TestAnOverrideSurvivesReopening(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPutRule(rules.Rule{
 		Name: "r", Key: "{lane}", Algorithm: leaky.AlgorithmSlidingCounter,

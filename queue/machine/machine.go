@@ -5,20 +5,20 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Machine is the state of a store, and decides. It does no I/O and has no goroutine, lock, channel or clock: whoever
-// owns it calls one method at a time, and says what time it is, what there is room for, and which commits are durable.
+// Machine is the state of a store, and decides. It has no I/O, goroutine, lock, channel or clock. Its owner calls one
+// method at a time, and passes in the time, the free space, and which commits are durable.
 type Machine struct {
 	epoch uint64
 	Environment
 	signals
 	commits
 	durableKeys keys
-	store       storeRecord // as of the present commit
+	store       storeRecord // as of the current commit
 
 	queues     map[string]*queueState
 	queueNames sorted[string]
 	recentSpecs
-	children map[string]int // how many of each name there are
+	children map[string]int // number of children of each name
 	counts   [queue.Expired + 1]int64
 	schedules
 	leases    heap[*lease]
@@ -31,48 +31,49 @@ type Machine struct {
 	leftovers
 	grantsHeld  map[heldGrants]uint64 // the commit that they wait for
 	charged     map[tallyKey]*chargedTally
-	owed        []owedTakes              // entries of the audit log for the next commit
+	owed        []owedTakes              // audit entries for the next commit
 	withBacklog map[*queueState]struct{} // queues with jobs on the overflow
-	deletedBy   uint64                   // the commit that last made a queue or a job unknown
+	deletedBy   uint64                   // the last commit after which a queue or a job is unknown
 	refiling
 }
 
-// Environment is what a Machine is told about its surroundings before it decides.
+// Environment is what a Machine must know about its surroundings before it decides.
 type Environment struct {
 	Room                    // in the store
-	Memory    Room          // of the process. Only what stays in memory needs some
-	Bytes     int64         // of the whole store, or that memory if it is less; 0 if that is not known
-	RoomHeard bool          // somebody listens for queues that have room again
+	Memory    Room          // of the process; only needed for what stays in memory
+	Bytes     int64         // size of the store, or of that memory if smaller; 0 if unknown
+	RoomHeard bool          // there are listeners for queues that have room again
 	Ahead     leaky.Instant // how far the engine's clock is ahead of the wall clock
 }
 
-// Room is what is left of something.
+// Room is how much is left of a resource.
 type Room struct {
-	Full   error // why nothing is let in that needs some; nil if there is some
+	Full   error // why nothing that needs room is let in; nil if there is room
 	Free   int64 // bytes
-	Scarce error // why a queue that takes much gets no more of what is free; nil if Free is not known
+	Scarce error // why a queue that takes much gets no more; nil if Free is unknown
 }
 
-// signals are what others should hear of.
+// signals are events for other parties.
 type signals struct {
 	wakeups []queue.Wakeup
 	rooms   []string // queues with a backlog that have room again
 	unsaved bool     // tallies have changed that no commit keeps otherwise
 }
 
-// Signals returns who should be woken, and which queues with a backlog have room again, since it was last called.
+// Signals returns the clients to wake and the queues with a backlog that have room again, since the last call.
 func (m *Machine) Signals() (wakeups []queue.Wakeup, rooms []string) {
 	wakeups, rooms = m.wakeups, m.rooms
 	m.wakeups, m.rooms = nil, nil
 	return wakeups, rooms
 }
 
-// New returns the machine of an empty store. The epoch is drawn for each: no fence of another one is valid in it.
+// New returns the machine of an empty store. The epoch must be random: fences of other machines are invalid in this
+// one.
 func New(epoch uint64) *Machine {
 	return &Machine{
 		epoch: epoch, queues: map[string]*queueState{}, children: map[string]int{},
 		queueNames: sorted[string]{less: func(a, b string) bool { return a < b }},
-		commits:    commits{present: newCommit(1)},
+		commits:    commits{current: newCommit(1)},
 		schedules: schedules{
 			agenda: newAgenda(), timers: newTimers(), pulled: newAgenda(), pulledTimers: newTimers(),
 			expiring: newExpiring(),

@@ -13,15 +13,15 @@ import (
 	"github.com/penstock/penstock/queue/machine"
 )
 
-// overload is a model, in virtual time, of one server that carries out the calls of all partitions one after another,
-// and of drainers that have more due than it can do. Calls cost what they do on Redis, and what is released has to be
-// settled by the same server: that is what fed the collapse.
+// overload models, in virtual time, one server that serves the calls of all partitions in turn, and drainers with more
+// due jobs than it can serve. Calls cost what they do on Redis, and released jobs have to be settled by the same
+// server: that is what fed the collapse.
 type overload struct {
 	parts    []*machine.Machine
 	now      time.Duration
-	free     time.Duration // when the server has done all that was asked of it
+	free     time.Duration // when the server has finished all calls so far
 	events   overloadEvents
-	away     bool // the drainers
+	away     bool // the drainers are away
 	started  int
 	released int
 	calls    int
@@ -79,12 +79,12 @@ func (o *overload) instant() leaky.Instant {
 
 func (o *overload) local() time.Time { return time.Unix(0, 0).Add(o.now) }
 
-// serve carries out a call when its turn has come, and answers when it has taken what it costs: do decides, and
-// returns how many queues it concerned.
+// serve makes a call when it is its turn, and answers after its cost has passed: do decides, and returns how many
+// queues it concerned.
 func (o *overload) serve(do func() (queues int), answered func()) {
 	o.calls++
 	begin := max(o.now+overloadWay, o.free)
-	o.free = begin // until the decision tells more, others queue behind it
+	o.free = begin // others queue behind it until the decision
 	o.at(begin, func() {
 		took := overloadCall + time.Duration(do())*overloadQueue
 		o.free = max(o.free, o.now) + took
@@ -130,7 +130,7 @@ type overloadDrainer struct {
 	number  uint64
 	waiting int
 	settle  []queue.Settlement
-	busy    bool // a call of settlements is under way
+	busy    bool // a call of settlements is in progress
 }
 
 func (d *overloadDrainer) ask() {
@@ -214,7 +214,7 @@ func newOverload() *overload {
 	return o
 }
 
-// What leaves does not become less when more is due than the server can do, and hardly anything is granted for nothing.
+// Throughput does not drop when more is due than the server can serve, and hardly any grant is wasted.
 func TestOverload(t *testing.T) {
 	best := 0
 	for _, queues := range []int{100, 400, 800, 2000, 10_000} {
@@ -233,7 +233,7 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// When all drainers were away, what has become due meanwhile leaves as fast as the server can do it.
+// After all drainers were away, due jobs leave as fast as the server allows.
 func TestOverloadAfterAnOutage(t *testing.T) {
 	const queues = 10_000
 	rate, err := leaky.ParseRate("1/m")

@@ -1,7 +1,9 @@
 package machine
 
 import (
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -16,7 +18,25 @@ type paces struct {
 	adapted *adaptedRate  // the pacer's rate, if it adapts to the receiver; else nil
 }
 
-// opens is the next departure, not before now, that the paces allow.
+// paced yields the further paces.
+func (p *paces) paced(yield func(*limit) bool) {
+	for i := range p.limits {
+		if l := &p.limits[i]; l.Paced() && !yield(l) {
+			return
+		}
+	}
+}
+
+// quotas yields the quotas.
+func (p *paces) quotas(yield func(*limit) bool) {
+	for i := range p.limits {
+		if l := &p.limits[i]; !l.Paced() && !yield(l) {
+			return
+		}
+	}
+}
+
+// opens returns the next departure, not before now, that the paces allow.
 func (p *paces) opens(now leaky.Instant) leaky.Instant {
 	at := p.pacer.Next(p.bucket, now)
 	for i := range p.limits {
@@ -25,43 +45,39 @@ func (p *paces) opens(now leaky.Instant) leaky.Instant {
 	return at
 }
 
-// freeSince is since when they have allowed one; now if they do not yet.
+// freeSince returns since when the paces have allowed a departure; now if they do not yet.
 func (p *paces) freeSince(now leaky.Instant) leaky.Instant {
 	at := p.pacer.Free(p.bucket, now)
 	for i := range p.limits {
-		if m := &p.limits[i]; m.Paced() {
-			at = max(at, m.pacer.Free(m.bucket, now))
-		} else if opens := m.opens(now); opens > now {
+		if l := &p.limits[i]; l.Paced() {
+			at = max(at, l.pacer.Free(l.bucket, now))
+		} else if opens := l.opens(now); opens > now {
 			at = max(at, opens)
 		}
 	}
 	return at
 }
 
-// eta is when a job departs with that much cost ahead of it, and the quota that decides so; nil if none does.
+// eta returns when a job departs with that much cost ahead of it, and the quota that decides that, or nil.
 func (p *paces) eta(now leaky.Instant, ahead int64) (at leaky.Instant, by *limit) {
 	at = p.pacer.ETA(p.bucket, now, ahead)
-	for i := range p.limits {
-		if m := &p.limits[i]; m.Paced() {
-			at = max(at, m.pacer.ETA(m.bucket, now, ahead))
-		}
+	for l := range p.paced {
+		at = max(at, l.pacer.ETA(l.bucket, now, ahead))
 	}
-	for i := range p.limits {
-		if m := &p.limits[i]; !m.Paced() {
-			if own := m.env.engine(m.quota.ETA(p.pacer, m.window, m.env.wall(now), ahead)); own > at {
-				at, by = own, m
-			}
+	for l := range p.quotas {
+		if own := l.env.engine(l.quota.ETA(p.pacer, l.window, l.env.wall(now), ahead)); own > at {
+			at, by = own, l
 		}
 	}
 	return at, by
 }
 
 // affords reports whether each quota has enough left for a departure at d, which opens has allowed. The first quota
-// that has too little loses the rest of its window: later, cheaper jobs must not overtake this one for ever.
+// that has too little loses the rest of its window. Otherwise later, cheaper jobs would overtake this one forever.
 func (p *paces) affords(d leaky.Instant, cost int64) bool {
 	for i := range p.limits {
-		if m := &p.limits[i]; !m.Paced() && !m.quota.Affords(m.window, m.env.wall(d), cost) {
-			m.quota.Take(&m.window, m.env.wall(d), cost)
+		if l := &p.limits[i]; !l.Paced() && !l.quota.Affords(l.window, l.env.wall(d), cost) {
+			l.quota.Take(&l.window, l.env.wall(d), cost)
 			return false
 		}
 	}
@@ -71,78 +87,68 @@ func (p *paces) affords(d leaky.Instant, cost int64) bool {
 // take takes a departure at d, which opens and affords have allowed.
 func (p *paces) take(d, now leaky.Instant, cost int64) {
 	p.takeBuckets(d, now, cost)
-	for i := range p.limits {
-		if m := &p.limits[i]; !m.Paced() {
-			m.quota.Take(&m.window, m.env.wall(d), cost)
-		}
+	for l := range p.quotas {
+		l.quota.Take(&l.window, l.env.wall(d), cost)
 	}
 }
 
 // takeBuckets takes a departure from all but the quotas.
 func (p *paces) takeBuckets(d, now leaky.Instant, cost int64) {
 	p.pacer.TakeAt(&p.bucket, now, d, cost)
-	for i := range p.limits {
-		if m := &p.limits[i]; m.Paced() {
-			m.pacer.TakeAt(&m.bucket, now, d, cost)
-		}
+	for l := range p.paced {
+		l.pacer.TakeAt(&l.bucket, now, d, cost)
 	}
 }
 
 // giveBack undoes the latest departure, which was never used. Quotas are refunded separately.
 func (p *paces) giveBack() {
 	p.pacer.GiveBack(&p.bucket)
-	for i := range p.limits {
-		if m := &p.limits[i]; m.Paced() {
-			m.pacer.GiveBack(&m.bucket)
-		}
+	for l := range p.paced {
+		l.pacer.GiveBack(&l.bucket)
 	}
 }
 
 // refund gives a departure that was never used back to the quotas that counted it.
 func (p *paces) refund(d leaky.Instant, cost int64) {
-	p.eachRefunded(d, func(m *limit) { m.quota.GiveBack(&m.window, m.env.wall(d), cost) })
+	p.eachRefunded(d, func(l *limit) { l.quota.GiveBack(&l.window, l.env.wall(d), cost) })
 }
 
 // takeQuotas undoes refund.
 func (p *paces) takeQuotas(d leaky.Instant, cost int64) {
-	p.eachRefunded(d, func(m *limit) { m.quota.TakeAgain(&m.window, m.env.wall(d), cost) })
+	p.eachRefunded(d, func(l *limit) { l.quota.TakeAgain(&l.window, l.env.wall(d), cost) })
 }
 
-// eachRefunded calls do for each of the present quotas that counted a departure, as far as is known.
+// eachRefunded calls do for each current quota that is known to have counted a departure.
 func (p *paces) eachRefunded(d leaky.Instant, do func(*limit)) {
 	if p.changed != 0 && d <= p.changed.Add(queue.Horizon) {
 		return
 	}
-	for i := range p.limits {
-		if m := &p.limits[i]; !m.Paced() {
-			do(m)
-		}
+	for l := range p.quotas {
+		do(l)
 	}
 }
 
 // repairWindows corrects windows that no grant can have left, at the beginning of a visit.
 func (p *paces) repairWindows(now leaky.Instant) {
-	for i := range p.limits {
-		if m := &p.limits[i]; !m.Paced() {
-			m.window = m.quota.Repair(m.window, m.env.wall(now))
-		}
+	for l := range p.quotas {
+		l.window = l.quota.Repair(l.window, l.env.wall(now))
 	}
 }
 
-// repairBuckets does so with buckets that open beyond the horizon.
+// repairBuckets corrects buckets that open beyond the horizon.
 func (p *paces) repairBuckets(now leaky.Instant) {
 	horizon := now.Add(queue.Horizon)
 	if p.pacer.Next(p.bucket, now) > horizon {
 		p.pacer.Take(&p.bucket, now, 1)
 	}
 	for i := range p.limits {
-		if m := &p.limits[i]; m.Paced() && m.opens(now) > horizon {
-			m.pacer.Take(&m.bucket, now, 1)
+		if l := &p.limits[i]; l.Paced() && l.opens(now) > horizon {
+			l.pacer.Take(&l.bucket, now, 1)
 		}
 	}
 }
 
-// slowestRate is the lowest rate of the queue and its further paces. Lost slots are counted by it.
+// slowestRate returns the lowest rate of the queue and its further paces. Lost slots are counted by it.
 func (p *paces) slowestRate() leaky.Rate {
 	slowest := p.pacer.Rate
 	for i := range p.limits {
@@ -153,10 +159,9 @@ func (p *paces) slowestRate() leaky.Rate {
 	return slowest
 }
 
-// hasPace reports whether the rate or a limit holds departures apart.
 func (p *paces) hasPace() bool { return !p.pacer.Rate.Unlimited() || len(p.limits) > 0 }
 
-// interval is the interval of the slowest rate in microseconds, rounded up; 0 if nothing has a rate.
+// interval returns the interval of the slowest rate in microseconds, rounded up; 0 without a rate.
 func (p *paces) interval() leaky.Instant {
 	r := p.slowestRate()
 	if r.Unlimited() {
@@ -166,8 +171,8 @@ func (p *paces) interval() leaky.Instant {
 	return intervals(1, d, n)
 }
 
-// withSpec returns the paces under another spec. A limit that stays keeps its state; new limits take over from
-// those that go.
+// withSpec returns the paces under another spec. A limit that stays keeps its state; new limits take over from removed
+// ones.
 func (p *paces) withSpec(spec *queue.Spec, env *Environment, now leaky.Instant) (next paces, err error) {
 	next = paces{bucket: p.bucket, changed: p.changed, adapted: adaptedRateOf(spec, p.adapted, now)}
 	next.pacer = next.adapted.pace(spec.Pacer(queue.Horizon))
@@ -184,13 +189,13 @@ func (p *paces) withSpec(spec *queue.Spec, env *Environment, now leaky.Instant) 
 	return next, nil
 }
 
-// atRest is what a deleted queue leaves behind: buckets without remainders and within their bounds, so that a queue
-// made again under another rule inherits no more than that rule allows.
+// atRest returns what a deleted queue leaves behind: buckets without remainders and within their bounds. So a queue
+// created again under another rule inherits no more than that rule allows.
 func (p *paces) atRest(now leaky.Instant) paces {
 	left := paces{pacer: p.pacer, bucket: atRest(p.pacer, p.bucket, now), limits: slices.Clone(p.limits)}
 	for i := range left.limits {
-		m := &left.limits[i]
-		m.bucket = atRest(m.pacer, m.bucket, now)
+		l := &left.limits[i]
+		l.bucket = atRest(l.pacer, l.bucket, now)
 	}
 	return left
 }
@@ -201,20 +206,158 @@ func atRest(p leaky.Pacer, b leaky.Bucket, now leaky.Instant) leaky.Bucket {
 	return b
 }
 
-// stillDelays reports whether anything in it can still delay a departure, be it only under a greater burst.
+// stillDelays reports whether a pace can still delay a departure, even if only under a greater burst.
 func (p *paces) stillDelays(now leaky.Instant) bool {
 	if p.bucket.TAT >= now || p.bucket.Last > now {
 		return true
 	}
-	return slices.ContainsFunc(p.limits, func(m limit) bool {
-		return m.bucket.TAT >= now || m.bucket.Last > now || m.window.Ends > m.env.wall(now) && m.window.Used > 0
+	return slices.ContainsFunc(p.limits, func(l limit) bool {
+		return l.bucket.TAT >= now || l.bucket.Last > now || l.window.Ends > l.env.wall(now) && l.window.Used > 0
 	})
 }
 
-// limitStates returns the states of the limits, for Info.
 func (p *paces) limitStates() (list []queue.LimitState) {
-	for _, m := range p.limits {
-		list = append(list, queue.LimitState{Bucket: m.bucket, Window: m.window})
+	for _, l := range p.limits {
+		list = append(list, queue.LimitState{Bucket: l.bucket, Window: l.window})
 	}
 	return list
 }
+
+// limit is a further pace, with a bucket, or a quota, with a window.
+type limit struct {
+	queue.Limit
+	pacer   leaky.Pacer
+	bucket  leaky.Bucket
+	quota   leaky.Quota // its windows go by the wall clock
+	window  leaky.Window
+	renewAt leaky.Instant // when to renew its calendar, which covers a limited number of windows; mostly never
+	env     *Environment  // nil if the clocks show the same
+	// carried is set once it has taken over the state of an earlier limit.
+	carried bool
+}
+
+func newLimit(of queue.Limit, env *Environment, now leaky.Instant) (limit, error) {
+	if of.Paced() {
+		return limit{Limit: of, pacer: of.Pacer()}, nil
+	}
+	l := limit{Limit: of, quota: leaky.Quota{Max: of.Quota.Max}, env: env}
+	return l, l.renewCalendar(env.wall(now))
+}
+
+func (l *limit) opens(now leaky.Instant) leaky.Instant {
+	if l.Paced() {
+		return l.pacer.Next(l.bucket, now)
+	}
+	return l.env.engine(l.quota.Next(l.window, l.env.wall(now)))
+}
+
+// carryOverLimits makes the limits of a new spec. Each takes over the state of an equal old limit, or else of one of
+// its kind.
+func carryOverLimits(old []limit, spec []queue.Limit, env *Environment, now leaky.Instant) ([]limit, error) {
+	var next []limit
+	for _, of := range spec {
+		l, err := newLimit(of, env, now)
+		if err != nil {
+			return nil, err
+		}
+		next = append(next, l)
+	}
+	old = slices.Clone(old)
+	for _, like := range []func(a, b *limit) bool{
+		func(a, b *limit) bool { return a.Limit == b.Limit },
+		func(a, b *limit) bool { return a.Paced() == b.Paced() },
+	} {
+		for i := range next {
+			l := &next[i]
+			if l.carried {
+				continue
+			}
+			if at := slices.IndexFunc(old, func(o limit) bool { return like(l, &o) }); at >= 0 {
+				l.carryOver(&old[at], now)
+				old = slices.Delete(old, at, at+1)
+			}
+		}
+	}
+	return next, nil
+}
+
+// carryOver takes over the state of another limit of the same kind.
+func (l *limit) carryOver(o *limit, now leaky.Instant) {
+	l.carried = true
+	switch {
+	case l.Limit == o.Limit:
+		l.bucket, l.window = o.bucket, o.window
+	case l.Paced():
+		l.bucket = o.pacer.Change(o.bucket, l.pacer, now)
+	default:
+		l.window = l.quota.Follow(o.quota, o.window, l.env.wall(now))
+	}
+}
+
+// renewCalendar computes the ends of a quota's windows from now on, by the wall clock. It is due again when fewer than
+// half are left.
+func (l *limit) renewCalendar(now leaky.Instant) error {
+	c, err := l.Calendar(now.Time())
+	if err != nil {
+		return err
+	}
+	l.quota.Calendar, l.renewAt = c, never
+	if half := c.Left(now) / 2; half > 0 {
+		for l.renewAt = now; c.Left(l.renewAt) >= half; {
+			l.renewAt = c.End(l.renewAt)
+		}
+	}
+	return nil
+}
+
+// calendarDue is when a calendar of a queue must be renewed. An entry stays until then even if the renewal was put off
+// or the queue deleted.
+type calendarDue struct {
+	at    leaky.Instant
+	queue *queueState
+}
+
+func newCalendars() heap[calendarDue] {
+	return heap[calendarDue]{
+		key: func(c calendarDue) heapKey { return heapKey{int64(c.at), c.queue.number} },
+	}
+}
+
+// noteCalendars notes when the calendars of a queue must be renewed.
+func (m *Machine) noteCalendars(q *queueState) {
+	for i := range q.limits {
+		if l := &q.limits[i]; !l.Paced() && l.renewAt != never {
+			m.calendars.push(calendarDue{l.renewAt, q})
+		}
+	}
+}
+
+const renewCalendarsMax = 100 // queues per call; a calendar still has half of its windows then
+
+// Tick renews calendars of quotas that are due. Call it with the time before anything else. A quota whose calendar
+// cannot be renewed goes on in steps of its last window; Tick returns an error for it.
+func (m *Machine) Tick(now leaky.Instant) (err error) {
+	now = m.wall(now)
+	for n := 0; n < renewCalendarsMax && m.calendars.len() > 0 && m.calendars.top().at <= now; n++ {
+		q := m.calendars.pop().queue
+		if !q.live {
+			continue
+		}
+		for i := range q.limits {
+			l := &q.limits[i]
+			if l.Paced() || l.renewAt > now {
+				continue
+			}
+			if e := l.renewCalendar(now); e != nil {
+				err = fmt.Errorf("quota calendar of %s: %w", q.name, e)
+				l.renewAt = now.Add(renewAgain)
+			}
+			if l.renewAt != never {
+				m.calendars.push(calendarDue{l.renewAt, q})
+			}
+		}
+	}
+	return err
+}
+
+const renewAgain = time.Hour

@@ -17,8 +17,7 @@ import (
 
 func since(t leaky.Instant) time.Duration { return t.Sub(noon) }
 
-// Departures that were answered obey the window law over crashes, changes of
-// rate, and a clock that jumps back while nobody looks.
+// Answered departures obey the window law over crashes, changes of rate, and a clock that jumps back unnoticed.
 func TestWindowLawOverCrashes(t *testing.T) {
 	for _, c := range []struct {
 		rate  string
@@ -81,7 +80,7 @@ func TestWindowLawOverCrashes(t *testing.T) {
 	}
 }
 
-// engineNow reads the engine's clock.
+// engineNow returns the time of the engine's clock.
 func (b *bench) engineNow() leaky.Instant {
 	b.Engine.mu.Lock()
 	defer b.Engine.mu.Unlock()
@@ -134,8 +133,8 @@ func TestCloseKeepsTheExactPace(t *testing.T) {
 	}
 }
 
-// From append to handler an idle queue needs one commit; a backlogged one a few
-// a second, and an unlimited one none.
+// From append to handler, an idle queue needs one commit, a backlogged queue a few a second, and an unlimited queue
+// none.
 func TestCommitsOfGrants(t *testing.T) {
 	var commits atomic.Int64
 	b := start(t, Options{synced: func() { commits.Add(1) }})
@@ -185,7 +184,7 @@ func TestCommitsOfGrants(t *testing.T) {
 	}
 }
 
-// At any time the file's ceiling is at least what was granted.
+// At any time the ceiling on file covers everything granted.
 func TestCeilingIsNeverBehind(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "200/s", func(s *queue.Spec) { s.Burst, s.Lease = 3, unit.Duration(time.Hour) })

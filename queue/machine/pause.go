@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue/internal/changelog"
 )
 
-// pause is why nothing leaves a queue. One that is over stays until a Reserve, or a change of the queue, removes
+// pause is why nothing leaves a queue. A pause that is over stays until a Reserve, or a change of the queue, removes
 // it.
 type pause struct {
 	by, note, reason string
@@ -23,7 +23,7 @@ func (p *pause) active(wall leaky.Instant) bool { return p.since != 0 && !p.ende
 // ended reports whether the pause has an end that has come, by the wall clock.
 func (p *pause) ended(wall leaky.Instant) bool { return p.until != 0 && p.until <= wall }
 
-// info is the pause as callers see it.
+// info returns the pause for clients.
 func (p *pause) info(wall leaky.Instant) queue.Pause {
 	if !p.active(wall) {
 		return queue.Pause{}
@@ -35,12 +35,12 @@ func (p *pause) info(wall leaky.Instant) queue.Pause {
 	return t
 }
 
-// pauseOf is the opposite of info.
+// pauseOf is the inverse of info.
 func pauseOf(p queue.Pause) pause {
 	return pause{by: p.By, note: p.Note, reason: p.Reason, since: instantOf(p.Since), until: instantOf(p.Until)}
 }
 
-// activePauses are the pauses that concern a queue: its own and its parent's.
+// activePauses returns the pauses that concern a queue: its own and its parent's.
 func (q *queueState) activePauses() []*pause {
 	if p := q.parent(); p != nil {
 		return []*pause{&q.pause, &p.pause}
@@ -48,12 +48,11 @@ func (q *queueState) activePauses() []*pause {
 	return []*pause{&q.pause}
 }
 
-// paused reports whether a pause keeps q's jobs from leaving.
 func (q *queueState) paused(now leaky.Instant) bool {
 	return slices.ContainsFunc(q.activePauses(), func(p *pause) bool { return p.active(q.env.wall(now)) })
 }
 
-// resumesAt is from when on jobs may leave as far as pauses and the receiver's stop go; known is false if a pause
+// resumesAt returns from when on jobs may leave, considering pauses and the receiver's stop. known is false if a pause
 // has no end.
 func (q *queueState) resumesAt(now leaky.Instant) (at leaky.Instant, known bool) {
 	at, known = max(now, q.receiver.stop), true
@@ -65,7 +64,7 @@ func (q *queueState) resumesAt(now leaky.Instant) (at leaky.Instant, known bool)
 	return at, known
 }
 
-// Pause stops a queue's departures, and returns the commit that the answer waits for. Errors: queue.ErrUnknownQueue, a
+// Pause stops a queue's departures, and returns the commit that the answer waits for. Errors: queue.ErrUnknownQueue, an
 // *invalid.Error.
 func (m *Machine) Pause(now leaky.Instant, actor audit.Actor, name string, p queue.Pause) (wait uint64, err error) {
 	p.Normalize()
@@ -112,7 +111,6 @@ func (m *Machine) Resume(now leaky.Instant, actor audit.Actor, name string) (wai
 	return m.setPause(q, q.pause, []logged{n}, now), nil
 }
 
-// setPause gives a queue another pause.
 func (m *Machine) setPause(q *queueState, to pause, notes []logged, now leaky.Instant) (wait uint64) {
 	q.pause = to
 	m.notePause(q, notes)
@@ -120,14 +118,14 @@ func (m *Machine) setPause(q *queueState, to pause, notes []logged, now leaky.In
 	return m.wait()
 }
 
-// notePause keeps a queue's pause, and what is to be logged about it.
+// notePause stores a queue's pause, and what to log about it.
 func (m *Machine) notePause(q *queueState, notes []logged) {
-	m.present.logChange(logUpdate{subject: queueSubject(q.name), changes: notes, revision: q.revision})
+	m.current.logChange(logUpdate{subject: queueSubject(q.name), changes: notes, revision: q.revision})
 	m.keepSpec(q, nil)
 }
 
-// endPauses ends pauses that are over: in a bounded number of queues, or if pulled is set in that queue and its
-// parent. The log tells of that before the grant is answered.
+// endPauses ends pauses that are over: in a limited number of queues or, if pulled is set, in that queue and its
+// parent. They are logged before the grant is answered.
 func (m *Machine) endPauses(g *grant, pulled *queueState, now leaky.Instant) {
 	if pulled != nil {
 		m.endPauseIfOver(g, pulled, now)
@@ -155,7 +153,7 @@ func (m *Machine) endPauseIfOver(g *grant, q *queueState, now leaky.Instant) {
 	q.pause = pause{}
 	m.notePause(q, notes)
 	g.wait = m.wait()
-	if q.isParent() { // The Reserve that ends it visits the queue itself, as one whose jobs were due then.
+	if q.isParent() { // The Reserve that ends it visits the queue itself, as if its jobs were due then.
 		m.rearmGroup(q.group, over)
 	}
 }

@@ -11,19 +11,19 @@ import (
 
 // queueState is one queue.
 type queueState struct {
-	number     uint64 // its key in the file; a younger queue has a greater one
+	number     uint64 // its key in the file; a younger queue has a greater number
 	name       string
-	spec       *queue.Spec // without its name and its target; shared with other queues, so it is never changed
+	spec       *queue.Spec // without name and target; shared with other queues, so immutable
 	target     string      // Spec.Deliver
 	revision   int64
-	live       bool  // it is not deleted
-	touched    bool  // the present commit has its record
-	failed     bool  // and its failures
-	plain      bool  // no job with a lane, a priority or a not-before ever came in
-	timerIndex int32 // its place among the timers; -1 is none
+	live       bool  // not deleted
+	touched    bool  // the current commit has its record
+	failed     bool  // the current commit has its failures
+	plain      bool  // it never received a job with a lane, a priority or a not-before
+	timerIndex int32 // index among the timers; -1 if not there
 
 	env         *Environment  // the machine's
-	agendaEntry               // its own place on the agenda
+	agendaEntry               // its own entry for the agenda
 	timerAt     leaky.Instant // when its timer is due
 	member      *member       // its place in its group
 	group       *group        // nil if it has neither parent nor children
@@ -38,9 +38,9 @@ type queueState struct {
 	queuedJobs
 	laneSet
 	expiryIndex
-	overflow  *overflowState // noOverflow until it has one: see ownOverflow
-	importing *importState   // noImport until the first
-	promised  leaky.Instant  // the slot of the next refused caller; see retryAfter
+	overflow  *overflowState // noOverflow until it has its own: see ownOverflow
+	importing *importState   // noImport until the first import
+	promised  leaky.Instant  // the slot promised to the next refused caller; see retryAfter
 
 	stats
 	ruleCache
@@ -49,33 +49,33 @@ type queueState struct {
 
 // queuedJobs are the jobs of a queue.
 type queuedJobs struct {
-	jobs      map[string]*job // that hold a place; nil if none ever did, or none did for long
+	jobs      map[string]*job // jobs that hold a place; nil if there were none for long
 	scheduled *sorted[*lease] // by when they are due
-	held      *sorted[*lease] // by the instant from which on they are held
+	held      *sorted[*lease] // by the start of their hold
 	endedJobs endedJobs
 	incoming  incoming                 // arriving jobs
 	counts    [queue.Expired + 1]int64 // of the states that take a place
-	bytes     int64                    // of the jobs in those states and of incoming ones
+	bytes     int64                    // of the jobs in these states and of incoming jobs
 	turn      int64                    // of the next job
 }
 
-// costHistory is what is known of the costs of all jobs that ever came in.
+// costHistory summarizes the costs of all jobs ever appended.
 type costHistory struct {
 	maxCost       int64
 	childMaxCost  int64         // the greatest cost of its children's jobs
-	openedAt      leaky.Instant // when it was loaded; 0 if the queue was made since
+	openedAt      leaky.Instant // when it was loaded; 0 if the queue was created since
 	maxCostAtOpen int64         // maxCost as of then
 }
 
-// stats are what a queue counts.
+// stats are the counters of a queue.
 type stats struct {
-	counters queue.Counters  // with the commits that count
-	unsaved  *queue.Counters // of what needs no commit, and goes along with the next; nil if there is nothing
+	counters queue.Counters  // kept by the commits that count
+	unsaved  *queue.Counters // counts without a commit, written with the next one; nil if none
 	outflow  meter
 	failures []queue.LastError // newest first
 }
 
-// count returns the counters of what needs no commit.
+// count returns the counters for counts without a commit.
 func (s *stats) count() *queue.Counters {
 	if s.unsaved == nil {
 		s.unsaved = &queue.Counters{}
@@ -83,19 +83,19 @@ func (s *stats) count() *queue.Counters {
 	return s.unsaved
 }
 
-// countOutcome counts what became of a job on arrival.
 func (s *stats) countOutcome(o queue.AppendOutcome) {
 	if o.Counter() != "" {
 		s.count().Count(o)
 	}
 }
 
-// allCounters are those with a commit and those without.
 func (s *stats) allCounters() queue.Counters {
 	if s.unsaved == nil {
 		return s.counters
 	}
-	return counted(s.counters, *s.unsaved)
+	all := s.counters
+	all.Add(s.unsaved.Values())
+	return all
 }
 
 const maxFailures = 10
@@ -121,11 +121,11 @@ func (m *Machine) newQueueState(number uint64, spec queue.Spec) *queueState {
 }
 
 func (m *Machine) setSpec(q *queueState, s queue.Spec) {
-	q.name, q.target, q.spec = s.Name, string(s.Deliver), m.recentSpecs.share(s)
+	q.name, q.target, q.spec = s.Name, string(s.Deliver), m.recentSpecs.intern(s)
 	q.pacer = s.Pacer(queue.Horizon)
 }
 
-// fullSpec is the spec with what is the queue's own.
+// fullSpec returns the spec with the queue's own name and target.
 func (q *queueState) fullSpec() queue.Spec {
 	s := *q.spec
 	if s.Name = q.name; q.target != "" {
@@ -134,15 +134,15 @@ func (q *queueState) fullSpec() queue.Spec {
 	return s
 }
 
-// recentSpecs are some of the specs that were set last. Most queues of a great store have one in common, but for their
-// names and targets, and then share it.
+// recentSpecs are some of the specs that were set last. In a large store most queues have equal specs, apart from their
+// names and targets, and share one.
 type recentSpecs struct {
 	specs  [16]*queue.Spec
 	oldest int
 }
 
-// share returns a spec, which may be that of another queue, without its name and its target.
-func (r *recentSpecs) share(s queue.Spec) *queue.Spec {
+// intern returns an equal spec without name and target, which other queues may share.
+func (r *recentSpecs) intern(s queue.Spec) *queue.Spec {
 	s.Name, s.Deliver = "", nil
 	for _, known := range r.specs {
 		if known != nil && reflect.DeepEqual(known, &s) {
@@ -154,13 +154,12 @@ func (r *recentSpecs) share(s queue.Spec) *queue.Spec {
 	return &s
 }
 
-// size is what capacity bounds, arriving jobs included.
+// size returns what capacity limits, arriving jobs included.
 func (q *queueState) size() int64 {
 	c := &q.counts
 	return c[queue.Waiting] + c[queue.Scheduled] + c[queue.Leased] + c[queue.Held] + q.incoming.all
 }
 
-// record is what is to be kept of the queue.
 func (q *queueState) record() queueRecord {
 	return queueRecord{
 		counters: q.counters, receiver: q.receiver, ceiling: q.ceiling.next, maxCost: q.maxCost,
@@ -168,7 +167,6 @@ func (q *queueState) record() queueRecord {
 	}
 }
 
-// addJob gives a job a place.
 func (q *queueState) addJob(j *job) {
 	if q.jobs == nil {
 		q.jobs = map[string]*job{}
@@ -176,7 +174,7 @@ func (q *queueState) addJob(j *job) {
 	q.jobs[j.id] = j
 }
 
-// freeEmpty frees what an idle queue keeps for more jobs: Go's maps never shrink.
+// freeEmpty frees the empty maps of an idle queue: Go's maps never shrink.
 func (q *queueState) freeEmpty(now leaky.Instant) {
 	if now.Sub(q.outflow.start) < 2*meterWindow {
 		return
@@ -192,7 +190,6 @@ func (q *queueState) freeEmpty(now leaky.Instant) {
 	}
 }
 
-// removeJob takes a job out of the queue and its lane.
 func (m *Machine) removeJob(j *job, now leaky.Instant) {
 	q := j.lane.queue
 	m.removeFromLane(j, now)
@@ -218,7 +215,7 @@ func (q *queueState) setExpiry(j *job, at leaky.Instant) {
 	q.expiries[j.seq] = at
 }
 
-// expiresAt is zero if the job never expires.
+// expiresAt returns when the job expires, or zero.
 func (j *job) expiresAt() time.Time {
 	if j.marks&expires == 0 {
 		return time.Time{}

@@ -12,25 +12,24 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// receiverState is what is known of a queue's receiver that lasts. The sooner all drainers
-// know the better.
+// receiverState is the lasting state of a queue's receiver. Drainers should know it as soon as possible.
 type receiverState struct {
-	stop   leaky.Instant // nothing leaves before; 0 is none
+	stop   leaky.Instant // nothing leaves before; 0 is no stop
 	cause  queue.StopCause
 	reason string
 
 	failures    int32         // in a row
-	throttles   int32         // in a row, that did not say for how long
+	throttles   int32         // in a row, without a duration from the receiver
 	lastFailure string        // its reason
 	opened      leaky.Instant // when the circuit opened; 0 while it is closed
 	probe       time.Duration // the wait between probes
 	slowAt      leaky.Instant // when a failure was last counted because circuit.slow had passed
 
-	throttledUntil leaky.Instant // the end of the last stop of those that throttles count
+	throttledUntil leaky.Instant // the end of the last stop that throttles counts
 }
 
-// possible is the state without instants that are further ahead than any can be: by them a queue would never go on,
-// or never stop.
+// possible returns the state without instants that are impossibly far ahead: with them, a queue would never go on, or
+// never stop.
 func (r receiverState) possible(now leaky.Instant) receiverState {
 	latest := now.Add(queue.MaxStop + queue.Horizon)
 	if r.stop > latest {
@@ -45,7 +44,6 @@ func (r receiverState) possible(now leaky.Instant) receiverState {
 	return r
 }
 
-// info is the state for callers.
 func (r *receiverState) info(now leaky.Instant) (s queue.Stop, c queue.CircuitInfo) {
 	if r.stop > now {
 		s = queue.Stop{Until: r.stop.Time(), Cause: r.cause, Reason: r.reason}
@@ -57,7 +55,7 @@ func (r *receiverState) info(now leaky.Instant) (s queue.Stop, c queue.CircuitIn
 	return s, c
 }
 
-// stopUntil stops the queue until an instant, if that is later than its present stop, and returns for how long.
+// stopUntil stops the queue until an instant, if that is later than its current stop, and returns for how long.
 func (r *receiverState) stopUntil(at, now leaky.Instant, cause queue.StopCause, why string) time.Duration {
 	if at <= max(r.stop, now) {
 		return 0
@@ -66,7 +64,6 @@ func (r *receiverState) stopUntil(at, now leaky.Instant, cause queue.StopCause, 
 	return at.Sub(now)
 }
 
-// closeCircuit closes an open circuit.
 func (r *receiverState) closeCircuit(now leaky.Instant) {
 	r.opened, r.probe, r.lastFailure, r.failures, r.slowAt = 0, 0, "", 0, 0
 	if r.cause == queue.StopDown {
@@ -106,7 +103,7 @@ func (r *receiverState) fail(c *queue.Circuit, reason string, now leaky.Instant)
 	return e
 }
 
-// succeed counts an answer of a target that is up, which closes the circuit.
+// succeed counts an answer of a working target, which closes the circuit.
 func (r *receiverState) succeed(now leaky.Instant) (e queue.Effect) {
 	r.failures, r.slowAt = 0, 0
 	if e.Closed = r.opened != 0; e.Closed {
@@ -115,7 +112,7 @@ func (r *receiverState) succeed(now leaky.Instant) (e queue.Effect) {
 	return e
 }
 
-// throttle stops the queue for a receiver that is too busy and does not say for how long. The answer to a job that
+// throttle stops the queue for a receiver that is too busy and does not say for how long. An answer to a job that
 // departed before the previous such stop began says nothing new.
 func (r *receiverState) throttle(s *queue.Settlement, departed, now leaky.Instant, why string) time.Duration {
 	if departed < r.throttledUntil {
@@ -126,15 +123,15 @@ func (r *receiverState) throttle(s *queue.Settlement, departed, now leaky.Instan
 	return stopped
 }
 
-// accept is for an answer, to a job that departed then, of a receiver that is not too busy.
+// accept notes that the receiver was not too busy for a job that departed then.
 func (r *receiverState) accept(departed leaky.Instant) {
 	if departed >= r.throttledUntil {
 		r.throttles, r.throttledUntil = 0, 0
 	}
 }
 
-// updateReceiver takes what a settlement says about the receiver, unless that is about a lane alone, and returns
-// its effect on the queue.
+// updateReceiver updates the receiver's state by a settlement, unless that is about a lane alone, and returns its
+// effect on the queue.
 func (m *Machine) updateReceiver(
 	q *queueState, s *queue.Settlement, keyed bool, departed, now leaky.Instant,
 ) (effect queue.Effect) {
@@ -164,8 +161,8 @@ func (m *Machine) updateReceiver(
 	return effect
 }
 
-// noteSlow counts a failure if circuit.slow has passed: to wait until attempts time out would give a receiver that
-// hangs job after job. It returns the commit that the answer waits for. A full store has no room for that.
+// noteSlow counts a failure if circuit.slow has passed: waiting for timeouts would give a receiver that hangs job after
+// job. It returns the commit that the answer waits for. A full store has no room for that.
 func (m *Machine) noteSlow(q *queueState, ls *lease, now leaky.Instant) (effect queue.Effect, wait uint64) {
 	if m.Full != nil || !q.isSlow(ls, now) {
 		return effect, 0
@@ -180,20 +177,20 @@ func (m *Machine) noteSlow(q *queueState, ls *lease, now leaky.Instant) (effect 
 	return effect, m.wait()
 }
 
-// isSlow reports whether circuit.slow has passed since an attempt departed, and since a failure was last counted for
-// that, whichever attempt it was: a receiver that is only slow has time to answer before the circuit opens.
+// isSlow reports whether circuit.slow has passed both since the attempt departed and since a slow attempt last counted
+// as a failure. So a receiver that is only slow has time to answer before the circuit opens.
 func (q *queueState) isSlow(ls *lease, now leaky.Instant) bool {
 	c := &q.spec.Circuit
 	return !c.Off && !q.spec.Pull && now.Sub(max(ls.due, q.receiver.slowAt)) >= c.Slow.D()
 }
 
-// rearmAndWake works out anew when q can depart after its stop has changed. Slots before that are not lost.
+// rearmAndWake recomputes when q can depart after its stop has changed. Slots before that are not lost.
 func (m *Machine) rearmAndWake(q *queueState, now leaky.Instant) {
 	m.rearm(q, now)
 	m.wakeForQueue(q, now)
 }
 
-// opens is the next departure that the paces and the stop allow. A parent's stop concerns only its own jobs.
+// opens returns the next departure that the paces and the stop allow. A parent's stop concerns only its own jobs.
 func (q *queueState) opens(now leaky.Instant) leaky.Instant {
 	at := q.paces.opens(now)
 	if q.isParent() {
@@ -202,7 +199,7 @@ func (q *queueState) opens(now leaky.Instant) leaky.Instant {
 	return max(at, q.receiver.stop)
 }
 
-// eta is paces.eta from where the paces will be when the stop ends.
+// eta is paces.eta, starting where the paces will be when the stop ends.
 func (q *queueState) eta(now leaky.Instant, ahead int64) (leaky.Instant, *limit) {
 	if q.receiver.stop == 0 || q.isParent() {
 		return q.paces.eta(now, ahead)
@@ -216,15 +213,13 @@ func (q *queueState) eta(now leaky.Instant, ahead int64) (leaky.Instant, *limit)
 // rise adjusts paces that were stopped until an instant: they have earned nothing meanwhile.
 func (p *paces) rise(at leaky.Instant) {
 	p.bucket = p.pacer.Rise(p.bucket, at)
-	for i := range p.limits {
-		if m := &p.limits[i]; m.Paced() {
-			m.bucket = m.pacer.Rise(m.bucket, at)
-		}
+	for l := range p.paced {
+		l.bucket = l.pacer.Rise(l.bucket, at)
 	}
 }
 
-// noteDeparture is called before a job is granted at d. While the circuit is open that is a probe, and stops the
-// queue until the next one.
+// noteDeparture is called before a job is granted at d. If the circuit is open, the job is a probe, and stops the queue
+// until the next one.
 func (q *queueState) noteDeparture(d leaky.Instant) {
 	r := &q.receiver
 	if r.stop == 0 {
@@ -248,7 +243,7 @@ func (ln *lane) stopUntil(at, now leaky.Instant) time.Duration {
 	return at.Sub(now)
 }
 
-// stopOverAt is when a lane's stop, and the burst that follows it, are over.
+// stopOverAt returns when a lane's stop, and the burst that follows it, are over.
 func (ln *lane) stopOverAt() leaky.Instant {
 	if ln.stop == 0 || ln.rule().Rate.Unlimited() {
 		return ln.stop
@@ -256,7 +251,7 @@ func (ln *lane) stopOverAt() leaky.Instant {
 	return tat(ln.rule().Pacer().Rise(leaky.Bucket{}, ln.stop)) + 1
 }
 
-// stopsUntil is when the lane's stop ends; 0 if that delays nothing any more.
+// stopsUntil returns when the lane's stop ends; 0 if it delays nothing any more.
 func (ln *lane) stopsUntil(now leaky.Instant) leaky.Instant {
 	if ln.queue.laneStopsUntil <= now {
 		return 0
@@ -264,7 +259,7 @@ func (ln *lane) stopsUntil(now leaky.Instant) leaky.Instant {
 	return ln.stop
 }
 
-// neededUntil is how long an empty lane must be kept.
+// neededUntil returns how long an empty lane must be kept.
 func (ln *lane) neededUntil() leaky.Instant {
 	if ln.pace == nil {
 		return ln.stopOverAt()

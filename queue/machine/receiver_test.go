@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// What a receiver has said stands when the store is opened again: a stop, an open circuit, and the stop of a lane.
+// The receiver's state survives reopening: a stop, an open circuit, and the stop of a lane.
 func TestStopsSurviveReopening(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("stopped", "10/s")
@@ -64,9 +64,8 @@ func TestStopsSurviveReopening(t *testing.T) {
 	}
 }
 
-// What a receiver said until an instant which cannot be is taken for not said: it neither stops a queue nor keeps it
-// from that.
-func TestThrottledTooFarAhead(t *testing.T) {
+// An impossible instant in the receiver's state is ignored: it neither stops a queue nor prevents stops.
+func TestImpossibleInstantsAreIgnored(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "10/s")
 	b.AppendTo("q", 0, 2)

@@ -160,7 +160,7 @@ func TestTheFileForgetsWhatMemoryForgot(t *testing.T) {
 	}
 	b.Advance(queue.DefaultRetention)
 	b.reopen()
-	b.AppendTo("q", 0, 1) // goes together with what is forgotten
+	b.AppendTo("q", 0, 1) // written along with forgotten records
 	if ended, jobs := b.records(endedTable), b.records(jobsTable); ended != 0 || jobs != 11 {
 		t.Errorf("%d ended and %d jobs on file after the retention", ended, jobs)
 	}
@@ -169,7 +169,7 @@ func TestTheFileForgetsWhatMemoryForgot(t *testing.T) {
 	}
 }
 
-// A pull queue is one again when its file is opened, and can have no child then either.
+// A pull queue remains one after reopening, and still cannot have children.
 func TestPullSurvivesReopening(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "unlimited", func(s *queue.Spec) { s.Pull = true })

@@ -1,25 +1,26 @@
 package machine
 
 import (
-	"fmt"
+	"time"
 
 	"github.com/penstock/penstock/internal/jobrecord"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/names"
 )
 
-// Granting is the answer to a Reserve, but for its jobs, which Read and Jobs add once its commit is durable.
+// Granting is the answer to a Reserve without its jobs. Read and Jobs add them once its commit is durable.
 type Granting struct {
 	queue.Reserved
 	Wait    uint64 // the commit that it waits for
 	grant   *grant
-	records [][]byte // of the jobs; nil for one that cannot be read
+	records [][]byte // of the jobs; nil if unreadable
 	faults  []error
 }
 
-// Reserve grants departures to a client. It is one decision: leases that ran out, expired jobs, pauses that are over,
-// and then the grant, of jobs that are durable. Errors: queue.ErrUnknownQueue, an *invalid.Error.
+// Reserve grants departures to a client. In one decision it takes back leases that ran out, ends expired jobs and
+// pauses that are over, and then grants durable jobs. Errors: queue.ErrUnknownQueue, an *invalid.Error.
 func (m *Machine) Reserve(now leaky.Instant, r queue.ReserveRequest) (*Granting, error) {
 	if err := checkRequest(&r); err != nil {
 		return nil, err
@@ -45,7 +46,7 @@ func (m *Machine) Reserve(now leaky.Instant, r queue.ReserveRequest) (*Granting,
 	case fresh:
 		m.fileAgain(now)
 		out.Expired = m.takeBack(now, pulled)
-		g.expired = m.expire(now) // before pauses end: what expires before that must not count as a lost slot
+		g.expired = m.expire(now) // before pauses end: jobs that expire earlier must not count as lost slots
 		m.endPauses(g, pulled, now)
 		if len(out.Expired)+g.expired > 0 {
 			g.wait = m.wait()
@@ -55,7 +56,7 @@ func (m *Machine) Reserve(now leaky.Instant, r queue.ReserveRequest) (*Granting,
 	case r.Number == cl.lastNumber:
 		cl.grant.lead, cl.grant.from = g.lead, g.from
 		g = cl.grant
-	default: // overtaken by a later request: nobody reads the answer
+	default: // overtaken by a later request: the answer is not read
 		g = &grant{}
 	}
 	if pulled != nil {
@@ -90,9 +91,7 @@ func (m *Machine) grantFresh(cl *client, g *grant, pulled *queueState, r queue.R
 
 func checkRequest(r *queue.ReserveRequest) error {
 	if r.Partition != 0 && r.Queue == "" {
-		return &invalid.Error{
-			Field: "partition", Value: fmt.Sprint(r.Partition), Reason: "an embedded store has only partition 0",
-		}
+		return invalid.Errorf("partition", "", "is %d, an embedded store has only partition 0", r.Partition)
 	}
 	return r.Check()
 }
@@ -100,7 +99,7 @@ func checkRequest(r *queue.ReserveRequest) error {
 // Empty reports whether no jobs are granted.
 func (g *Granting) Empty() bool { return len(g.grant.jobs) == 0 }
 
-// Read reads the records of the granted jobs, which needs no machine.
+// Read reads the records of the granted jobs. It needs no machine.
 func (g *Granting) Read(tx Transaction) {
 	t, jobs := &tables{tx}, g.grant.jobs
 	g.records, g.faults = make([][]byte, len(jobs)), make([]error, len(jobs))
@@ -110,7 +109,7 @@ func (g *Granting) Read(tx Transaction) {
 	}
 }
 
-// Leases are the leases of the granted jobs, and when they depart: for a replay, which knows its jobs itself.
+// Leases returns the granted jobs' leases and departures, for a caller that knows the jobs itself.
 func (g *Granting) Leases() []Departure {
 	leases := make([]Departure, len(g.grant.jobs))
 	for i, h := range g.grant.jobs {
@@ -121,7 +120,7 @@ func (g *Granting) Leases() []Departure {
 	return leases
 }
 
-// Departure is a job that has been granted one.
+// Departure is a job that has been granted a departure.
 type Departure struct {
 	queue.Lease
 	At leaky.Instant
@@ -133,9 +132,9 @@ type Unreadable struct {
 	Err       error
 }
 
-// Jobs adds the granted jobs to the answer, with their departures counted from now. Jobs whose lease was lost meanwhile
-// are left out, and so are those that cannot be read: they are left to their leases, and each time one runs out an
-// attempt is spent, so they end dead instead of blocking for ever.
+// Jobs adds the granted jobs to the answer, with their departures relative to now. Jobs whose lease was lost meanwhile
+// are left out. So are unreadable jobs: each time their lease runs out, it spends an attempt, so they end dead instead
+// of blocking forever.
 func (m *Machine) Jobs(now leaky.Instant, g *Granting) (bad []Unreadable) {
 	if len(g.grant.jobs) == 0 {
 		return nil
@@ -163,4 +162,105 @@ func (m *Machine) Jobs(now leaky.Instant, g *Granting) (bad []Unreadable) {
 		g.Reserved.Jobs = append(g.Reserved.Jobs, v)
 	}
 	return bad
+}
+
+// Pull queues have an agenda of their own, which drainers do not look at. A pull queue is visited when a puller names
+// it. Pullers sleep between requests; pullersAskAt is when the last of them will ask again.
+
+// pullState is what a queue knows of its pullers.
+type pullState struct {
+	pullersAskAt leaky.Instant // when they will ask next
+	lastAsked    leaky.Instant // when they last asked; 0 if not since the file was opened
+}
+
+func (m *Machine) agendaOf(q *queueState) *heap[*agendaEntry] {
+	if q.spec.Pull {
+		return &m.pulled
+	}
+	return &m.agenda
+}
+
+func (m *Machine) timersOf(q *queueState) *heap[*queueState] {
+	if q.spec.Pull {
+		return &m.pulledTimers
+	}
+	return &m.timers
+}
+
+// takeOffAgenda removes a queue from its agenda before it moves to the other one.
+func (m *Machine) takeOffAgenda(q *queueState) {
+	updateHeap(m.agendaOf(q), &q.agendaEntry, q.agendaIndex, false)
+	updateHeap(m.timersOf(q), q, int(q.timerIndex), false)
+}
+
+// pullQueueOf returns the queue that a request names, or nil. A repeated request is answered even if the queue is no
+// longer a pull queue.
+func (m *Machine) pullQueueOf(r *queue.ReserveRequest, fresh bool) (*queueState, error) {
+	if r.Queue == "" {
+		return nil, nil
+	}
+	q := m.queues[r.Queue]
+	switch {
+	case q == nil:
+		return nil, unknownQueue(r.Queue)
+	case fresh && !q.spec.Pull:
+		return nil, queue.NotPulled(r.Queue)
+	}
+	return q, nil
+}
+
+// grantPulled visits a pull queue.
+func (m *Machine) grantPulled(g *grant, q *queueState, now leaky.Instant) {
+	if g.full {
+		return
+	}
+	ripe := q.timerIndex >= 0 && q.timerAt <= now
+	if ripe {
+		m.readyScheduled(q, becomeReadyMax, now)
+	}
+	if q.agendaIndex >= 0 && q.departsAt <= now.Add(queue.Horizon) && !g.barred {
+		m.visitQueue(q, g, now)
+		m.rearm(q, now)
+	} else if ripe {
+		m.armTimer(q)
+	}
+}
+
+// untilPulled returns how long pullers should wait before they ask again.
+func (m *Machine) untilPulled(q *queueState, g *grant, now leaky.Instant) time.Duration {
+	next := maxSleep
+	if q.agendaIndex >= 0 {
+		next = min(next, g.asksFor(q.departsAt).Sub(now))
+	}
+	if q.timerIndex >= 0 {
+		next = min(next, q.timerAt.Sub(now))
+	}
+	next = max(min(next, m.untilLeaseOrExpiry(now)), minSleep)
+	if g.full && q.agendaIndex >= 0 && q.departsAt <= now.Add(queue.Horizon) {
+		next = 0
+	}
+	q.pullersAskAt = now.Add(next)
+	return g.sleeps(next)
+}
+
+// wakePullers wakes the pullers of a queue if they would look later than at. They then count as asking at once.
+func (m *Machine) wakePullers(q *queueState, at, now leaky.Instant) {
+	if at < q.pullersAskAt {
+		q.pullersAskAt = now
+		m.wakeups = append(m.wakeups, queue.Wakeup{Queue: q.name})
+	}
+}
+
+// checkPullRelations returns an error if a spec would make a pull queue a parent or a child.
+func (m *Machine) checkPullRelations(s *queue.Spec) error {
+	if parent := m.queues[names.Parent(s.Name)]; parent != nil && parent.spec.Pull {
+		return s.PullChild()
+	}
+	if !s.Pull {
+		return nil
+	}
+	if n := m.children[s.Name]; n > 0 {
+		return s.PullParent(n)
+	}
+	return nil
 }

@@ -4,15 +4,17 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"math/bits"
+	"time"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/internal/jobsize"
 )
 
-// appendOutcome says what becomes of a new job. While the queue has a backlog, the places up to the low-water mark
-// are kept for readmission.
-func (m *Machine) appendOutcome(q *queueState, it *appendItem, most int64) queue.AppendOutcome {
+// appendOutcome returns the outcome of a new job. While the queue has a backlog, the places up to the low-water mark
+// are reserved for readmission.
+func (m *Machine) appendOutcome(q *queueState, it *appendingJob, most int64) queue.AppendOutcome {
 	backlog := q.hasBacklog()
 	full := q.size() >= q.spec.Capacity || !m.fits(q, it.bytes())
 	switch {
@@ -26,7 +28,7 @@ func (m *Machine) appendOutcome(q *queueState, it *appendItem, most int64) queue
 	return queue.Accepted
 }
 
-// overflowOutcome says what becomes of a job for which the queue has no room.
+// overflowOutcome returns the outcome of a job for which the queue has no room.
 func (m *Machine) overflowOutcome(q *queueState, needs int64) queue.AppendOutcome {
 	if q.counts[queue.Deferred] >= q.spec.Deferred.MaxJobs || !m.fitsOverflow(q, needs) {
 		return queue.OverflowFull
@@ -34,7 +36,7 @@ func (m *Machine) overflowOutcome(q *queueState, needs int64) queue.AppendOutcom
 	return queue.SetAside
 }
 
-// fitsOverflow reports whether that many bytes more may be deferred.
+// fitsOverflow reports whether that many more bytes may be deferred.
 func (m *Machine) fitsOverflow(q *queueState, needs int64) bool {
 	if most := int64(q.spec.Deferred.MaxBytes); most > 0 {
 		return q.overflow.bytes+needs <= most
@@ -42,12 +44,12 @@ func (m *Machine) fitsOverflow(q *queueState, needs int64) bool {
 	return q.spec.MaxBytes == 0 || m.fits(q, needs)
 }
 
-// fits reports whether the queue has that many bytes for a new job, once the dead jobs that may be dropped are.
+// fits reports whether the queue has that many bytes for a new job, once dead jobs that may be dropped are gone.
 func (m *Machine) fits(q *queueState, needs int64) bool {
 	return m.firmBytes(q)+needs <= m.byteLimit(q)
 }
 
-// firmBytes is what counts toward max_bytes and makes no room for a new job.
+// firmBytes returns what counts toward max_bytes and makes no room for a new job.
 func (m *Machine) firmBytes(q *queueState) int64 {
 	n := q.bytes + q.boundDeferredBytes()
 	if q.spec.Retention.Full == queue.Reject {
@@ -56,7 +58,7 @@ func (m *Machine) firmBytes(q *queueState) int64 {
 	return n
 }
 
-// boundDeferredBytes is what deferred jobs take of max_bytes.
+// boundDeferredBytes returns what deferred jobs take of max_bytes.
 func (q *queueState) boundDeferredBytes() int64 {
 	if q.spec.MaxBytes == 0 || q.spec.Deferred.MaxBytes > 0 {
 		return 0
@@ -64,9 +66,9 @@ func (q *queueState) boundDeferredBytes() int64 {
 	return q.overflow.bytes
 }
 
-// makeRoom forgets ended jobs, and drops the oldest dead ones, until what is kept of the queue fits in max_bytes. It is
-// called after the jobs of a call came in or were deferred. A later change of state moves the job's bytes or frees
-// them, and never adds any.
+// makeRoom forgets ended jobs, and drops the oldest dead ones, until the queue fits in max_bytes. It is called after
+// the jobs of a call came in or were deferred. A later change of state moves the job's bytes or frees them, and never
+// adds any.
 func (m *Machine) makeRoom(q *queueState) {
 	most := m.byteLimit(q)
 	over := q.bytes + q.boundDeferredBytes() + m.deadBytesOf(q.name) - most
@@ -85,11 +87,11 @@ func (m *Machine) makeRoom(q *queueState) {
 	}
 }
 
-// leastJobs is how many ended jobs must be forgotten for that many bytes.
+// leastJobs returns how many ended jobs must be forgotten to free that many bytes.
 func leastJobs(bytes int64) int64 { return max(0, (bytes+jobsize.Overhead-1)/jobsize.Overhead) }
 
 // refusedBySelf refuses a job for its own properties or its lane, whatever room the queue has.
-func (it *appendItem) refusedBySelf(q *queueState, ln *lane, now leaky.Instant) bool {
+func (it *appendingJob) refusedBySelf(q *queueState, ln *lane, now leaky.Instant) bool {
 	if err := it.job.ValidateAhead(q.env.wall(now).Time()); err != nil {
 		it.answer.Outcome, it.answer.Err = queue.Invalid, err
 		return true
@@ -119,7 +121,7 @@ func (it *appendItem) refusedBySelf(q *queueState, ln *lane, now leaky.Instant) 
 }
 
 // wouldExpire refuses a job that would be accepted but expire before its departure.
-func (it *appendItem) wouldExpire(q *queueState, ln *lane, outcome queue.AppendOutcome, now leaky.Instant) bool {
+func (it *appendingJob) wouldExpire(q *queueState, ln *lane, outcome queue.AppendOutcome, now leaky.Instant) bool {
 	expires := instantOf(it.job.ExpiresAt)
 	if _, known := q.resumesAt(now); expires == 0 || !known {
 		return false
@@ -139,7 +141,7 @@ func (it *appendItem) wouldExpire(q *queueState, ln *lane, outcome queue.AppendO
 	return true
 }
 
-// byteLimit is the queue's max_bytes; without one, its share of the store.
+// byteLimit returns the queue's max_bytes or, without one, its share of the store.
 func (m *Machine) byteLimit(q *queueState) int64 {
 	if q.spec.MaxBytes > 0 {
 		return int64(q.spec.MaxBytes)
@@ -150,14 +152,14 @@ func (m *Machine) byteLimit(q *queueState) int64 {
 	return queue.AnyBytes
 }
 
-// KeptForOthers says that a queue has taken its share: see Environment.Scarce.
+// KeptForOthers explains that a queue has taken its share: see Environment.Scarce.
 const KeptForOthers = jobsize.KeptForOthers
 
-// JobMemory is about what a job takes of this process' memory: its payload is in the store alone.
+// JobMemory is about how much of this process' memory a job takes: its payload is only in the store.
 const JobMemory = 200
 
-// keptForOthers says why what is free is for queues that take less of it; nil if it is not. A queue takes at most
-// FairShare times what is free, so a queue, or a few, never take all: the rule by which handlers are shared.
+// keptForOthers returns why the free room is reserved for queues that take less, or nil. A queue takes at most
+// FairShare times what is free, so a few queues never take everything. Handlers are shared by the same rule.
 func (m *Machine) keptForOthers(q *queueState, needs int64) error {
 	if m.Scarce != nil && q.bytes+m.deadBytesOf(q.name)+needs > jobsize.FairShare*m.Free {
 		return m.Scarce
@@ -168,12 +170,12 @@ func (m *Machine) keptForOthers(q *queueState, needs int64) error {
 	return nil
 }
 
-// takesMuchMemory reports whether so many jobs of one queue take more than its share of what is free.
+// takesMuchMemory reports whether so many jobs of one queue take more than its share of the free memory.
 func (m *Machine) takesMuchMemory(jobs int64) bool {
 	return m.Memory.Scarce != nil && jobs*JobMemory > jobsize.FairShare*m.Memory.Free
 }
 
-// forgetForMemory forgets ended jobs of a queue that takes much memory, two for each that ends: else what is delivered
+// forgetForMemory forgets ended jobs of a queue that takes much memory, two for each that ends. Otherwise deliveries
 // would free nothing.
 func (m *Machine) forgetForMemory(q *queueState) {
 	others := int64(q.endedJobs.others.len())
@@ -183,17 +185,17 @@ func (m *Machine) forgetForMemory(q *queueState) {
 	}
 }
 
-// full says why nothing is let in that stays in memory and on file; nil if there is room.
+// full returns why nothing is let in that stays in memory and on file, or nil.
 func (m *Machine) full() error { return cmp.Or(m.Full, m.Memory.Full) }
 
-// JobsKept is how many jobs take JobMemory.
+// JobsKept returns how many jobs take JobMemory.
 func (m *Machine) JobsKept() int64 {
 	return m.counts[queue.Waiting] + m.counts[queue.Scheduled] + m.counts[queue.Leased] + m.counts[queue.Held] +
 		m.deadCount
 }
 
 // tooLarge refuses a job that is larger than the queue or its lane may ever hold.
-func (it *appendItem) tooLarge(most int64, lane bool) bool {
+func (it *appendingJob) tooLarge(most int64, lane bool) bool {
 	if most == 0 || it.bytes() <= most {
 		return false
 	}
@@ -206,7 +208,7 @@ func tooLargeReason(needs, most int64) string {
 }
 
 // answerFull answers for a job that finds no room in its queue.
-func (m *Machine) answerFull(it *appendItem, q *queueState, most int64, now leaky.Instant) {
+func (m *Machine) answerFull(it *appendingJob, q *queueState, most int64, now leaky.Instant) {
 	held := m.firmBytes(q)
 	over := held + it.bytes() - most
 	it.answer.RetryAfter = q.retryAfter(leaving(over, q.bytes, q.size()), now)
@@ -215,9 +217,9 @@ func (m *Machine) answerFull(it *appendItem, q *queueState, most int64, now leak
 	}
 }
 
-// keptForReadmission reports whether all that is left of a queue with a backlog, in places or bytes, is kept for
-// what comes back. The bytes that the first job on the overflow needs are kept too, or a stream of small ones would
-// starve it.
+// keptForReadmission reports whether everything left of a queue with a backlog, in places or bytes, is reserved for
+// readmission. The bytes that the first job on the overflow needs are reserved too; otherwise a stream of small jobs
+// would starve it.
 func (q *queueState) keptForReadmission(needs, most int64) bool {
 	if q.size()-q.overflow.readmitted >= max(1, q.spec.Capacity-q.spec.Mark()) {
 		return true
@@ -233,7 +235,7 @@ func (q *queueState) fitsReadmission(needs, most int64) bool {
 		(q.overflow.readmitted == 0 || q.overflow.readmittedBytes+needs <= q.spec.MarkBytes(most))
 }
 
-// overflowRoom is how many jobs the queue would take back from the overflow: none while the first does not fit, as
+// overflowRoom returns how many jobs the queue would take back from the overflow: none while the first does not fit, as
 // the last Readmit found.
 func (m *Machine) overflowRoom(q *queueState) int64 {
 	if needs := q.overflow.headNeeds; needs > 0 && !q.fitsReadmission(needs, m.byteLimit(q)) {
@@ -242,16 +244,90 @@ func (m *Machine) overflowRoom(q *queueState) int64 {
 	return q.freePlaces()
 }
 
-// freePlaces is how many places are left for jobs from the overflow.
+// freePlaces returns how many places are left for jobs from the overflow.
 func (q *queueState) freePlaces() int64 {
 	return max(0, min(q.spec.Mark()-q.overflow.readmitted, q.spec.Capacity-q.size()))
 }
 
-// leaving is how many of so many jobs must leave, each as large as they are on average, for so many bytes more to be
-// free.
+// leaving returns how many of the jobs must leave, at their average size, to free that many bytes.
 func leaving(over, held, jobs int64) int64 {
 	if over <= 0 || held <= 0 {
 		return 1
 	}
 	return max(1, int64(math.Ceil(float64(min(over, held))*float64(jobs)/float64(held))))
+}
+
+// Defaults of the wait that a refused caller is told.
+const (
+	pausedRetry    = 30 * time.Second
+	unlimitedRetry = 100 * time.Millisecond
+	minRetry       = time.Millisecond
+	// maxRetrySpan limits how long the room that a caller needs may take to become free after its slot.
+	maxRetrySpan = leaky.Instant(365 * 24 * time.Hour / time.Microsecond)
+	// maxPromise limits how far the slots promised to refused callers reach beyond the next departure, unless one
+	// interval is longer.
+	maxPromise = leaky.Instant(time.Hour / time.Microsecond)
+	// lapsing is the divisor of the promised slots that are taken back when one was not used.
+	lapsing = 8
+)
+
+// retryAfter returns after how long a refused caller may find room, if that needs so many jobs to leave. Consecutive
+// callers are promised consecutive departures, so that each finds a place when it comes back.
+func (q *queueState) retryAfter(jobs int64, now leaky.Instant) time.Duration {
+	if q.paused(now) {
+		return pausedRetry
+	}
+	room, slowest := max(q.opens(now), q.receiver.stop), q.interval()
+	if p := q.parent(); p != nil {
+		room, slowest = max(room, p.opens(now)), max(slowest, p.interval())
+	}
+	if slowest == 0 {
+		return max(unlimitedRetry, room.Sub(now))
+	}
+	slot := min(max(q.promised, room), room+max(maxPromise, slowest))
+	q.promised = slot + slowest
+	return max(minRetry, (slot + min(intervals(jobs-1, int64(slowest), 1), maxRetrySpan)).Sub(now))
+}
+
+// lapsePromises takes promised slots back when a job comes in while there is room for two such jobs: if the callers
+// with earlier slots had come back, they would have taken it.
+func (q *queueState) lapsePromises(bytes, most int64, now leaky.Instant) {
+	if q.promised > now && q.spec.Capacity-q.size() >= 2 && q.bytes+2*bytes <= most {
+		q.promised -= (q.promised - now) / lapsing
+	}
+}
+
+// laneRetryAfter is retryAfter for a full lane, without the staggering.
+func (q *queueState) laneRetryAfter(ln *lane, jobs int64, now leaky.Instant) time.Duration {
+	next := max(now, ln.stopsUntil(now))
+	if b, p, limited := ln.pacing(now, now); limited {
+		next = max(next, p.Next(b, now))
+	}
+	next = max(
+		next, now+min(intervals(jobs*(int64(q.lanesWaiting)+int64(q.incoming.lanes)), int64(q.interval()), 1), maxRetrySpan),
+	)
+	return max(minRetry, next.Sub(now))
+}
+
+// scheduleRetryAfter returns how long until the first scheduled job is due.
+func (q *queueState) scheduleRetryAfter(now leaky.Instant) time.Duration {
+	first := never
+	if q.scheduled.len() > 0 {
+		first = q.scheduled.top().due
+	}
+	if q.incoming.scheduled() > 0 {
+		first = min(first, q.incoming.later.top().due)
+	}
+	return max(minRetry, first.Sub(q.env.wall(now)))
+}
+
+// intervals returns k*d/n microseconds, rounded up and limited well below overflow.
+func intervals(k, d, n int64) leaky.Instant {
+	hi, lo := bits.Mul64(uint64(k), uint64(d))
+	lo, carry := bits.Add64(lo, uint64(n-1), 0)
+	if hi += carry; hi >= uint64(n) {
+		return math.MaxInt64 / 4
+	}
+	whole, _ := bits.Div64(hi, lo, uint64(n))
+	return leaky.Instant(min(whole, math.MaxInt64/4))
 }

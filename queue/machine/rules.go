@@ -11,9 +11,103 @@ import (
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/internal/changelog"
+	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )
+
+// rulebook is all rules and what was taken from them.
+type rulebook struct {
+	rules          map[string]*rule
+	ruleNames      []string                 // of existing rules, sorted
+	ruleUses       map[string]int           // rule name -> how many queues of its group use it
+	rulesVersion   uint64                   // grows with every change of rules or of their use; 0 is before the first
+	tallySets      heap[*tallySet]          // by when the first of their tallies may expire
+	lastTally      uint64                   // the last key given to a tally
+	lastTallySet   uint64                   // the last number given to a tally set
+	dirtyTallies   chunkList[*tally]        // tallies that differ from the file
+	spareTallies   []*tally                 // forgotten tallies for reuse, not on file but maybe still in dirtyTallies
+	droppedTallies chunkList[uint64]        // records of tallies that are gone
+	attending      map[string]leaky.Instant // when each process last took part in admission
+}
+
+// rule is one rule. It is immutable.
+type rule struct {
+	rules.Rule
+	revision  int64
+	template  rules.Template
+	limiter   leaky.Limiter
+	overrides map[string]leaky.Limiter
+	keyLimit  int64
+	tallies   *tallySet
+	commit    uint64 // the commit that last changed it; 0 if it was loaded
+}
+
+// newRule parses the numbers of a valid rule.
+func newRule(r rules.Rule, revision int64, s *tallySet) (*rule, error) {
+	to := &rule{Rule: r, revision: revision, keyLimit: r.KeyLimit(), tallies: s}
+	var err error
+	if to.template, err = rules.ParseTemplate(r.Key); err != nil {
+		return nil, err
+	}
+	if to.limiter, err = r.Limiter(r.Algorithm); err != nil {
+		return nil, err
+	}
+	if len(r.Overrides) > 0 {
+		to.overrides = map[string]leaky.Limiter{}
+	}
+	for key, b := range r.Overrides {
+		if to.overrides[key], err = b.Limiter(r.Algorithm); err != nil {
+			return nil, err
+		}
+	}
+	return to, nil
+}
+
+func (r *rule) limiterFor(key string) leaky.Limiter {
+	if l, ok := r.overrides[key]; ok {
+		return l
+	}
+	return r.limiter
+}
+
+// ruleInfo describes a rule. Its overrides are shared with the rule.
+func (m *Machine) ruleInfo(r *rule) rules.Info {
+	i := rules.Info{Rule: r.Rule, Revision: r.revision, Keys: r.tallies.keys()}
+	group := names.Group(r.Name)
+	for _, name := range append([]string{group}, m.childrenOf(group)...) {
+		if q := m.queues[name]; q != nil && slices.Contains(q.spec.Rules, r.Name) {
+			i.Queues = append(i.Queues, name)
+		}
+	}
+	return i
+}
+
+func (m *Machine) countRuleUses(of string, asked []string, n int) {
+	for _, name := range ruleset.Names(of, nil, asked) {
+		if m.ruleUses[name] += n; m.ruleUses[name] == 0 {
+			delete(m.ruleUses, name)
+		}
+	}
+}
+
+// checkRuleNames returns an *invalid.Error if a spec names a rule of its own group that does not exist or cannot be
+// used by queues.
+func (m *Machine) checkRuleNames(s *queue.Spec) error {
+	for i, name := range s.Rules {
+		if names.Group(name) != names.Group(s.Name) {
+			continue
+		}
+		r := m.rules[name]
+		if r == nil {
+			return ruleset.NoSuch(i, name)
+		}
+		if r.Algorithm == leaky.AlgorithmConcurrency {
+			return ruleset.NoQueueAsks(i, name)
+		}
+	}
+	return nil
+}
 
 func unknownRule(name string) error {
 	return fmt.Errorf("%w: %s", rules.ErrUnknown, clip.Quote(name, 80))
@@ -35,7 +129,7 @@ func (m *Machine) ruleNamed(name string) (*rule, error) {
 	return nil, unknownRule(name)
 }
 
-// ListRules returns up to limit rules behind a name. It shares their overrides, which never change: there may be a
+// ListRules returns up to limit rules after a name. It shares their overrides, which never change: there may be a
 // million.
 func (m *Machine) ListRules(after string, limit int) []rules.Info {
 	from, found := slices.BinarySearch(m.ruleNames, after)
@@ -50,7 +144,7 @@ func (m *Machine) ListRules(after string, limit int) []rules.Info {
 	return list
 }
 
-// RuleText is a valid rule as it is kept, and its texts.
+// RuleText is a valid rule as it is stored, and its encodings.
 type RuleText struct {
 	rule                rules.Rule
 	text, kept, audited []byte
@@ -104,7 +198,7 @@ func (m *Machine) PutRule(
 		n.What, n.Was = changekind.Changed, old.revision
 		n.before, _ = changelog.EncodeAuditedRule(old.Rule) // it was encoded before
 	}
-	m.present.logChange(logUpdate{
+	m.current.logChange(logUpdate{
 		subject: ruleSubject(to.Name), changes: []logged{n}, revision: n.Revision, version: t.kept, created: old == nil,
 	})
 	m.setRule(old, to, t.text, now)
@@ -125,8 +219,8 @@ func (m *Machine) DeleteRule(now leaky.Instant, actor audit.Actor, name string, 
 	}
 	n := loggedBy(changekind.Deleted, actor, old.revision, m.wall(now))
 	n.before, _ = changelog.EncodeAuditedRule(old.Rule) // it was encoded before
-	m.present.logChange(logUpdate{subject: ruleSubject(name), changes: []logged{n}, revision: n.Revision, gone: true})
-	m.present.dropRule(name)
+	m.current.logChange(logUpdate{subject: ruleSubject(name), changes: []logged{n}, revision: n.Revision, gone: true})
+	m.current.dropRule(name)
 	m.rulesVersion++
 	m.discardTallies(old.tallies)
 	delete(m.rules, name)
@@ -150,22 +244,22 @@ func (m *Machine) ResetRule(now leaky.Instant, actor audit.Actor, name string) (
 	to := *old
 	to.tallies = m.newTallySet()
 	n := loggedBy(changekind.Reset, actor, old.revision, m.wall(now))
-	m.present.logChange(logUpdate{subject: ruleSubject(name), changes: []logged{n}, revision: n.Revision})
+	m.current.logChange(logUpdate{subject: ruleSubject(name), changes: []logged{n}, revision: n.Revision})
 	m.setRule(old, &to, text, now)
 	return m.wait(), nil
 }
 
-// setRule puts a rule in the place of an old one, which may be nil.
+// setRule replaces the rule old, which may be nil.
 func (m *Machine) setRule(old, to *rule, text []byte, now leaky.Instant) {
 	m.rulesVersion++
 	if old != nil && to.tallies != old.tallies {
 		m.discardTallies(old.tallies)
 	}
-	to.commit = m.present.Number
+	to.commit = m.current.Number
 	to.tallies.setOverrides(to.overrides, to.limiter, now)
 	m.rules[to.Name] = to
 	if at, found := slices.BinarySearch(m.ruleNames, to.Name); !found {
 		m.ruleNames = slices.Insert(m.ruleNames, at, to.Name)
 	}
-	m.present.putRule(to, text)
+	m.current.putRule(to, text)
 }

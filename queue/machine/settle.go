@@ -10,11 +10,11 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// settling is the state of one call of Settle. On Redis, calls of several callers may be one.
+// settling is the state of one call of Settle. On Redis, one call may join those of several callers.
 type settling struct {
 	adapting map[*queueState]*adapting
-	// The rates that settlements have led to. They are set when all of the call have given back what was never used: a
-	// bucket that goes over to another rate is rounded, so the order of the two matters, and both engines keep to it.
+	// New rates to set. They are set when all settlements of the call have given back what was never used. Changing a
+	// bucket's rate rounds it, so the order matters, and both engines keep to it.
 	rates []adaptedTo
 }
 
@@ -24,22 +24,19 @@ type adapting struct {
 	cameBack int64 // how many jobs came back to wait
 }
 
-// adaptedTo is a rate that settlements have led to, and that is still to be set.
 type adaptedTo struct {
 	queue *queueState
 	rate  *adaptedRate
 }
 
-// Settle ends leases, each on its own, and returns the commit that the answers wait for.
+// Settle ends leases independently of each other, and returns the commit that the answers wait for.
 func (m *Machine) Settle(now leaky.Instant, list []queue.Settlement) (answers []queue.Settled, wait uint64) {
 	answers = make([]queue.Settled, len(list))
 	c := &settling{}
 	for i := range list {
 		s := &list[i]
 		if s.Verdict < queue.Deliver || s.Verdict > queue.Down {
-			answers[i].Err = &invalid.Error{
-				Field: "verdict", Reason: "is none of deliver, fail, bury, release, hold, throttle, down",
-			}
+			answers[i].Err = invalid.Errorf("verdict", "", "must be deliver, fail, bury, release, hold, throttle or down")
 			continue
 		}
 		var own uint64
@@ -79,25 +76,24 @@ func (m *Machine) settle(c *settling, s *queue.Settlement, now leaky.Instant) (a
 	return answer, 0
 }
 
-// endLease ends a valid lease.
 func (m *Machine) endLease(
 	c *settling, s *queue.Settlement, j *job, now leaky.Instant,
 ) (answer queue.Settled, wait uint64) {
 	q, ls := j.lane.queue, j.lease
-	c.meet(q, now)
+	c.noteBefore(q, now)
 	if p := q.parent(); p != nil {
-		c.meet(p, now)
+		c.noteBefore(p, now)
 	}
 	if s.Verdict == queue.Release {
 		var was *lease
 		if ls.persisted { // else a restart would hold a job that was never sent
 			before, to := *ls, *ls
 			was = &before
-			m.present.endedLeases = append(m.present.endedLeases, was)
+			m.current.endedLeases = append(m.current.endedLeases, was)
 			to.settled, to.verdict, to.result = to.fence, queue.Release, queue.Waiting
 			ls.persisted, ls.commit = false, m.touch(q).Number
 			m.holdLane(j.lane)
-			m.present.putLease(j.seq, queue.Waiting, &to)
+			m.current.putLease(j.seq, queue.Waiting, &to)
 			wait = m.wait()
 			q.counters.Released++
 		} else {
@@ -105,7 +101,7 @@ func (m *Machine) endLease(
 		}
 		if back, given := m.release(j, now); given && was != nil {
 			back.lease = was
-			m.present.givenBack = append(m.present.givenBack, back)
+			m.current.givenBack = append(m.current.givenBack, back)
 		}
 		c.countBack(q)
 		return queue.Settled{State: queue.Waiting}, wait
@@ -126,7 +122,8 @@ func (m *Machine) endLease(
 	return answer, m.wait()
 }
 
-// settleAs ends a lease by a verdict other than Release, and returns the job's state; open says that the circuit was.
+// settleAs ends a lease by a verdict other than Release, and returns the job's state; open says whether the circuit was
+// open.
 func (m *Machine) settleAs(o *leaseOutcome, open bool, effect *queue.Effect, now leaky.Instant) queue.State {
 	j, s := o.job, o.by
 	q, ls, attempts := j.lane.queue, j.lease, j.lease.attempts+1
@@ -157,7 +154,7 @@ func (m *Machine) settleAs(o *leaseOutcome, open bool, effect *queue.Effect, now
 		return m.returnLeased(o, &next, queue.Held, effect, now)
 	}
 	how, due := queue.AttemptFailed, m.wall(now).Add(max(0, s.After))
-	if open && s.Verdict == queue.Fail && s.Trouble { // a target that is down is no fault of the job
+	if open && s.Verdict == queue.Fail && s.Trouble { // a target that is down is not the job's fault
 		next.attempts, how, o.down = ls.attempts, queue.AttemptDown, true
 	} else if s.Verdict == queue.Bury || attempts >= q.spec.Retry.MaxAttempts ||
 		q.spec.Retry.Deadline != 0 && m.engine(due) > j.appended.Add(q.spec.Retry.Deadline.D()) {
@@ -171,8 +168,8 @@ func (m *Machine) settleAs(o *leaseOutcome, open bool, effect *queue.Effect, now
 	return m.returnLeased(o, &next, queue.Scheduled, effect, now)
 }
 
-// meet notes how a queue with an adapted rate stands before the call gives anything of it back.
-func (c *settling) meet(q *queueState, now leaky.Instant) {
+// noteBefore notes the state of a queue with an adapted rate before the call gives anything back.
+func (c *settling) noteBefore(q *queueState, now leaky.Instant) {
 	if q.adapted == nil || c.adapting[q] != nil {
 		return
 	}
@@ -182,32 +179,31 @@ func (c *settling) meet(q *queueState, now leaky.Instant) {
 	c.adapting[q] = &adapting{held: q.pacer.Next(q.bucket, now) > now}
 }
 
-// countBack notes that a job of q came back to wait.
 func (c *settling) countBack(q *queueState) {
 	if a := c.adapting[q]; a != nil {
 		a.cameBack++
 	}
 }
 
-// adapt applies a signal behind those of earlier settlements in the call.
-func (c *settling) adapt(q *queueState, h rateSignal, departed, now leaky.Instant) (from, to *adaptedRate) {
+// adapt applies a signal after those of earlier settlements in the call.
+func (c *settling) adapt(q *queueState, signal rateSignal, departed, now leaky.Instant) (from, to *adaptedRate) {
 	from = q.adapted
 	for i := range c.rates {
 		if c.rates[i].queue == q {
 			from = c.rates[i].rate
 		}
 	}
-	if !h.refused && !h.taken || from == nil {
+	if !signal.refused && !signal.taken || from == nil {
 		return from, from
 	}
-	if to = from.after(h, departed, now); to != from {
+	if to = from.after(signal, departed, now); to != from {
 		c.rates = append(c.rates, adaptedTo{q, to})
 	}
 	return from, to
 }
 
-// throttledOutcome is how an attempt ended that does not count: the receiver did not look at the job, or was too
-// busy. Others give queue.UnderWay.
+// throttledOutcome returns the outcome of an attempt that does not count, because the receiver did not look at the job
+// or was too busy. For other verdicts it returns queue.UnderWay.
 func throttledOutcome(v queue.Verdict) queue.AttemptOutcome {
 	switch v {
 	case queue.Throttle:
@@ -218,7 +214,7 @@ func throttledOutcome(v queue.Verdict) queue.AttemptOutcome {
 	return queue.UnderWay
 }
 
-// release gives a job back unused. Nothing is written unless the lease itself is on file: there the job waits
+// release gives a job back unused. Nothing is written unless the lease itself is on file: on file the job waits
 // already. If it was the latest departure, its slot can be used again.
 func (m *Machine) release(j *job, now leaky.Instant) (back givenBack, given bool) {
 	q, ls := j.lane.queue, j.lease
@@ -233,4 +229,112 @@ func (m *Machine) release(j *job, now leaky.Instant) (back givenBack, given bool
 	m.armAndWake(q, now)
 	m.announceRoom(q, now)
 	return back, given
+}
+
+type leaseOutcome struct {
+	job     *job
+	by      *queue.Settlement // nil if it ran out
+	visited bool              // the Reserve that found the lease over visits the queue anyway
+	down    bool              // a failure that counts as the target's fault
+	unused  bool              // the job did not even start
+	probe   bool              // it was a probe of an open circuit, and failed
+}
+
+func (o *leaseOutcome) ranOut() bool { return o.by == nil }
+
+// endLeased ends a leased job as delivered or dead; timeline is for dead jobs.
+func (m *Machine) endLeased(o *leaseOutcome, d *endedJob, timeline []byte, now leaky.Instant) queue.State {
+	j, q, c := o.job, o.job.lane.queue, m.touch(o.job.lane.queue)
+	if d.state == queue.Delivered {
+		q.counters.Delivered++
+		c.dropJob(j.seq)
+	} else {
+		q.counters.Died++
+	}
+	if j.lease.onFile {
+		c.dropLease(j.seq)
+	}
+	c.putEnded(q, d, timeline)
+	m.dropLease(j)
+	c.endedLeases = append(c.endedLeases, j.lease)
+	freed := m.leaveFlight(j, d.state, now)
+	m.removeJob(j, now)
+	m.rememberEnded(q, d, now)
+	m.lookAfter(o, freed || o.ranOut(), now)
+	return d.state
+}
+
+// returnLeased puts a leased job back. It waits at its turn if its lease ran out or the receiver did not take it
+// (invariant 2), is scheduled if it failed, or is held.
+func (m *Machine) returnLeased(
+	o *leaseOutcome, next *lease, to queue.State, effect *queue.Effect, now leaky.Instant,
+) queue.State {
+	j, q, c := o.job, o.job.lane.queue, m.touch(o.job.lane.queue)
+	switch {
+	case o.ranOut() || to == queue.Held:
+	case next.verdict == queue.Throttle:
+		q.counters.Throttled++
+	case next.verdict == queue.Down || o.down:
+		q.counters.Down++
+	default:
+		q.counters.Retried++
+	}
+	c.putLease(j.seq, to, next)
+	m.dropLease(j)
+	back, given := o.giveBack(now)
+	counts, was := j.lease.inFlight, *j.lease
+	c.endedLeases = append(c.endedLeases, &was)
+	if back.lease = &was; given {
+		c.givenBack = append(c.givenBack, back)
+	}
+	*j.lease = *next
+	j.lease.heapIndex, j.lease.onFile, j.lease.inFlight, j.lease.commit = -1, true, counts, c.Number
+	look := true
+	switch to {
+	case queue.Scheduled:
+		m.leaveFlight(j, queue.Scheduled, now)
+		pushTo(&q.scheduled, byDue, j.lease)
+	case queue.Held:
+		look = m.leaveFlight(j, queue.Held, now) || o.ranOut()
+		pushTo(&q.held, byDue, j.lease)
+	default:
+		m.holdLane(j.lane)
+		m.putWaiting(j, now)
+	}
+	if !o.ranOut() && idle(to) {
+		m.wakeForExpiry(j, now)
+	}
+	if !o.ranOut() && next.verdict == queue.Throttle && next.due != 0 {
+		effect.Stopped = j.lane.stopUntil(next.due, now)
+	}
+	m.lookAfter(o, look, now)
+	return to
+}
+
+// lookAfter updates when the queue of a job whose lease ended can next depart.
+func (m *Machine) lookAfter(o *leaseOutcome, look bool, now leaky.Instant) {
+	q := o.job.lane.queue
+	if o.visited {
+		m.arm(q, now)
+	} else if look {
+		m.armAndWake(q, now)
+	}
+	m.announceRoom(q, now)
+}
+
+// giveBack gives back what a job took that never started: its departure and its share of quotas. With the circuit off
+// nothing is given back, since nothing else limits how often the target is tried. A probe gives back to quotas only.
+func (o *leaseOutcome) giveBack(now leaky.Instant) (b givenBack, given bool) {
+	q, ls := o.job.lane.queue, o.job.lease
+	switch {
+	case o.unused && (o.by.NoTarget || !q.spec.Circuit.Off):
+		b, given = q.giveBackDeparture(ls, int64(o.job.cost), now), true
+	case o.probe:
+		q.refundQuotas(ls, int64(o.job.cost), now)
+		given = true
+	}
+	if o.unused {
+		q.outflow.add(now, -1)
+	}
+	return b, given
 }

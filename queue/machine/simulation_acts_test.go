@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue/audit"
 )
 
-// some is a job that waits in a queue, or on its overflow.
+// some returns a job that waits in a queue or on its overflow.
 func (s *simulation) some(q *simQueue) *simJob {
 	if q.overflow != nil && len(q.overflow.aside) > 0 && s.IntN(2) == 0 {
 		return q.overflow.aside[s.IntN(len(q.overflow.aside))]
@@ -21,7 +21,7 @@ func (s *simulation) some(q *simQueue) *simJob {
 	return s.job(own.defaultLane.waiting.front().id)
 }
 
-// cancel takes a waiting job back.
+// cancel cancels a waiting job.
 func (s *simulation) cancel(q *simQueue, next func()) {
 	j := s.some(q)
 	if j == nil {
@@ -69,7 +69,7 @@ func (s *simulation) decideJob(j *simJob) {
 	})
 }
 
-// purge takes back the first jobs that wait or are scheduled. Which those are shows later.
+// purge cancels the first waiting or scheduled jobs. Which ones is found out later.
 func (s *simulation) purge(q *simQueue, next func()) {
 	r := queue.PurgeRequest{Queue: q.spec.Name, State: queue.Waiting, Limit: s.IntN(5) + 1}
 	if s.IntN(3) == 0 {
@@ -84,7 +84,7 @@ func (s *simulation) purge(q *simQueue, next func()) {
 	})
 }
 
-// deadOf are some dead jobs of a queue's name.
+// deadOf returns some dead jobs of a queue's name.
 func (s *simulation) deadOf(q *simQueue) (ids []string) {
 	if dead := s.store.deadJobs[q.spec.Name]; dead != nil {
 		for d := range dead.dead.from(func(*endedJob) bool { return true }) {
@@ -96,7 +96,7 @@ func (s *simulation) deadOf(q *simQueue) (ids []string) {
 	return ids
 }
 
-// replay puts dead jobs back. Others decide while their records are read.
+// replay replays dead jobs. Other calls are decided while their records are read.
 func (s *simulation) replay(q *simQueue, next func()) {
 	ids := s.deadOf(q)
 	if len(ids) == 0 || s.own(q) == nil {
@@ -117,7 +117,7 @@ func (s *simulation) replay(q *simQueue, next func()) {
 			return wait, err
 		},
 		held: func() {
-			for i := range said { // nothing was if it was decided again, and the store was full
+			for i := range said { // none was if the call was repeated and the store was full
 				if id := ids[i]; said[i] == queue.Replayed {
 					s.replayed(s.job(id))
 				}
@@ -128,8 +128,8 @@ func (s *simulation) replay(q *simQueue, next func()) {
 	s.later(s.upTo(6*time.Millisecond), func() { s.lookFor(s.job(ids[0]), nil) })
 }
 
-// forget drops a dead job for good. An append's refusal waits for nothing, so the job may be unknown to it as soon as
-// this is decided.
+// forget drops a dead job for good. An append's refusal waits for nothing, so the job may be unknown as soon as this is
+// decided.
 func (s *simulation) forget(q *simQueue, next func()) {
 	ids := s.deadOf(q)
 	if len(ids) == 0 {
@@ -163,7 +163,7 @@ func (s *simulation) look(_ *simQueue, next func()) {
 	s.lookFor(j, next)
 }
 
-// lookFor looks for a job, which must not be unknown while it has a place, and again behind its commit.
+// lookFor looks for a job, which must not be unknown while it has a place, and repeats that after its commit.
 func (s *simulation) lookFor(j *simJob, next func()) {
 	var f *Found
 	act := &simAct{

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// commit collects what was decided, and writes it, which takes a while.
+// commit collects what was decided, and starts to write it.
 func (p *simStore) commit() {
 	p.woken = false
 	if p.broken != nil || !p.Pending() {
@@ -33,7 +33,7 @@ func (p *simStore) commit() {
 	p.later(takes, p.written)
 }
 
-// written ends a commit that is on its way.
+// written ends a commit in progress.
 func (p *simStore) written() {
 	c := p.writing
 	p.writing = nil
@@ -48,7 +48,7 @@ func (p *simStore) written() {
 	p.world.checkSaved(c)
 }
 
-// write writes a commit to the disk, or fails at any of its effects, or behind them.
+// write writes a commit to the disk, or fails at any of its effects, or after them.
 func (p *simStore) write(c *Commit) error {
 	s := p.world
 	switch {
@@ -74,7 +74,7 @@ func (p *simStore) keep(c *Commit) {
 	saved(p.tallies)
 }
 
-// breakOff begins to write a commit, of which nothing is kept.
+// breakOff begins to write a commit of which nothing is kept.
 func (p *simStore) breakOff(c *Commit, err error) error {
 	s, left := p.world, p.world.IntN(len(c.list)+1)
 	s.note("commit %d fails at effect %d of %d: %v", c.Number, left, len(c.list), err)
@@ -84,7 +84,7 @@ func (p *simStore) breakOff(c *Commit, err error) error {
 	})
 }
 
-// failed goes on without the commits that are not durable, as boltq does.
+// failed continues without the commits that are not durable, as boltq does.
 func (p *simStore) failed(c *Commit, err error) {
 	s := p.world
 	onDisk := p.lastOnDisk()
@@ -118,7 +118,7 @@ func (p *simStore) failed(c *Commit, err error) {
 	p.settle(math.MaxUint64, fmt.Errorf("%w: %w", queue.ErrUnavailable, err))
 }
 
-// lastOnDisk is the last commit that is on disk.
+// lastOnDisk returns the last commit that is on disk.
 func (p *simStore) lastOnDisk() (last uint64) {
 	p.read(func(tx Transaction) {
 		var err error
@@ -129,7 +129,7 @@ func (p *simStore) lastOnDisk() (last uint64) {
 	return last
 }
 
-// again has calls decided again that were undone for want of room, if they were decided when there seemed to be some.
+// again repeats calls that were undone for lack of room, if they were decided when there seemed to be some.
 func (p *simStore) again(c *Commit) {
 	waiting := p.waiting
 	p.waiting = nil
@@ -149,7 +149,7 @@ func (p *simStore) again(c *Commit) {
 	}
 }
 
-// restart kills the process without a last word, and begins another. What was on its way to the disk may be there.
+// restart kills the process and starts another one. A commit in progress may be on disk.
 func (s *simulation) restart() {
 	s.kills++
 	p := s.store
@@ -171,7 +171,7 @@ func (s *simulation) restart() {
 		}
 	}
 	s.note("kill and restart")
-	// Who is uncertain of an embedded store's clock is of its process. What Redis may lose of them is said at reigns.
+	// Uncertainty about an embedded store's clock is forgotten with its process. reigns says what Redis may lose.
 	for _, d := range s.drainers {
 		if d.alive && d.far > 0 {
 			d.die()
@@ -190,7 +190,7 @@ func (s *simulation) restart() {
 	}
 }
 
-// brokenTx is a transaction that fails behind so many effects.
+// brokenTx is a transaction that fails after that many effects.
 type brokenTx struct {
 	Transaction
 	left *int

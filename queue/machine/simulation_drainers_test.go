@@ -9,15 +9,15 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// simDrainer takes jobs at their departures, as package drain does. Some are far away.
+// simDrainer takes jobs at their departures, as package drain does. Some drainers are far away.
 type simDrainer struct {
 	*simulation
 	name        string
-	life        int // of how many processes this is the last
+	life        int // number of processes so far
 	alive       bool
 	frozenUntil leaky.Instant
 	busy        int
-	far         time.Duration // by which answers come later
+	far         time.Duration // added latency of answers
 	clock       *window.Clock
 	request     queue.ReserveRequest
 	repeat      bool // the reply to the last request was lost
@@ -41,7 +41,7 @@ func (d *simDrainer) die() {
 	d.simulation.later(d.upTo(5*time.Second), d.begin)
 }
 
-// later does something unless the process has died by then; while it is frozen that waits.
+// later does something unless the process has died by then. While the process is frozen, it waits.
 func (d *simDrainer) later(after time.Duration, do func()) {
 	life := d.life
 	d.simulation.later(after, func() { d.unlessDead(life, do) })
@@ -76,8 +76,8 @@ type simReserve struct {
 	of    *simDrainer
 	asked leaky.Instant
 	life  int
-	now   leaky.Instant // when it was decided, and
-	order int           // behind how many others
+	now   leaky.Instant // when it was decided
+	order int           // number of the decision
 	*Granting
 }
 
@@ -90,7 +90,7 @@ func (c *simReserve) decide(now leaky.Instant) (wait uint64, err error) {
 	return c.Wait, nil
 }
 
-// undone notes that what was granted may not hold: those jobs may have been passed by others.
+// undone notes that the granted jobs may not hold: others may have passed them.
 func (c *simReserve) undone() {
 	for _, g := range c.grant.jobs {
 		c.of.job(g.job.id).left = true
@@ -137,7 +137,7 @@ func (c *simReserve) read() {
 	d.unlessDead(c.life, func() { d.reply(c, nil) })
 }
 
-// reply is the way back.
+// reply delivers the answer.
 func (d *simDrainer) reply(c *simReserve, err error) {
 	if d.life != c.life {
 		return
@@ -201,9 +201,9 @@ type simSettle struct {
 	life   int
 	job    *simJob
 	fence  fence
-	begun  bool // it was decided once at least
-	own    bool // the job's lease is this one, and it was not settled when this was decided
-	valid  bool // nor has it run out
+	begun  bool // it was decided at least once
+	own    bool // the job has this lease, which was not settled when this was decided
+	valid  bool // and has not run out
 	answer queue.Settled
 	first  simSettled
 }
@@ -230,7 +230,7 @@ func (c *simSettle) decideVerdict() {
 func (c *simSettle) settle() {
 	c.of.operations++
 	c.of.do(c)
-	if c.of.chance(50) { // somebody looks at it before that is durable
+	if c.of.chance(50) { // another call sees the job before that is durable
 		c.of.lookFor(c.job, nil)
 	}
 }
@@ -263,7 +263,7 @@ func (c *simSettle) answered(err error) {
 	})
 }
 
-// simExtend is one lease that is extended. After a commit that failed it may be decided behind the settlement.
+// simExtend extends one lease. After a failed commit it may be decided after the settlement.
 type simExtend struct {
 	of       *simDrainer
 	job      *simJob

@@ -3,35 +3,36 @@ package machine
 import (
 	"strconv"
 
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
-// simJob is what the world knows of a job: what its clients were told, and what is on disk whether they were or not.
-// It must hold that
+// simJob is what the world knows of a job: what its clients were told, and what is on disk in any case. It must hold
+// that
 //
-//   - a job that is in is there until it has ended, and comes in once
-//   - one that has ended does not come back, and the same settlement gets the same answer
+//   - a job that is in stays until it has ended, and comes in once
+//   - a job that has ended does not come back, and the same settlement gets the same answer
 //   - the jobs of a lane and priority leave in the order in which they came in
-//   - a lease is one drainer's until it is settled or runs out, whatever commits fail; a job has one at a time, and so
-//     has a lane that keeps its order
+//   - a lease belongs to one drainer until it is settled or runs out, whatever commits fail; a job has one lease at a
+//     time, and so has an ordered lane
 type simJob struct {
 	queue.Job
 	of      *simQueue
 	lane    *simLane
-	ordinal int         // by which the jobs of a lane leave: of the decision that let it in
-	in      bool        // the store has it or had it, or the overflow has: it must not be lost
+	ordinal int         // the order in which jobs of a lane leave: of the decision that let it in
+	in      bool        // the store or the overflow has it: it must not be lost
 	entered bool        // the store has it or had it
-	aside   bool        // it was put aside, or is about to
-	asideAt int         // of the decision that put it aside
-	end     queue.State // how it ended, as far as anybody was told; else 0
+	aside   bool        // it was deferred, or is about to be
+	asideAt int         // of the decision that deferred it
+	end     queue.State // how it ended, as far as known; else 0
 	ended   int64       // how many jobs of its queue had ended by then
-	lost    bool        // nobody can know whether the store remembers it
-	left    bool        // it was granted once, be it by a commit that failed
+	lost    bool        // it is unknown whether the store remembers it
+	left    bool        // it was granted once, possibly by a failed commit
 	lease   simLease
-	moved   int // how often somebody has decided about it, or it was granted
+	moved   int // how often it was decided about or granted
 }
 
-// newJob is one that no queue has had.
+// newJob returns a new job.
 func (s *simulation) newJob() *simJob {
 	q := s.queues[s.IntN(len(s.queues))]
 	for q.isParent {
@@ -58,7 +59,7 @@ func (s *simulation) newJob() *simJob {
 	return j
 }
 
-// job finds a job by its id.
+// job returns a job by its id.
 func (s *simulation) job(id string) *simJob {
 	n, err := strconv.Atoi(id[1:])
 	if err != nil || n >= len(s.jobs) {
@@ -75,7 +76,7 @@ func (s *simulation) forgotten(j *simJob) bool {
 	return j.lost || j.end != 0 && s.endedOf(j.of)-j.ended >= j.of.spec.Retention.Max/2
 }
 
-// endedOf is how many jobs of a queue have ended.
+// endedOf returns how many jobs of a queue have ended.
 func (s *simulation) endedOf(q *simQueue) int64 {
 	own := s.own(q)
 	if own == nil {
@@ -85,7 +86,7 @@ func (s *simulation) endedOf(q *simQueue) int64 {
 	return c.Delivered + c.Died + c.Cancelled + c.TimedOut
 }
 
-// appended is told what became of a job that was appended, once that holds.
+// appended notes the outcome of an appended job, once that holds.
 func (s *simulation) appended(j *simJob, a *queue.Appended) {
 	known := j.in && !s.forgotten(j)
 	switch a.Outcome {
@@ -117,7 +118,7 @@ func (s *simulation) appended(j *simJob, a *queue.Appended) {
 	}
 }
 
-// enters is told that a job has come in.
+// enters notes that a job has come in.
 func (s *simulation) enters(j *simJob) {
 	if !j.in || j.end != 0 {
 		s.open = append(s.open, j)
@@ -125,7 +126,7 @@ func (s *simulation) enters(j *simJob) {
 	j.in, j.entered, j.aside, j.end, j.lost, j.lane = true, true, false, 0, false, j.of.lane(j.Lane)
 }
 
-// replayed is told that a dead job is back.
+// replayed notes that a dead job is back.
 func (s *simulation) replayed(j *simJob) {
 	if j.end != queue.Dead && j.in && !j.lost && j.end != 0 {
 		s.fail("%s is replayed, and ended otherwise: %v", j, j.end)
@@ -135,7 +136,7 @@ func (s *simulation) replayed(j *simJob) {
 	j.moved++
 }
 
-// deleted is told that a queue is, with all that it held.
+// deleted notes that a queue was deleted, with all its jobs.
 func (s *simulation) deleted(q *simQueue) {
 	for _, j := range s.jobs {
 		if j.of == q {
@@ -149,7 +150,7 @@ func (s *simulation) deleted(q *simQueue) {
 	q.lanes, q.held = map[string]*simLane{}, 0
 }
 
-// sees is told a job's state.
+// sees notes a job's state.
 func (s *simulation) sees(j *simJob, state queue.State) {
 	if state.Ended() && j.end == 0 {
 		j.end, j.ended, j.lease.over = state, s.endedOf(j.of), true
@@ -160,7 +161,7 @@ func (s *simulation) sees(j *simJob, state queue.State) {
 func (s *simulation) checkKept() {
 	now, open := s.store.clock.Last, s.open[:0]
 	for _, q := range s.queues {
-		q.held = s.size(q) // what had left may be back
+		q.held = s.size(q) // jobs that had left may be back
 		ended := s.endedOf(q)
 		q.blurred, q.endedAtCheck = ended-q.endedAtCheck >= q.spec.Retention.Max/2, ended
 	}
@@ -179,7 +180,7 @@ func (s *simulation) checkKept() {
 		case s.leased(j, now) && state != queue.Leased:
 			s.fail("%s is %v, and its lease holds until %v", j, state, j.lease.deadline.Sub(noon))
 		}
-		if j.end == 0 && !j.lost { // one that has ended is looked for once more
+		if j.end == 0 && !j.lost { // a job that has ended is looked for once more
 			open = append(open, j)
 		}
 		s.sees(j, state)
@@ -188,7 +189,7 @@ func (s *simulation) checkKept() {
 	s.open = open
 }
 
-// stateOf is what the store has of a job, or the overflow.
+// stateOf returns the state of a job in the store or on the overflow.
 func (s *simulation) stateOf(j *simJob) queue.State {
 	if q := s.own(j.of); q != nil {
 		if own := q.jobs[j.ID]; own != nil {
@@ -206,4 +207,116 @@ func (s *simulation) stateOf(j *simJob) queue.State {
 		return queue.Deferred
 	}
 	return queue.StateNone
+}
+
+// simLease is a lease that a drainer was given.
+type simLease struct {
+	fence    fence
+	deadline leaky.Instant
+	process  *simStore
+	queue    uint64 // the number of the job's
+	over     bool   // it was settled
+}
+
+// simSettled is a settlement and its state.
+type simSettled struct {
+	state   queue.State // 0 if it has not yet
+	process *simStore
+	moved   int // as the job's
+}
+
+// simLane is what the world knows of the jobs of a lane.
+type simLane struct {
+	out    [2][]simDeparture // the latest that left for the first time, by priority
+	holder *simJob           // whose lease is the last, where they keep their order
+}
+
+// simDeparture is a departure: the number of the decision that granted it, and of the decision that let the job in.
+type simDeparture struct{ granted, ordinal int }
+
+// leaves notes a departure, and reports whether it is in order with the departures decided before and after it.
+// Departures are noted when they hold, in another order than they were decided.
+func (l *simLane) leaves(priority int, d simDeparture) (inOrder bool) {
+	out := append(l.out[priority], d)
+	i := len(out) - 1
+	for ; i > 0 && out[i-1].granted > d.granted; i-- {
+		out[i] = out[i-1]
+	}
+	out[i] = d
+	inOrder = (i == 0 || out[i-1].ordinal < d.ordinal) && (i == len(out)-1 || out[i+1].ordinal > d.ordinal)
+	if len(out) > 64 {
+		out = out[:copy(out, out[32:])]
+	}
+	l.out[priority] = out
+	return inOrder
+}
+
+// leased reports whether an answered lease should be valid.
+func (s *simulation) leased(j *simJob, now leaky.Instant) bool {
+	q := s.own(j.of)
+	return !j.lease.over && j.lease.process == s.store && now < j.lease.deadline && q != nil && q.number == j.lease.queue
+}
+
+// granted notes a departure, and when it was decided, once it can be answered. A drainer that repeats its request gets
+// it again.
+func (s *simulation) granted(g *granted, decision int, now leaky.Instant) {
+	j := s.job(g.job.id)
+	if of, known := s.fences[g.fence]; known {
+		if of != j {
+			s.fail("%s and %s have one fence", j, of)
+		}
+		return
+	}
+	s.fences[g.fence] = j
+	if s.traced {
+		s.note("granted %s, at %v, fence %v", j, g.departs.Sub(noon), g.fence.number)
+	}
+	switch {
+	case !j.entered:
+		s.fail("%s leaves, and is not in", j)
+	case j.end != 0:
+		s.fail("%s leaves, and has ended: %v", j, j.end)
+	case s.leased(j, now):
+		s.fail("%s leaves while its lease holds until %v", j, j.lease.deadline.Sub(noon))
+	}
+	if !j.left && j.NotBefore.IsZero() {
+		if !j.lane.leaves(j.Priority, simDeparture{decision, j.ordinal}) {
+			s.fail("%s leaves behind one that came in later", j)
+		}
+	}
+	if h := j.lane.holder; j.of.spec.Ordered {
+		if h != nil && h != j && s.leased(h, now) {
+			s.fail("%s leaves while %s of its lane is away", j, h)
+		}
+		j.lane.holder = j
+	}
+	j.moved++
+	j.left, j.lease = true, simLease{
+		fence: g.fence, deadline: g.departs.Add(simLeaseFor), process: s.store, queue: g.job.lane.queue.number,
+	}
+}
+
+// settled notes the answer to a settlement, once it holds.
+func (s *simulation) settled(c *simSettle) {
+	j, state, first := c.job, c.answer.State, c.first
+	again := first.state != 0
+	switch {
+	case c.answer.Err != nil:
+		s.fail("%s is settled: %v", j, c.answer.Err)
+	case c.answer.Stale && c.valid:
+		s.fail("%s has lost its lease", j)
+	case c.answer.Stale:
+		if again && first.process == s.store && first.moved == j.moved && !s.forgotten(j) {
+			s.fail("%s was settled as %v, and now the lease is stale", j, first.state)
+		}
+	case c.own && j.lease.process != s.store:
+		s.fail("%s is settled by a lease of another process", j)
+	case c.own:
+		j.lease.over, c.first = true, simSettled{state, s.store, j.moved}
+		s.sees(j, state)
+	case !again:
+		s.fail("%s is settled by a lease that is not its own: %v", j, state)
+	case first.state != state:
+		s.fail("%s was settled as %v, and now as %v", j, first.state, state)
+	}
 }

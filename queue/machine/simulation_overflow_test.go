@@ -8,20 +8,20 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// simOverflow is where the jobs of a queue wait that found no room, as package deferred keeps them on NATS: a stream,
-// on which nothing is lost that was acknowledged. It must hold that
+// simOverflow is the overflow of a queue, as package deferred keeps it on NATS: a stream that loses nothing that was
+// acknowledged. It must hold that
 //
-//   - a job that was put there is there until it is in the queue, has ended, or is a dead letter
-//   - each comes back once, and none that has ended
-//   - none that may wait comes in while one waits that was put aside before it
+//   - a job stored there stays until it is in the queue, has ended, or is a dead letter
+//   - each job comes back once, and not after it has ended
+//   - no deferrable job comes in while a job waits that was deferred before it
 type simOverflow struct {
 	of       *simQueue
 	messages []simMessage
 	order    int64     // of the last message
-	aside    []*simJob // that wait there, or are on their way, in the order in which they were put aside
-	under    int       // jobs on their way
-	// strays are jobs that came back and that no record was kept of, by the number of the queue: they are counted as
-	// returned, and not as put aside.
+	aside    []*simJob // waiting there or on their way, in the order in which they were deferred
+	under    int       // number of jobs being stored
+	// strays counts jobs that came back without a record, by the number of the queue: they count as returned, but not
+	// as deferred.
 	strays map[uint64]int64
 }
 
@@ -31,10 +31,10 @@ type simMessage struct {
 	job    *simJob
 	ticket queue.Ticket
 	at     time.Time
-	done   bool // it is a dead letter
+	done   bool // it became a dead letter
 }
 
-// simPut brings a job to the stream.
+// simPut stores a job on the stream.
 type simPut struct {
 	*simulation
 	message simMessage
@@ -42,7 +42,7 @@ type simPut struct {
 	again   bool // it may be there already
 }
 
-// putAside stores a job that the store has put aside, or was put aside before, or that goes past the store.
+// putAside stores a job that was deferred now or before, or that bypasses the store.
 func (s *simulation) putAside(j *simJob, ticket queue.Ticket, at time.Time, again bool) {
 	p := &simPut{simulation: s, message: simMessage{job: j, ticket: ticket, at: at}, to: j.of.overflow, again: again}
 	p.to.under++
@@ -85,14 +85,14 @@ func (p *simPut) put() {
 	p.ring(p.to.of.spec.Name)
 }
 
-// repeat appends the job again, as its producer does.
+// repeat appends the job again, as its producer would.
 func (p *simPut) repeat() {
 	p.to.under--
 	again := &simProducer{simulation: p.simulation, jobs: []*simJob{p.message.job}, once: true}
 	p.later(p.upTo(time.Second), again.append)
 }
 
-// withdraw tells the store that a job was not stored after all.
+// withdraw reports to the store that a job was not stored after all.
 func (p *simPut) withdraw() {
 	var err error
 	p.do(&simAct{
@@ -114,7 +114,7 @@ func (p *simPut) withdraw() {
 	})
 }
 
-// announce tells the store of a job that went past it.
+// announce reports to the store a job that bypassed it.
 func (p *simPut) announce() {
 	var err error
 	p.do(&simAct{
@@ -129,7 +129,7 @@ func (p *simPut) announce() {
 	})
 }
 
-// putsAside is told that a job was put aside, once that holds.
+// putsAside notes that a job was deferred, once that holds.
 func (s *simulation) putsAside(j *simJob) {
 	if j.entered && !s.forgotten(j) {
 		s.fail("%s is in, and was put aside", j)
@@ -140,10 +140,10 @@ func (s *simulation) putsAside(j *simJob) {
 	j.aside, j.end = true, 0
 }
 
-// withdrawn is told that one is not put aside after all.
+// withdrawn notes that a job is not deferred after all.
 func (s *simulation) withdrawn(j *simJob) { j.aside = false }
 
-// stored is told that a job is on the stream for good: now it must not be lost.
+// stored notes that a job is on the stream for good: now it must not be lost.
 func (s *simulation) stored(j *simJob) {
 	if !j.in && j.end == 0 {
 		j.in, j.lost = true, false
@@ -151,7 +151,7 @@ func (s *simulation) stored(j *simJob) {
 	}
 }
 
-// overtakes is told that a job came in that may be put aside: none may wait that was put aside before.
+// overtakes notes that a deferrable job came in: no job may wait that was deferred before it.
 func (o *simOverflow) overtakes(s *simulation, j *simJob) {
 	for len(o.aside) > 0 && (o.aside[0].entered || o.aside[0].end != 0 || !o.aside[0].aside) {
 		o.aside = o.aside[1:]

@@ -25,9 +25,8 @@ var (
 	simLanes = []string{"l0", "l1", "l2", "l3", "l4"}
 )
 
-// simSpecs are a queue alone with a burst, one with lanes, one whose lanes keep their order, one whose jobs are not
-// sent twice, one with further limits, one with rules, two whose jobs may wait on an overflow, and a
-// group.
+// simSpecs are a single queue with a burst, and queues with lanes, ordered lanes, jobs that are not sent twice, further
+// limits, rules, an overflow (two), and a group.
 var simSpecs = []func(*queue.Spec){
 	func(s *queue.Spec) { s.Name, s.Rate, s.Burst = "alone", leaky.PerSecond(100), 3 },
 	func(s *queue.Spec) { s.Name, s.Rate = "lanes", leaky.PerSecond(14) },
@@ -55,28 +54,28 @@ var simSpecs = []func(*queue.Spec){
 
 // simQueue is what the world knows of a queue. It must hold that
 //
-//   - it never holds more than its capacity, nor more than it held before, if that was lowered
-//   - what starts keeps the window law of its rate and of its limits
-//   - what its counters say came in and ended is what is there
+//   - it never holds more than its capacity or, if that was lowered, more than it held before
+//   - starts keep the window law of its rate and of its limits
+//   - its counters of what came in and ended match what is there
 type simQueue struct {
 	spec     queue.Spec
 	number   int
 	isParent bool
 	parent   *simQueue
-	overflow *simOverflow // nil if it puts none aside
+	overflow *simOverflow // nil if it defers no jobs
 	lanes    map[string]*simLane
 	keyed    bool  // its jobs have lanes
 	held     int64 // when that was checked last
 	own      *queueState
 	ownOf    *Machine
-	// Of what starts, and of what the quota counts by the store's clock.
+	// All starts, and the starts that the quota counts, by the store's clock.
 	starts, metered []law.Start
-	since           leaky.Instant // starts before are of another segment
-	windowsSince    leaky.Instant // and those before this of windows of which nothing is known
+	since           leaky.Instant // earlier starts belong to another segment
+	windowsSince    leaky.Instant // windows before this are unknown
 	maxCost         int64
 
 	endedAtCheck int64
-	blurred      bool // since it was last looked at more may have ended than it remembers
+	blurred      bool // since the last look, more jobs may have ended than it remembers
 }
 
 func newSimQueues(s *simulation) (list []*simQueue) {
@@ -111,7 +110,7 @@ func (q *simQueue) lane(key string) *simLane {
 	return q.lanes[key]
 }
 
-// own is the store's side of a queue; nil while it is deleted.
+// own returns the store's state of a queue; nil while it is deleted.
 func (s *simulation) own(q *simQueue) *queueState {
 	if q.own == nil || q.ownOf != s.store.Machine || !q.own.live {
 		q.own, q.ownOf = s.store.queues[q.spec.Name], s.store.Machine
@@ -119,7 +118,7 @@ func (s *simulation) own(q *simQueue) *queueState {
 	return q.own
 }
 
-// size is what the store says that a queue holds.
+// size returns how many jobs a queue holds according to the store.
 func (s *simulation) size(q *simQueue) int64 {
 	if own := s.own(q); own != nil {
 		return int64(len(own.jobs))
@@ -127,7 +126,7 @@ func (s *simulation) size(q *simQueue) int64 {
 	return 0
 }
 
-// checkCapacity looks at every queue after a step.
+// checkCapacity checks every queue after a step.
 func (s *simulation) checkCapacity() {
 	for _, q := range s.queues {
 		own := s.own(q)
@@ -142,7 +141,7 @@ func (s *simulation) checkCapacity() {
 	}
 }
 
-// checkCounts holds the counters of each queue against what it holds.
+// checkCounts compares the counters of each queue with its jobs.
 func (s *simulation) checkCounts() {
 	for _, q := range s.queues {
 		own := s.own(q)
@@ -161,7 +160,7 @@ func (s *simulation) checkCounts() {
 	}
 }
 
-// started notes that a drainer began with a job.
+// started notes that a drainer started a job.
 func (s *simulation) started(q *simQueue, cost int64) {
 	at, late := time.Duration(s.at)*time.Microsecond, time.Duration(s.jumped)*time.Microsecond
 	for ; q != nil; q = q.parent {
@@ -174,8 +173,8 @@ func (s *simulation) started(q *simQueue, cost int64) {
 	}
 }
 
-// newSegments judges what started so far. The law says other things of a window in which a rate changed or the clock
-// jumped: a new trace begins when all departures of before have passed, and every client has noticed the jump.
+// newSegments judges all starts so far. The law differs for a window in which a rate changed or the clock jumped: a new
+// trace begins when all earlier departures have passed, and every client has noticed the jump.
 func (s *simulation) newSegments(jumped bool) {
 	s.judgeStarts()
 	late := time.Duration(0)
@@ -193,7 +192,7 @@ func (s *simulation) newSegments(jumped bool) {
 	}
 }
 
-// newWindows judges quotas alone: the wall clock jumped, by which they count, and the engine's did not.
+// newWindows judges only quotas: the wall clock, by which they count, jumped, but the engine's did not.
 func (s *simulation) newWindows() {
 	s.judgeQuotas()
 	for _, q := range s.queues {
@@ -201,7 +200,7 @@ func (s *simulation) newWindows() {
 	}
 }
 
-// judgeStarts holds what started against the window law.
+// judgeStarts checks the starts against the window law.
 func (s *simulation) judgeStarts() {
 	for _, q := range s.queues {
 		s.judge(q, q.spec.Rate, q.spec.Burst)
@@ -221,8 +220,8 @@ func (s *simulation) judge(q *simQueue, r leaky.Rate, burst int64) {
 	}
 }
 
-// judgeQuotas holds what started against quotas of so much a minute, and begins new traces: the clock by which they
-// count may be another from now on.
+// judgeQuotas checks the starts against quotas per minute, and begins new traces: from now on they may count by another
+// clock.
 func (s *simulation) judgeQuotas() {
 	for _, q := range s.queues {
 		for _, of := range q.spec.Limits {

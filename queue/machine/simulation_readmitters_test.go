@@ -10,24 +10,25 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// simReadmitter takes the jobs of a queue back from the overflow, as package deferred does: it asks for room, reads the
-// first messages, hands them in, and removes those that were taken. It may die or freeze between any two of these.
+// simReadmitter takes the jobs of a queue back from the overflow, as package deferred does. It asks for room, reads the
+// first messages, hands them in, and removes the ones that were taken. It may die or freeze between any two of these
+// steps.
 type simReadmitter struct {
 	*simulation
 	of    *simOverflow
 	name  string
 	life  int
-	doubt string    // the stream's name where its order is not believed any more
+	doubt string    // name of the stream while its order is not trusted
 	trust int64     // the order as this process left it
 	now   time.Time // of the store's last answer
-	asOf  time.Time // what that was when the stream was last looked at
+	asOf  time.Time // its value when the stream was last read
 	next  uint64    // the number of the next look that is due
 }
 
-// simFew is how many jobs are handed in where there is no room, to see whether they are too old.
+// simFew is how many jobs are handed in while there is no room, to see whether they are too old.
 const simFew = 4
 
-// ring has a queue's overflow looked at.
+// ring makes the readmitter look at a queue's overflow.
 func (s *simulation) ring(name string) {
 	for _, r := range s.readmitters {
 		if r.of.of.spec.Name == name {
@@ -36,7 +37,7 @@ func (s *simulation) ring(name string) {
 	}
 }
 
-// lookIn looks after a while, and not at another time.
+// lookIn looks after a delay, replacing any planned look.
 func (r *simReadmitter) lookIn(d time.Duration) {
 	r.next++
 	next := r.next
@@ -47,7 +48,7 @@ func (r *simReadmitter) lookIn(d time.Duration) {
 	})
 }
 
-// die begins anew, as another process.
+// die starts another process.
 func (r *simReadmitter) die() {
 	r.note("the readmitter %s dies", r.name)
 	r.life++
@@ -55,7 +56,7 @@ func (r *simReadmitter) die() {
 	r.lookIn(r.upTo(3 * time.Second))
 }
 
-// look asks for room, or says that there is nothing.
+// look asks for room, or reports an empty overflow.
 func (r *simReadmitter) look() {
 	r.asOf = r.now
 	if len(r.of.messages) == 0 {
@@ -72,8 +73,8 @@ func (r *simReadmitter) look() {
 	})
 }
 
-// step goes on after a moment, if the process is still there; now and then it freezes for longer than it has the way
-// back to itself.
+// step continues after a moment, if the process still exists. Now and then it freezes for longer than it holds the
+// right to readmit.
 func (r *simReadmitter) step(do func()) {
 	life, takes := r.life, r.upTo(2*time.Millisecond)
 	if r.chance(60) {
@@ -86,7 +87,7 @@ func (r *simReadmitter) step(do func()) {
 	})
 }
 
-// hand hands messages in that were read, as far as there is room.
+// hand hands in messages that were read, as far as there is room.
 func (r *simReadmitter) hand(messages []simMessage, a *queue.Readmitted) {
 	if len(messages) == 0 {
 		r.lookIn(time.Millisecond)
@@ -94,7 +95,7 @@ func (r *simReadmitter) hand(messages []simMessage, a *queue.Readmitted) {
 	}
 	below := a.Order
 	if first := messages[0].order; first <= below && r.trust != below {
-		// Somebody was killed before he removed what he had taken, or so it seems: each is judged by its id.
+		// A process seems to have been killed before it removed what it had taken: each job is judged by its id.
 		r.doubt, below = fmt.Sprint("~", r.name, r.counted), 0
 	}
 	for len(messages) > 0 && messages[0].order <= below {
@@ -109,7 +110,7 @@ func (r *simReadmitter) hand(messages []simMessage, a *queue.Readmitted) {
 	})
 }
 
-// remove removes what was taken, and goes on.
+// remove removes what was taken, and continues.
 func (r *simReadmitter) remove(messages []simMessage, c *simReadmit) {
 	final := 0
 	for final < len(c.said.Outcomes) && c.said.Outcomes[final].Final() {
@@ -131,7 +132,7 @@ func (r *simReadmitter) remove(messages []simMessage, c *simReadmit) {
 	}
 	switch rest := messages[final:]; {
 	case final < len(c.messages):
-		r.lookIn(r.upTo(time.Second)) // there is no room, or it has closed
+		r.lookIn(r.upTo(time.Second)) // there is no room, or the readmission hours have ended
 	case len(rest) > 0 && c.said.Room > 0:
 		r.step(func() { r.hand(rest, &c.said) })
 	default:
@@ -227,7 +228,7 @@ func (c *simReadmit) answered(err error) {
 	}
 }
 
-// readmitted is told what became of a job on its way back, once that holds.
+// readmitted notes what became of a job on its way back, once that holds.
 func (s *simulation) readmitted(m *simMessage, o readmit.Outcome) {
 	j := m.job
 	known := j.entered && !s.forgotten(j)

@@ -1,17 +1,19 @@
 package machine
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
+	"github.com/penstock/penstock/internal/prove/law"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// simRules are one that jobs of the queue "limited" are asked by, under the key of their lane, and one of all of them;
-// what is taken by name comes on top. One puts jobs of the queue "waits" aside. The others are only taken from.
+// simRules are one rule that jobs of the queue "limited" ask under the key of their lane, and one for all of them;
+// takes by name are added. One rule defers jobs of the queue "waits". The others are only asked by name.
 var simRules = []rules.Rule{
 	simLimiter("limited.meter", "{lane}", leaky.AlgorithmMeter, rules.Bound{Rate: leaky.PerSecond(4), Burst: 5}),
 	simLimiter("limited.log", "", leaky.AlgorithmSlidingLog, simBound(40, 2*time.Second)),
@@ -42,9 +44,9 @@ func simBound(limit int64, period time.Duration) rules.Bound {
 
 // simRule is what the world knows of a rule. It must hold that
 //
-//   - what a rule lets through under a key keeps its law, over crashes too, but for takes that were not saved yet
-//   - what it answers is what follows from all that was taken, no more and no less: what a commit took that failed is
-//     as if it had not been asked for, whatever was taken meanwhile
+//   - takes allowed under a key keep its law, also over crashes, except for takes that were not saved yet
+//   - answers follow exactly from what was taken: what the jobs of a failed commit took counts as never asked for,
+//     whatever was taken meanwhile
 type simRule struct {
 	base    rules.Rule
 	rule    rules.Rule // as of the latest decision
@@ -68,8 +70,8 @@ func (r *simRule) limiter() leaky.Limiter {
 	return l
 }
 
-// asked is told what the store answered to a take, and holds it against what was taken. If that changed something it
-// returns the op.
+// asked notes the answer to a take, and compares it with what was taken. If the take changed something, it returns the
+// op.
 func (s *simulation) asked(
 	r *simRule, key string, now leaky.Instant, op rules.TakeOp, ask leaky.Ask, said leaky.Decision,
 ) *simTake {
@@ -88,7 +90,7 @@ func (s *simulation) asked(
 	return o
 }
 
-// ruled is told what rules said of a job that was appended, and returns what it took from them.
+// ruled notes the rulings on an appended job, and returns what it took.
 func (s *simulation) ruled(j *simJob, a *queue.Appended, now leaky.Instant) (took []*simTake) {
 	_, _, refused := rules.Limited(a.Rules)
 	charged := !refused && (a.Outcome == queue.Accepted || a.Outcome == queue.SetAside)
@@ -120,12 +122,256 @@ func (s *simulation) rule(name string) *simRule {
 	return s.rules[slices.IndexFunc(s.rules, func(r *simRule) bool { return r.rule.Name == name })]
 }
 
-// judgeRules judges what passed so far, and begins new traces: other numbers hold from now on.
+// judgeRules judges all takes so far, and begins new traces: from now on other numbers apply.
 func (s *simulation) judgeRules() {
 	for _, r := range s.rules {
 		for _, t := range r.tallies {
 			t.judge(s)
 			t.passed = t.passed[:0]
+		}
+	}
+}
+
+// simTally is what was taken under a key.
+type simTally struct {
+	rule   *simRule
+	digest queue.LaneDigest
+	state  simState // what holds for good
+	ops    []*simTake
+	view   simState   // including ops that wait for their commit
+	passed []*simTake // the latest takes that were allowed
+	disk   simState   // as of the last commit that has it
+	set    uint64     // of the disk
+	number uint64     // of its record there
+}
+
+// simTake is a change of a tally: it holds, or waits for a commit that may fail.
+type simTake struct {
+	tally *simTally
+	at    leaky.Instant
+	op    rules.TakeOp
+	ask   leaky.Ask
+	by    leaky.Limiter
+	fate  simFate
+	saved bool // it is on disk
+}
+
+type simFate uint8
+
+const (
+	simPending simFate = iota
+	simHolds
+	simLost
+)
+
+// simAnew is a reset of the rule.
+const simAnew rules.TakeOp = 100
+
+// simState is the state of a key, and the limiter by which it was written.
+type simState struct {
+	tally   leaky.Tally // nil is a fresh one
+	by      leaky.Limiter
+	expires leaky.Instant
+}
+
+// as returns the state as a limiter reads it.
+func (s *simState) as(by leaky.Limiter, now leaky.Instant) leaky.Tally {
+	switch {
+	case s.tally == nil || s.expires <= now:
+		return by.Fresh()
+	case s.by == by:
+		return s.tally
+	}
+	text, _ := s.tally.AppendBinary(nil)
+	return restoreOrFresh(text, by)
+}
+
+func (s *simState) clone() simState {
+	c := *s
+	if s.tally != nil {
+		c.tally = s.tally.Clone()
+	}
+	return c
+}
+
+// apply changes the state by an op, and returns the answer.
+func (s *simState) apply(o *simTake) (d leaky.Decision) {
+	t := s.as(o.by, o.at)
+	switch o.op {
+	case rules.TakePeek:
+		return t.Peek(o.at, o.ask)
+	case rules.TakeNow:
+		d = t.Take(o.at, o.ask)
+	case rules.TakeBack:
+		d = t.Refund(o.at, o.ask)
+	default:
+		t = o.by.Fresh()
+		d = t.Peek(o.at, oneMore)
+	}
+	s.tally, s.by, s.expires = t, o.by, t.Expires(o.at)
+	return d
+}
+
+func (r *simRule) tally(key string) *simTally {
+	t := r.tallies[key]
+	if t == nil {
+		t = &simTally{rule: r, digest: queue.DigestLane(key)}
+		r.tallies[key] = t
+	}
+	return t
+}
+
+// settleTakes notes the fate of ops.
+func (s *simulation) settleTakes(list []*simTake, fate simFate) {
+	for _, o := range list {
+		if o.fate != simPending {
+			continue
+		}
+		o.fate = fate
+		t := o.tally
+		for len(t.ops) > 0 && t.ops[0].fate != simPending {
+			if t.ops[0].fate == simHolds {
+				t.hold(s, t.ops[0])
+			}
+			t.ops = t.ops[1:]
+		}
+		if fate == simLost {
+			t.review()
+		}
+	}
+}
+
+// review recomputes the view.
+func (t *simTally) review() {
+	t.view = t.state.clone()
+	for _, o := range t.ops {
+		if o.fate != simLost {
+			t.view.apply(o)
+		}
+	}
+}
+
+// hold applies an op that holds.
+func (t *simTally) hold(s *simulation, o *simTake) {
+	t.state.apply(o)
+	if o.op != rules.TakeNow {
+		t.judge(s) // refunded takes do not count as passed
+		t.passed = t.passed[:0]
+		return
+	}
+	if t.passed = append(t.passed, o); len(t.passed) >= 64 {
+		t.judge(s)
+		t.passed = t.passed[:copy(t.passed, t.passed[32:])]
+	}
+}
+
+// judge checks allowed takes against the law.
+func (t *simTally) judge(s *simulation) {
+	if len(t.passed) == 0 {
+		return
+	}
+	list := make([]law.Passed, len(t.passed))
+	for i, o := range t.passed {
+		at := time.Duration(o.at) * time.Microsecond
+		list[i] = law.Passed{Asked: at, Answered: at, Cost: o.ask.Cost}
+	}
+	if v := (law.Admission{By: t.passed[0].by}).Judge(list); !v.Held {
+		s.fail("%s: %d passed in %v, %d may", t.rule.rule.Name, v.Worst.Starts, v.Worst.Width, v.Worst.Allowed)
+	}
+}
+
+// simSaved is a tally as a commit has it.
+type simSaved struct {
+	tally  *simTally
+	state  simState
+	set    uint64
+	number uint64
+	ops    []*simTake // ops that the disk did not have
+	drops  bool       // the record
+}
+
+// saving notes the tallies of a commit as it is collected.
+func (s *simulation) saving(c *Commit) (list []simSaved) {
+	if len(c.tallies)+len(c.droppedTallies)+len(c.owed) == 0 {
+		return nil
+	}
+	for i := range c.list {
+		f := &c.list[i]
+		if !bytes.Equal(f.table, talliesTable) {
+			continue
+		}
+		for _, r := range s.rules {
+			own := s.store.rules[r.rule.Name]
+			for _, key := range simKeys {
+				if t := r.tallies[key]; t != nil && own != nil {
+					list = t.saving(f, own.tallies, list)
+				}
+			}
+		}
+	}
+	return list
+}
+
+func (t *simTally) saving(f *effect, set *tallySet, list []simSaved) []simSaved {
+	own := set.find(t.digest)
+	switch {
+	case f.value == nil && f.number == t.number:
+		return append(list, simSaved{tally: t, set: set.number, number: f.number, drops: true})
+	case f.value == nil || own == nil || own.number != f.number:
+		return list
+	}
+	v := simSaved{tally: t, state: t.view.clone(), set: set.number, number: f.number}
+	for _, o := range append(t.passed[:len(t.passed):len(t.passed)], t.ops...) {
+		if !o.saved && o.fate != simLost {
+			v.ops = append(v.ops, o)
+		}
+	}
+	return append(list, v)
+}
+
+// saved notes that a commit is on disk.
+func saved(list []simSaved) {
+	for _, v := range list {
+		if v.drops && v.tally.number != v.number {
+			continue // another tally has replaced it
+		}
+		v.tally.disk, v.tally.set, v.tally.number = v.state, v.set, v.number
+		for _, o := range v.ops {
+			o.saved = true
+		}
+	}
+}
+
+// checkSaved checks that takes which still count are on disk with the saver's commit, or will be with another.
+func (s *simulation) checkSaved(c *Commit) {
+	p := s.store
+	for _, r := range s.rules {
+		for _, t := range r.tallies {
+			if len(t.passed) == 0 || len(t.ops) > 0 || t.state.expires <= p.clock.Last {
+				continue
+			}
+			switch o := t.passed[len(t.passed)-1]; {
+			case o.saved:
+			case c.Number == p.saved && o.at < p.savedAt:
+				s.fail("what was taken from %s at %v is not saved", r.rule.Name, o.at.Sub(noon))
+			case !p.saving && p.saved <= c.Number:
+				s.fail("what was taken from %s at %v is not about to be saved", r.rule.Name, o.at.Sub(noon))
+			}
+		}
+	}
+}
+
+// forgetTakes returns to the state on disk: the process died.
+func (s *simulation) forgetTakes() {
+	for _, r := range s.rules {
+		own := s.store.rules[r.rule.Name]
+		for _, t := range r.tallies {
+			t.ops = nil
+			if t.state = (simState{}); own != nil && own.tallies.number == t.set {
+				t.state = t.disk.clone()
+			}
+			t.view = t.state.clone()
+			t.passed = slices.DeleteFunc(t.passed, func(o *simTake) bool { return !o.saved })
 		}
 	}
 }

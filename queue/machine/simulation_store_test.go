@@ -10,35 +10,35 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// simStore is a process that has the store, as boltq is one: a call is decided at once; one commit at a time is on its
-// way to the disk, while others go on deciding; and an answer waits for the commit that it rests on.
+// simStore is a process that has the store, as boltq does. A call is decided at once. One commit at a time is being
+// written while other calls are decided. An answer waits for its commit.
 type simStore struct {
 	world *simulation
 	*Machine
-	clock     Clock         // which the process vouches for, as
-	looked    leaky.Instant // when it looked last
-	writing   *Commit       // on its way to the disk
-	tallies   []simSaved    // that it has
+	clock     Clock         // the process vouches for it
+	looked    leaky.Instant // its last reading
+	writing   *Commit       // being written
+	tallies   []simSaved    // tallies in it
 	woken     bool          // a commit is about to be collected
-	saving    bool          // what was taken is about to be saved
-	saved     uint64        // the commit in which the saver saved it last, and when
+	saving    bool          // takes are about to be saved
+	saved     uint64        // the commit and time of the last save
 	savedAt   leaky.Instant
-	waiting   []waitingCall // in the order in which they were decided
-	fullUntil leaky.Instant // nothing is let in that needs room
-	broken    error         // why nothing is decided any more
+	waiting   []waitingCall // in order of decision
+	fullUntil leaky.Instant // calls that need room are refused until then
+	broken    error         // why nothing can be decided any more
 	dead      bool
 }
 
 // simCall is a call of the store.
 type simCall interface {
-	// decide has the machine decide, and returns the commit that the answer waits for.
+	// decide lets the machine decide, and returns the commit that the answer waits for.
 	decide(now leaky.Instant) (wait uint64, err error)
-	// holds is told, once, when what was decided can no longer vanish, whether or not anybody hears the answer. Where it
-	// was found on the disk behind a failure, live is false: nobody was answered, and memory does not have it.
+	// holds is called once when the decision can no longer vanish, whether or not the caller gets the answer. live is
+	// false if it was found on disk after a failure: nobody was answered, and memory does not have it.
 	holds(live bool)
-	// undone is told that what was decided has vanished.
+	// undone is called when the decision has vanished.
 	undone()
-	// answered is told what the caller is told.
+	// answered is called with the caller's result.
 	answered(err error)
 }
 
@@ -52,9 +52,9 @@ type waitingCall struct {
 
 var errKilled = errors.New("killed")
 
-// begin begins a process that has the store.
+// begin starts a process that has the store.
 func (s *simulation) begin() {
-	p := &simStore{world: s, Machine: New(uint64(s.kills))} // no two have one epoch
+	p := &simStore{world: s, Machine: New(uint64(s.kills))} // epochs are unique
 	p.read(func(tx Transaction) {
 		last, err := ClockOf(tx)
 		if err != nil {
@@ -76,7 +76,7 @@ func (s *simulation) begin() {
 	}
 }
 
-// time is what the clock says.
+// time returns the reading of the clock.
 func (p *simStore) time() leaky.Instant {
 	return p.look(p.clock.Last + p.world.at - p.looked)
 }
@@ -86,7 +86,7 @@ func (p *simStore) look(latest leaky.Instant) leaky.Instant {
 	return p.clock.Look(p.world.at+p.world.jumped, latest)
 }
 
-// now is the time of what is decided next.
+// now returns the time of the next decision.
 func (p *simStore) now() leaky.Instant {
 	t := p.time()
 	p.Ahead = p.clock.Ahead
@@ -112,7 +112,7 @@ func (p *simStore) load(m *Machine, now leaky.Instant) {
 	})
 }
 
-// do has a call decided, and answered when that is durable.
+// do decides a call, and answers it when that is durable.
 func (s *simulation) do(c simCall) {
 	s.calls++
 	s.store.do(waitingCall{simCall: c, tries: 1})
@@ -136,15 +136,15 @@ func (p *simStore) do(c waitingCall) {
 		c.answered(c.err)
 		return
 	}
-	if c.commit <= p.durable || c.commit > p.present.Number {
+	if c.commit <= p.durable || c.commit > p.current.Number {
 		p.world.fail("an answer waits for commit %d, and %d is durable, %d the next", c.commit, p.durable,
-			p.present.Number)
+			p.current.Number)
 	}
 	p.waiting = append(p.waiting, c)
 	p.signal()
 }
 
-// signal tells others what was decided, and has it committed.
+// signal notifies others of what was decided, and starts the commit.
 func (p *simStore) signal() {
 	_, rooms := p.Signals()
 	for _, name := range rooms {
@@ -160,7 +160,7 @@ func (p *simStore) signal() {
 	}
 }
 
-// save saves what was taken from rules, as boltq's saver does.
+// save saves takes, as boltq's saver does.
 func (p *simStore) save() {
 	p.saving = false
 	if p.broken != nil {
@@ -189,7 +189,7 @@ func (p *simStore) later(d time.Duration, do func()) {
 	})
 }
 
-// settle answers the calls that wait for a commit up to a number. An error means that it is unknown what became of it.
+// settle answers the calls that wait for a commit up to a number. An error means that the outcome is unknown.
 func (p *simStore) settle(number uint64, err error) {
 	var ready []waitingCall
 	left := p.waiting[:0]
@@ -214,4 +214,43 @@ func (p *simStore) settle(number uint64, err error) {
 			ready[i].answered(ready[i].err)
 		}
 	}
+}
+
+// strike causes a fault.
+func (s *simulation) strike() {
+	if s.ending {
+		return
+	}
+	switch s.IntN(6) {
+	case 0:
+		s.restart()
+	case 1:
+		if s.IntN(2) == 0 {
+			s.jumped -= leaky.Instant(s.upTo(time.Minute).Microseconds())
+			s.note("the clock jumps back")
+		} else {
+			by := s.upTo(time.Hour)
+			s.jumped += leaky.Instant(by.Microseconds())
+			s.note("the clock jumps forward")
+			if by > followed { // paces do not notice it
+				s.newWindows()
+				break
+			}
+		}
+		s.newSegments(true)
+	case 2:
+		if d := s.drainers[s.IntN(len(s.drainers))]; d.alive {
+			d.die()
+		}
+	case 3:
+		d := s.drainers[s.IntN(len(s.drainers))]
+		d.frozenUntil = s.at.Add(s.upTo(20 * time.Second))
+		s.note("%s freezes until %v", d.name, d.frozenUntil.Sub(noon))
+	case 4:
+		s.store.fullUntil = s.at.Add(s.upTo(3 * time.Second))
+		s.note("the disk is nearly full until %v", s.store.fullUntil.Sub(noon))
+	case 5:
+		s.readmitters[s.IntN(len(s.readmitters))].die()
+	}
+	s.later(s.upTo(10*time.Second), s.strike)
 }

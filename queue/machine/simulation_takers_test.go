@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// simTaker takes from rules by name, and gives some of it back.
+// simTaker takes from rules by name, and gives some back.
 type simTaker struct{ *simulation }
 
 func (t *simTaker) take() {
@@ -56,7 +56,7 @@ type simTakes struct {
 	rule  *simRule
 	takes []rules.Take
 	keys  []queue.LaneDigest
-	entry *audit.Entry // of the audit log; what was taken is not decided again where there was no room for it
+	entry *audit.Entry // of the audit log; takes are not repeated if there was no room for it
 	taken []rules.Taken
 }
 
@@ -75,13 +75,13 @@ func (c *simTakes) decide(now leaky.Instant) (wait uint64, err error) {
 			continue
 		}
 		if o := t.asked(c.rule, k.Key, now, k.Op, c.ask(k), said.Decision); o != nil {
-			t.settleTakes([]*simTake{o}, simHolds) // it is answered, and so it holds while the process lives
+			t.settleTakes([]*simTake{o}, simHolds) // it is answered, so it holds while the process lives
 		}
 	}
 	return wait, err
 }
 
-// ask is what a take asks of a limiter.
+// ask returns what a take asks of a limiter.
 func (c *simTakes) ask(k *rules.Take) leaky.Ask {
 	a := leaky.Ask{Cost: k.Cost, Lease: k.Lease}
 	if k.Op == rules.TakeAnew || k.Op == rules.TakeBack && k.Lease != "" {
@@ -103,7 +103,7 @@ func (c *simTakes) answered(err error) {
 	t.later(t.upTo(400*time.Millisecond), t.take)
 }
 
-// changeRule gives a rule other numbers, or forgets all that was taken from it.
+// changeRule changes the numbers of a rule, or resets it.
 func (s *simulation) changeRule(_ *simQueue, next func()) {
 	r := s.rules[s.IntN(len(s.rules))]
 	if s.IntN(2) == 0 {
@@ -165,5 +165,5 @@ func (s *simulation) resetRule(r *simRule, next func()) {
 	})
 }
 
-// simKeys are all that a rule may be asked under.
+// simKeys are all keys of rules.
 var simKeys = append([]string{""}, simLanes...)

@@ -21,12 +21,12 @@ var (
 )
 
 // TestSimulation runs producers, drainers, takers, readmitters and an operator on a store in virtual time. Calls are
-// decided while a commit is on its way to the disk, which then is durable or fails, at any of its effects; the process
-// is killed, replies are lost, clients freeze or die, and the clock jumps. A seed decides all of it, so that what fails
-// can be run again.
+// decided while a commit is being written, which then is durable or fails at any of its effects. The process is killed,
+// replies are lost, clients freeze or die, and the clock jumps. A seed decides all of it, so that a failure can be
+// repeated.
 //
 // simStore is the process that has the store; the disk outlives it. simJob, simQueue, simRule and simOverflow are what
-// the world knows beside the store, and say what must hold. Clients stand in files of their own.
+// the world knows independently of the store, and state what must hold. Clients have files of their own.
 func TestSimulation(t *testing.T) {
 	from, seeds := uint64(1), *simSeeds
 	if *simSeed != 0 {
@@ -41,7 +41,7 @@ func TestSimulation(t *testing.T) {
 		if err := s.run(); err != nil {
 			again := newSimulation(seed, *simCalls)
 			again.traced = true
-			err := errors.Join(err, again.run()) // the same, told
+			err := errors.Join(err, again.run()) // the same run, with a log
 			lines := 60
 			if *simSeed != 0 {
 				lines = len(again.trace)
@@ -58,7 +58,7 @@ func TestSimulation(t *testing.T) {
 		float64(all.operations)/took.Seconds())
 }
 
-// TestSimulationIsRepeated: what a seed does must not depend on anything else, or it could not be run again.
+// TestSimulationIsRepeated checks that a run depends on its seed only; otherwise it could not be repeated.
 func TestSimulationIsRepeated(t *testing.T) {
 	first, second := newSimulation(7, 1000), newSimulation(7, 1000)
 	first.traced, second.traced = true, true
@@ -75,9 +75,9 @@ func TestSimulationIsRepeated(t *testing.T) {
 	}
 }
 
-// simTotals are what happened in a simulation.
+// simTotals are the totals of a simulation.
 type simTotals struct {
-	operations int // appends, grants, settlements, takes and readmissions, each of one job
+	operations int // appended, granted, settled, taken and readmitted jobs
 	calls      int
 	commits    int
 	kills      int // of the process that has the store
@@ -93,25 +93,25 @@ func (t *simTotals) add(o simTotals) {
 type simulation struct {
 	*rand.Rand
 	at      leaky.Instant // the time that all share
-	jumped  leaky.Instant // how far the source of the store's clock is beyond it
+	jumped  leaky.Instant // how far the store's wall clock is ahead of it
 	events  heap[event]
 	counted uint64        // events
-	faults  bool          // may happen
-	fsync   time.Duration // most commits take less
-	trouble int           // how many times as often as mostly commits fail, or take long
-	ending  bool          // no new work comes
+	faults  bool          // faults may happen
+	fsync   time.Duration // duration of most commits
+	trouble int           // factor for how often commits fail or take long
+	ending  bool          // no new work arrives
 
 	disk     *Memory
 	store    *simStore
 	queues   []*simQueue
 	rules    []*simRule
-	jobs     []*simJob // all that there ever were, by number
-	open     []*simJob // those that are in, and ended no earlier than they were looked for last
+	jobs     []*simJob // all jobs, by number
+	open     []*simJob // jobs that are in, and have not ended since they were last looked for
 	fences   map[fence]*simJob
 	drainers []*simDrainer
 
 	readmitters []*simReadmitter
-	// decisions are those that let a job in or out, in their order.
+	// decisions counts decisions that let a job in or out.
 	decisions int
 
 	most int // calls
@@ -121,7 +121,7 @@ type simulation struct {
 	failure error
 }
 
-// event is something to do at an instant; those of one instant are done in the order of their numbers.
+// event is something to do at an instant; events of one instant run in the order of their numbers.
 type event struct {
 	at     leaky.Instant
 	number uint64
@@ -144,7 +144,7 @@ func newSimulation(seed uint64, most int) *simulation {
 	return s
 }
 
-// run lets the world go on until it has made its calls, then lets all queues run dry without faults.
+// run continues until the world has made its calls, then drains all queues without faults.
 func (s *simulation) run() error {
 	s.begin()
 	for _, r := range s.rules {
@@ -194,7 +194,7 @@ func (s *simulation) goOn(more func() bool) {
 	}
 }
 
-// runDry ends all faults and all new work, and lets drainers deliver what is left.
+// runDry ends all faults and new work, and lets drainers deliver what is left.
 func (s *simulation) runDry() {
 	if s.failure != nil {
 		return
@@ -221,12 +221,12 @@ func (s *simulation) later(d time.Duration, do func()) {
 	s.events.push(event{s.at.Add(d), s.counted, do})
 }
 
-// upTo is a random time of less than d, in microseconds.
+// upTo returns a random duration below d, in microseconds.
 func (s *simulation) upTo(d time.Duration) time.Duration {
 	return time.Duration(s.Int64N(d.Microseconds())) * time.Microsecond
 }
 
-// chance is true once in n times, while there are faults.
+// chance returns true once in n times, while there are faults.
 func (s *simulation) chance(n int) bool { return s.faults && s.IntN(n) == 0 }
 
 // fail ends the run.

@@ -23,8 +23,8 @@ var (
 	sizePicture = flag.String("picture", "", "draw the times in this file, as an SVG")
 )
 
-// TestSize measures what queues and lanes cost, by how many there are: memory, and time. `make simulate-size` does so
-// with 10,000,000 queues and 100,000,000 lanes, prints tables and draws the times.
+// TestSize measures the memory and time that queues and lanes cost, by their number. `make simulate-size` does so with
+// 10,000,000 queues and 100,000,000 lanes, prints tables and draws the times.
 func TestSize(t *testing.T) {
 	defer boundMemory()()
 	runtime.LockOSThread()
@@ -50,8 +50,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// sizeWorld is a machine in virtual time, whose commits are durable at once and kept nowhere: what is measured is the
-// machine alone.
+// sizeWorld is a machine in virtual time whose commits are durable at once and stored nowhere: only the machine is
+// measured.
 type sizeWorld struct {
 	*rand.Rand
 	*machine.Machine
@@ -66,7 +66,7 @@ func newSizeWorld() *sizeWorld {
 	}
 }
 
-// do takes the processor time of a call and what makes its commit durable, for each of n queues or jobs.
+// do measures the processor time of a call and its commit, for each of n queues or jobs.
 func (w *sizeWorld) do(op operation, n int, call func()) {
 	began := processorTime()
 	call()
@@ -143,7 +143,7 @@ func (w *sizeWorld) drain(most int) int {
 	return n
 }
 
-// forget lets a minute go by in which nothing happens, and what ended before that be forgotten in all queues.
+// forget lets an idle minute pass, and lets all queues forget what ended before.
 func (w *sizeWorld) forget(queues int) {
 	w.pass(time.Minute)
 	for range queues + 1 { // each forgets in one of them
@@ -166,17 +166,17 @@ func (w *sizeWorld) drainAll() {
 
 func (w *sizeWorld) pass(d time.Duration) { w.now = w.now.Add(d) }
 
-// heapBytes is what is in use once nothing is left to collect.
+// heapBytes returns the memory in use after garbage collection.
 func heapBytes() float64 {
 	runtime.GC()
-	runtime.GC() // what finalizers and pools held on to
+	runtime.GC() // what finalizers and pools kept
 	var s runtime.MemStats
 	runtime.ReadMemStats(&s)
 	return float64(s.HeapAlloc)
 }
 
-// boundMemory has memory collected when it grows to five times what lives, or to 15 GB: ten million queues shall not
-// need the room of twenty.
+// boundMemory collects garbage when memory grows to five times what lives, or to 15 GB: ten million queues must not
+// need the memory of twenty.
 func boundMemory() (restore func()) {
 	percent, limit := debug.SetGCPercent(400), debug.SetMemoryLimit(15<<30)
 	return func() { debug.SetGCPercent(percent); debug.SetMemoryLimit(limit) }
@@ -186,7 +186,7 @@ func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s  "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
 }
 
-// tenantQueue is a queue as many may look. Each has a name and a target of its own.
+// tenantQueue returns a typical queue. Each has a name and a target of its own.
 func tenantQueue() machine.SpecText {
 	return specText(queue.Spec{
 		Name: "tenant", Rate: leaky.PerSecond(100),
@@ -195,7 +195,7 @@ func tenantQueue() machine.SpecText {
 	})
 }
 
-// measureQueues makes queues, which get jobs, are drained, idle and are deleted.
+// measureQueues creates queues, appends and drains jobs, lets the queues idle and deletes them.
 func measureQueues(alive int) sizeRow {
 	w, began := newSizeWorld(), time.Now()
 	row := sizeRow{alive: alive}
@@ -221,7 +221,7 @@ func measureQueues(alive int) sizeRow {
 	row.idleAgain = per()
 	progress("%d queues are idle again: %.0f B each, %v", alive, row.idleAgain, time.Since(began).Round(time.Second))
 	made := w.tookBy[opPut]
-	w.tookBy = [operations]tookTimes{opPut: made} // from here on, in no order
+	w.tookBy = [operations]tookTimes{opPut: made} // from here on, in random order
 	for range min(mostSteps, 2*alive) {
 		w.append(sizeJob(w, w.IntN(alive)))
 		w.pass(time.Millisecond)
@@ -247,7 +247,7 @@ func sizeJob(w *sizeWorld, i int) queue.Job {
 	return queue.Job{Queue: fmt.Sprintf("tenant-%d", i), ID: fmt.Sprintf("%x", w.Uint64()), Payload: []byte("{}")}
 }
 
-// measureLanes lets lanes come and go in one queue, each with one job, so many at a time.
+// measureLanes lets lanes come and go in one queue, each with one job, that many at a time.
 func measureLanes(alive, total int) sizeRow {
 	w, began := newSizeWorld(), time.Now()
 	row := sizeRow{alive: alive}

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processorTime is what this thread has used: what else the machine does takes nothing away from it.
+// processorTime returns the time that this thread has used, so that other processes do not count.
 func processorTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {

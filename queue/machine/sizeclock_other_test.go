@@ -6,5 +6,5 @@ import "time"
 
 var began = time.Now()
 
-// processorTime is the time, where a thread's own is not known.
+// processorTime returns the wall time, where the thread's own is unknown.
 func processorTime() time.Duration { return time.Since(began) }

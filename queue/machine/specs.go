@@ -5,15 +5,14 @@ import (
 	"fmt"
 
 	"github.com/penstock/penstock/internal/changekind"
-	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/internal/check"
 	"github.com/penstock/penstock/queue/names"
 )
 
-// SpecText is a valid spec as it is kept, and its text.
+// SpecText is a valid spec as it is stored, and its encoding.
 type SpecText struct {
 	spec queue.Spec
 	text []byte
@@ -22,7 +21,7 @@ type SpecText struct {
 // NewSpecText checks a spec. Errors: an *invalid.Error.
 func NewSpecText(spec queue.Spec) (SpecText, error) { return SpecTextBy(queue.ParseSpec, spec) }
 
-// SpecTextBy is NewSpecText by another way of queue.ParseSpec.
+// SpecTextBy is NewSpecText with another parser than queue.ParseSpec.
 func SpecTextBy(parse func([]byte) (queue.Spec, error), spec queue.Spec) (s SpecText, err error) {
 	spec.Normalize()
 	if err = spec.Validate(); err == nil {
@@ -38,10 +37,10 @@ func (m *Machine) Put(
 	return m.put(now, actor, s, expect, false)
 }
 
-// ErrOutdated says that what was read for a call is no longer so: it is to be read again.
-var ErrOutdated = errors.New("what was read has changed since")
+// ErrOutdated says that what was read for a call has changed: read it again.
+var ErrOutdated = errors.New("the data has changed since it was read")
 
-// Rollback puts an earlier spec of a queue, of its history, which was looked up by p. Errors: see queue.Specs;
+// Rollback puts an earlier spec of a queue, from the history h that was looked up with p. Errors: see queue.Specs;
 // ErrOutdated.
 func (m *Machine) Rollback(
 	now leaky.Instant, actor audit.Actor, p Past, h queue.History, revision, expect int64,
@@ -49,7 +48,7 @@ func (m *Machine) Rollback(
 	switch q := m.queues[h.Queue]; {
 	case q != nil && q.revision != h.Revision, q == nil && h.Revision != 0:
 		return put, 0, ErrOutdated
-	case q == nil && p.made != m.store.queue: // it may have been made and deleted again
+	case q == nil && p.made != m.store.queue: // it may have been created and deleted again
 		return put, 0, ErrOutdated
 	}
 	if expect != queue.AnyRevision && expect != h.Revision {
@@ -114,7 +113,7 @@ func (m *Machine) put(
 		m.change(q, s.spec, next, now)
 	}
 	q.revision = put.Revision
-	m.present.logChange(logUpdate{
+	m.current.logChange(logUpdate{
 		subject: queueSubject(s.spec.Name), changes: append(notes, n), revision: q.revision, version: s.text,
 		created: put.Created,
 	})
@@ -122,7 +121,7 @@ func (m *Machine) put(
 	return put, m.wait(), nil
 }
 
-// checkSpec returns why a spec cannot be that of a queue, beside what the spec itself says.
+// checkSpec returns why a valid spec does not fit the other queues and rules, or nil.
 func (m *Machine) checkSpec(s *queue.Spec, created bool) error {
 	if err := m.checkPullRelations(s); err != nil {
 		return err
@@ -131,16 +130,13 @@ func (m *Machine) checkSpec(s *queue.Spec, created bool) error {
 		return err
 	}
 	if parent := names.Parent(s.Name); created && parent != "" && m.children[parent] >= queue.MaxChildren {
-		return &invalid.Error{
-			Field: "name", Value: clip.Quote(s.Name, 80),
-			Reason: fmt.Sprintf("%s has %d children, the most that a queue can have", parent, queue.MaxChildren),
-		}
+		return check.TooManyChildren(s.Name)
 	}
 	return nil
 }
 
-// firstPaces are those of a queue that is made: they go on from what a deleted one of that name left, while that can
-// still delay something.
+// firstPaces returns the paces of a new queue. They continue those of a deleted queue of that name, while they can
+// still delay a departure.
 func (m *Machine) firstPaces(s *queue.Spec, now leaky.Instant) (paces, error) {
 	pacer := s.Pacer(queue.Horizon)
 	left, made := m.leftPaces[s.Name]
@@ -153,7 +149,6 @@ func (m *Machine) firstPaces(s *queue.Spec, now leaky.Instant) (paces, error) {
 	return p, err
 }
 
-// create makes a queue.
 func (m *Machine) create(s queue.Spec, p paces, now leaky.Instant) *queueState {
 	m.store.queue++
 	q := m.newQueueState(m.store.queue, s)
@@ -169,13 +164,12 @@ func (m *Machine) create(s queue.Spec, p paces, now leaky.Instant) *queueState {
 			delete(m.deadJobs, dead.name)
 		}
 	}
-	m.present.dropLeftPaces(s.Name)
-	m.present.dropRetention(s.Name)
+	m.current.dropLeftPaces(s.Name)
+	m.current.dropRetention(s.Name)
 	m.joinGroup(q, now)
 	return q
 }
 
-// change gives a queue another spec.
 func (m *Machine) change(q *queueState, s queue.Spec, p paces, now leaky.Instant) {
 	m.countRuleUses(s.Name, s.Rules, 1)
 	m.countRuleUses(q.name, q.spec.Rules, -1)
@@ -185,7 +179,7 @@ func (m *Machine) change(q *queueState, s queue.Spec, p paces, now leaky.Instant
 	if q.spec.Pull != s.Pull {
 		m.takeOffAgenda(q)
 	}
-	m.present.formerPaces = append(m.present.formerPaces, savedPaces{q, q.paces})
+	m.current.formerPaces = append(m.current.formerPaces, ofQueue[paces]{q, q.paces})
 	m.setSpec(q, s)
 	q.paces = p
 	if q.pause.ended(m.wall(now)) {
@@ -197,24 +191,24 @@ func (m *Machine) change(q *queueState, s queue.Spec, p paces, now leaky.Instant
 	q.receiver.retarget(now)
 }
 
-// specChanged keeps a queue's new spec and paces, and works out anew what follows from them.
+// specChanged stores a queue's new spec and paces, and recomputes what follows from them.
 func (m *Machine) specChanged(q *queueState, text []byte, now leaky.Instant) {
 	m.rulesVersion++
 	m.noteCalendars(q)
 	m.replaceCeilings(q)
-	m.present.putAdapted(q.number, q.adapted)
+	m.current.putAdapted(q.number, q.adapted)
 	m.keepSpec(q, text)
 	m.conditionChanged(q, now)
 	m.announceRoom(q, now)
 }
 
-// keepSpec keeps the spec, the revision and the pause of a queue; text is the spec's, nil if it is not at hand.
+// keepSpec stores the spec, the revision and the pause of a queue; text is the encoded spec, or nil.
 func (m *Machine) keepSpec(q *queueState, text []byte) {
 	m.holdGrants(heldGrants{queue: q})
 	m.touch(q).putSpec(q, specRecord{spec: q.fullSpec(), text: text, revision: q.revision, pause: q.pause})
 }
 
-// conditionChanged works out anew when a queue can depart, after its spec, its pause or its receiver's state changed.
+// conditionChanged recomputes when a queue can depart, after its spec, its pause or its receiver's state changed.
 func (m *Machine) conditionChanged(q *queueState, now leaky.Instant) {
 	m.rearm(q, now)
 	if q.isParent() {
@@ -223,8 +217,8 @@ func (m *Machine) conditionChanged(q *queueState, now leaky.Instant) {
 	m.wakeForQueue(q, now)
 }
 
-// asStored returns the text of a spec or rule, and what a restart will read from it, which is what memory keeps. It
-// shares nothing with v, which the caller may change; with others who had it from read, who do not.
+// asStored returns the encoding of a spec or rule, and what a restart will read from it, which is what memory keeps. It
+// shares nothing with v, which the caller may change. It may share with other results of read, which nobody changes.
 func asStored[T any](
 	v T, write func(T) ([]byte, error), read func([]byte) (T, error),
 ) (back T, text []byte, err error) {
@@ -235,9 +229,64 @@ func asStored[T any](
 }
 
 // checkRevision returns ErrRevision unless a queue or rule is at the expected revision.
-func checkRevision(name string, expect, present int64) error {
-	if expect != queue.AnyRevision && expect != present {
-		return fmt.Errorf("%w: %s is at revision %d, not %d", queue.ErrRevision, name, present, expect)
+func checkRevision(name string, expect, current int64) error {
+	if expect != queue.AnyRevision && expect != current {
+		return fmt.Errorf("%w: %s is at revision %d, not %d", queue.ErrRevision, name, current, expect)
 	}
 	return nil
+}
+
+// Delete removes a queue, and returns the commit that the answer waits for. Errors: see queue.Specs.
+func (m *Machine) Delete(
+	now leaky.Instant, actor audit.Actor, name string, expect int64, force bool,
+) (wait uint64, err error) {
+	q := m.queues[name]
+	switch {
+	case q == nil:
+		return 0, unknownQueue(name)
+	case expect != queue.AnyRevision && expect != q.revision:
+		return 0, checkRevision(name, expect, q.revision)
+	case m.children[name] > 0:
+		return 0, fmt.Errorf("%w: %s has %d", queue.ErrHasChildren, name, m.children[name])
+	case !force && q.size() > 0:
+		return 0, fmt.Errorf("%w: %s has %d", queue.ErrNotEmpty, name, q.size())
+	case !force && q.hasBacklog():
+		return 0, fmt.Errorf("%w: %s has %d deferred", queue.ErrNotEmpty, name, q.onOverflow())
+	}
+	n := loggedBy(changekind.Deleted, actor, q.revision, m.wall(now))
+	n.before, _ = queue.EncodeSpec(q.fullSpec()) // it was encoded before
+	c := m.current
+	c.logChange(logUpdate{subject: queueSubject(name), changes: append(q.pauseLapsed(now), n), gone: true})
+	c.dropQueue(q.number)
+	m.leaveBehind(q, now)
+	q.live = false
+	m.countRuleUses(q.name, q.spec.Rules, -1)
+	m.rulesVersion++
+	m.leaveGroup(q, now)
+	m.arm(q, now) // takes it off the agenda
+	m.countChild(name, -1)
+	for s, n := range q.counts {
+		m.counts[s] -= n
+	}
+	m.trackBacklog(q)
+	delete(m.queues, name)
+	m.queueNames.remove(name)
+	c.deleted = append(c.deleted, q)
+	m.deletedBy = c.Number
+	m.discardQueue(q)
+	return m.wait(), nil
+}
+
+// leaveBehind keeps what outlives a queue: the retention of its dead jobs, and paces that can still delay a departure.
+func (m *Machine) leaveBehind(q *queueState, now leaky.Instant) {
+	name := q.name
+	if m.deadCountOf(name) > 0 || q.importing.mark != "" || q.counters.Died > 0 {
+		retention := q.spec.Retention
+		m.deadJobsOf(name).retention = &retention
+		m.current.putRetention(name, retention)
+	}
+	if left := q.atRest(now); left.stillDelays(now) {
+		m.leftPaces[name] = left
+		m.current.putLeftPaces(name, &left)
+	}
 }

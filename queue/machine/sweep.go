@@ -6,15 +6,16 @@ import (
 
 const (
 	sweepMax = 500 // records of deleted queues that one Sweep frees
-	// Records of forgotten jobs go along with other commits. If more than that are left, Sweep has one made for them.
+	// Records of forgotten jobs are deleted along with other commits. If more than that are left, Sweep requests a
+	// commit.
 	forgetMax      = 1000
 	forgetLanesMax = 10_000 // idle lanes that one Sweep forgets, and as many of deleted queues
 )
 
-// leftovers are what is to be deleted, or forgotten, bit by bit.
+// leftovers is what remains to be deleted or forgotten, piece by piece.
 type leftovers struct {
 	forgotten       []*endedJob // forgotten by memory, but still on file
-	lapsedDeferrals []uint64    // keys of deferrals, the same
+	lapsedDeferrals []uint64    // keys of forgotten deferrals
 	garbage         []*garbage
 	leftPaces       map[string]paces // of deleted queues
 	trimCursor      string           // the queue that was trimmed last
@@ -26,8 +27,8 @@ func (m *Machine) NeedsSweep(now leaky.Instant) bool {
 		len(m.forgotten) > forgetMax || len(m.lapsedDeferrals) > forgetMax || m.droppedTallies.n > forgetMax
 }
 
-// garbage is what a deleted queue left in the file, and its lanes. It keeps the queue's own structures: going
-// through them at once could take seconds.
+// garbage is what a deleted queue left in the file, and its lanes. It keeps the queue's own structures: walking through
+// all of them at once could take seconds.
 type garbage struct {
 	waiting      waitList // in order of key, so deleting them is cheap
 	byID         map[string]*job
@@ -37,83 +38,77 @@ type garbage struct {
 	deferrals    deferrals
 	deferralKeys []uint64 // of deferrals
 	lanes        *sorted[*lane]
-	tallies      *tallySet // of a deleted or reset rule; nil if it is no rule's
+	tallies      *tallySet // of a deleted or reset rule; else nil
 	tallyKeys    []uint64  // of tallies
-	commit       uint64    // that discarded it
+	commit       uint64    // the commit that discarded it
 }
 
-func (r *garbage) empty() bool {
-	return r.waiting.len() == 0 && len(r.byID) == 0 && len(r.jobs) == 0 && r.endedJobs.others.len() == 0 &&
-		len(r.ended) == 0 && r.deferrals.n == 0 && len(r.deferralKeys) == 0 && r.lanes.len() == 0 &&
-		(r.tallies == nil || r.tallies.len() == 0) && len(r.tallyKeys) == 0
+func (g *garbage) empty() bool {
+	return g.waiting.len() == 0 && len(g.byID) == 0 && len(g.jobs) == 0 && g.endedJobs.others.len() == 0 &&
+		len(g.ended) == 0 && g.deferrals.n == 0 && len(g.deferralKeys) == 0 && g.lanes.len() == 0 &&
+		(g.tallies == nil || g.tallies.len() == 0) && len(g.tallyKeys) == 0
 }
 
-// discardQueue makes garbage of a deleted queue.
 func (m *Machine) discardQueue(q *queueState) {
-	r := &garbage{
+	g := &garbage{
 		byID: q.jobs, endedJobs: q.endedJobs, deferrals: q.overflow.records, lanes: q.laneOrder,
-		commit: m.present.Number,
+		commit: m.current.Number,
 	}
 	if q.defaultLane != nil {
-		r.waiting = q.defaultLane.waiting
+		g.waiting = q.defaultLane.waiting
 	}
 	q.deadlines = nil
 	m.armExpiring(q)
 	q.jobs, q.lanes, q.laneOrder = nil, nil, nil
-	if !r.empty() {
-		m.garbage = append(m.garbage, r)
+	if !g.empty() {
+		m.garbage = append(m.garbage, g)
 	}
 }
 
-// take takes up to limit records out of r.
-func (r *garbage) take(limit int) (taken garbage) {
-	for ; limit > 0 && r.waiting.len() > 0; limit-- {
-		j := r.waiting.front()
-		r.waiting.remove(j)
-		delete(r.byID, j.id)
+// take removes up to limit records from r and returns them.
+func (g *garbage) take(limit int) (taken garbage) {
+	for ; limit > 0 && g.waiting.len() > 0; limit-- {
+		j := g.waiting.front()
+		g.waiting.remove(j)
+		delete(g.byID, j.id)
 		taken.jobs = append(taken.jobs, j.seq)
 	}
-	for id, j := range r.byID {
+	for id, j := range g.byID {
 		if limit == 0 {
 			break
 		}
-		delete(r.byID, id)
+		delete(g.byID, id)
 		taken.jobs = append(taken.jobs, j.seq)
 		limit--
 	}
-	n := min(limit, len(r.jobs))
-	taken.jobs = append(taken.jobs, r.jobs[:n]...)
-	r.jobs = r.jobs[n:]
-	limit -= n
-	for ; limit > 0 && r.endedJobs.others.len() > 0; limit-- {
-		taken.ended = append(taken.ended, r.endedJobs.others.pop())
+	moveUpTo(&limit, &g.jobs, &taken.jobs)
+	for ; limit > 0 && g.endedJobs.others.len() > 0; limit-- {
+		taken.ended = append(taken.ended, g.endedJobs.others.pop())
 	}
-	n = min(limit, len(r.ended))
-	taken.ended = append(taken.ended, r.ended[:n]...)
-	r.ended = r.ended[n:]
-	limit -= n
-	for ; limit > 0 && r.deferrals.n > 0; limit-- {
-		number := r.deferrals.oldest()
-		taken.deferralKeys = append(taken.deferralKeys, r.deferrals.get(number).seq)
-		r.deferrals.remove(number)
+	moveUpTo(&limit, &g.ended, &taken.ended)
+	for ; limit > 0 && g.deferrals.n > 0; limit-- {
+		number := g.deferrals.oldest()
+		taken.deferralKeys = append(taken.deferralKeys, g.deferrals.get(number).seq)
+		g.deferrals.remove(number)
 	}
-	n = min(limit, len(r.deferralKeys))
-	taken.deferralKeys = append(taken.deferralKeys, r.deferralKeys[:n]...)
-	r.deferralKeys = r.deferralKeys[n:]
-	limit -= n
-	n = min(limit, len(r.tallyKeys))
-	taken.tallyKeys = append(taken.tallyKeys, r.tallyKeys[:n]...)
-	r.tallyKeys = r.tallyKeys[n:]
+	moveUpTo(&limit, &g.deferralKeys, &taken.deferralKeys)
+	moveUpTo(&limit, &g.tallyKeys, &taken.tallyKeys)
 	return taken
 }
 
-// forgetTallies forgets up to limit tallies that nobody asks any more.
-func (r *garbage) forgetTallies(m *Machine, limit int) {
-	if r.tallies == nil {
+// moveUpTo moves up to limit items between lists, and reduces limit by their number.
+func moveUpTo[T any](limit *int, from, to *[]T) {
+	n := min(*limit, len(*from))
+	*to, *from, *limit = append(*to, (*from)[:n]...), (*from)[n:], *limit-n
+}
+
+// forgetTallies forgets up to limit tallies that are no longer in use.
+func (g *garbage) forgetTallies(m *Machine, limit int) {
+	if g.tallies == nil {
 		return
 	}
-	for i := range r.tallies.shards {
-		for _, t := range r.tallies.shards[i].tallies {
+	for i := range g.tallies.shards {
+		for _, t := range g.tallies.shards[i].tallies {
 			if limit--; limit < 0 {
 				return
 			}
@@ -122,19 +117,19 @@ func (r *garbage) forgetTallies(m *Machine, limit int) {
 	}
 }
 
-// dropIdleLanes takes the idle ones of up to limit lanes out of Machine.idleLanes.
-func (r *garbage) dropIdleLanes(limit int) {
-	for ; limit > 0 && r.lanes.len() > 0; limit-- {
-		if ln := r.lanes.popLast(); ln.size == 0 {
+// dropIdleLanes removes the idle ones among up to limit lanes from Machine.idleLanes.
+func (g *garbage) dropIdleLanes(limit int) {
+	for ; limit > 0 && g.lanes.len() > 0; limit-- {
+		if ln := g.lanes.popLast(); ln.size == 0 {
 			ln.leave()
 		}
 	}
 }
 
-// Sweep frees a bounded part of what deleted queues left behind, and returns the commit that its answer waits for. It
+// Sweep frees a limited part of what deleted queues left behind, and returns the commit that its answer waits for. It
 // also forgets the paces of deleted queues that delay nothing any more.
 func (m *Machine) Sweep(now leaky.Instant) (wait uint64) {
-	c, looked, some := m.present, 0, len(m.forgotten) > forgetMax || len(m.lapsedDeferrals) > forgetMax
+	c, looked, some := m.current, 0, len(m.forgotten) > forgetMax || len(m.lapsedDeferrals) > forgetMax
 	m.forgetIdleLanes(now, forgetLanesMax)
 	for name, left := range m.leftPaces {
 		if looked++; looked > sweepMax {
@@ -162,21 +157,21 @@ func (m *Machine) Sweep(now leaky.Instant) (wait uint64) {
 	return 0
 }
 
-// sweepGarbage drops some records that nothing refers to, and reports whether there were any.
+// sweepGarbage drops some unreferenced records, and reports whether there were any.
 func (m *Machine) sweepGarbage() (some bool) {
-	if len(m.garbage) == 0 || m.garbage[0].commit > m.durable { // a commit that fails brings back what it discarded
+	if len(m.garbage) == 0 || m.garbage[0].commit > m.durable { // a failed commit brings back what it discarded
 		return false
 	}
-	c, r := m.present, m.garbage[0]
-	taken := r.take(sweepMax)
+	c, g := m.current, m.garbage[0]
+	taken := g.take(sweepMax)
 	each(taken.jobs, c.dropJob)
 	each(taken.jobs, c.dropLease)
 	each(taken.ended, c.dropEnded)
 	each(taken.deferralKeys, c.dropDeferral)
 	each(taken.tallyKeys, c.dropTally)
-	r.dropIdleLanes(forgetLanesMax)
-	r.forgetTallies(m, expiredTalliesTurn)
-	if r.empty() {
+	g.dropIdleLanes(forgetLanesMax)
+	g.forgetTallies(m, expiredTalliesTurn)
+	if g.empty() {
 		m.garbage = m.garbage[1:]
 	}
 	return !taken.empty()

@@ -10,10 +10,10 @@ import (
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
-// Take asks a rule, and returns the commit that the answers wait for: none, unless an entry of the audit log tells of
-// them, which goes with what they changed; entry is nil if none does. While the rule itself is not durable, nothing is
-// taken: taken is nil, and Take is to be called again behind the commit that it returns. What else was taken is kept by
-// SaveTallies. keys are the digests of the keys. Errors: rules.ErrUnknown.
+// Take asks a rule, and returns the commit that the answers wait for. That is 0, unless entry is set: the takes are
+// then recorded in the audit log, in the same commit as their changes. Other takes are kept by SaveTallies. While the
+// rule itself is not durable, nothing is taken and taken is nil; call Take again after the returned commit. keys are
+// the digests of the keys. Errors: rules.ErrUnknown.
 func (m *Machine) Take(
 	now leaky.Instant, name string, takes []rules.Take, keys []queue.LaneDigest, entry *audit.Entry,
 ) (taken []rules.Taken, wait uint64, err error) {
@@ -22,7 +22,7 @@ func (m *Machine) Take(
 		return nil, 0, err
 	}
 	if entry != nil && len(m.owed) >= maxOwedTakes {
-		return nil, 0, fmt.Errorf("%w: %d entries of the audit log wait for room", queue.ErrStoreFull, len(m.owed))
+		return nil, 0, fmt.Errorf("%w: %d entries of the audit log are waiting for room", queue.ErrStoreFull, len(m.owed))
 	}
 	if wait := m.unlessDurable(r.commit); wait != 0 {
 		return nil, wait, nil
@@ -45,8 +45,8 @@ func (m *Machine) Take(
 	return taken, wait, nil
 }
 
-// auditTakes keeps the entry of takes that were given back or forgotten in one commit with them; 0 if none were.
-// touched are the tallies that there were.
+// auditTakes keeps the audit entry of refunds or resets in one commit with them, and returns that commit; 0 if all
+// failed. touched are the tallies before the takes.
 func (m *Machine) auditTakes(
 	entry *audit.Entry, r *rule, keys []queue.LaneDigest, taken []rules.Taken, touched []*tally, now leaky.Instant,
 ) (wait uint64) {
@@ -68,17 +68,16 @@ func (m *Machine) auditTakes(
 	return m.wait()
 }
 
-// owedTakes is an entry of the audit log about takes, and the tallies that they changed or removed. Memory has changed
-// already, and the takes are answered even if there is no room: the next commit that succeeds keeps both.
+// owedTakes is an audit entry about takes, and the tallies that they changed or removed. Memory has changed already,
+// and the takes are answered even if the store is full: the next commit that succeeds keeps both.
 type owedTakes struct {
 	audited
 	tallies []*tally
 }
 
-// maxOwedTakes bounds what waits for room.
 const maxOwedTakes = 100
 
-// writeOwed puts what is owed into a commit.
+// writeOwed adds the owed entries to a commit.
 func (m *Machine) writeOwed(c *Commit) {
 	c.owed, m.owed = m.owed, nil
 	for i := range c.owed {
@@ -110,13 +109,14 @@ func (m *Machine) takeOne(r *rule, take rules.Take, key queue.LaneDigest, now le
 func (m *Machine) decideTake(
 	r *rule, op rules.TakeOp, key queue.LaneDigest, l leaky.Limiter, ask leaky.Ask, now leaky.Instant,
 ) (a rules.Taken) {
-	t := m.tallyAt(r.tallies, key, now)
-	asks := op == rules.TakePeek || op == rules.TakeNow
-	if asks && (t == nil || r.tallies.asksAgain(t, l, now)) {
-		if no := m.noRoom(r, key, l, now); no != nil {
-			return rules.Taken{Decision: *no, MaxKeys: r.keyLimit}
+	var t *tally
+	if op == rules.TakePeek || op == rules.TakeNow {
+		var refused *leaky.Decision
+		if t, refused = m.tallyToAsk(r, key, l, now); refused != nil {
+			return rules.Taken{Decision: *refused, MaxKeys: r.keyLimit}
 		}
-		t = m.tallyAt(r.tallies, key, now) // which may have been forgotten to make room
+	} else {
+		t = m.tallyAt(r.tallies, key, now)
 	}
 	if t == nil {
 		return m.takeFirst(r, key, op, l, ask, now)
@@ -150,8 +150,8 @@ func (m *Machine) decideTake(
 	return a
 }
 
-// keepCorrected stores a state that a refusal has corrected, after the rule's numbers changed: what lies further
-// ahead than the new ones allow drains from now on. Otherwise it would be found anew each time.
+// keepCorrected stores a state that a refusal has corrected, after the rule's numbers changed: what lies further ahead
+// than the new numbers allow drains from now on. Otherwise each refusal would correct it again.
 func (m *Machine) keepCorrected(t *tally, s leaky.Tally, l leaky.Limiter, now leaky.Instant) {
 	if t.differs(s, l) {
 		t.setState(s, l, now)
@@ -159,7 +159,7 @@ func (m *Machine) keepCorrected(t *tally, s leaky.Tally, l leaky.Limiter, now le
 	}
 }
 
-// oneMore asks for one; of concurrency under a name that nobody has.
+// oneMore asks for a cost of one, for concurrency under an unused name.
 var oneMore = leaky.Ask{Cost: 1, Lease: "\x00"}
 
 // takeFirst answers for a key from which nothing was taken.
@@ -184,8 +184,8 @@ func (m *Machine) takeFirst(
 	return a
 }
 
-// Attend notes that a process takes part in admission, and returns how many do. That is not kept: nobody outlives the
-// engine's process. Errors: an *invalid.Error.
+// Attend notes that a process takes part in admission, and returns how many do. That is not stored: no process outlives
+// the engine's. Errors: an *invalid.Error.
 func (m *Machine) Attend(now leaky.Instant, process string) (int, error) {
 	if err := ruleset.ValidateProcess(process); err != nil {
 		return 0, err

@@ -15,22 +15,22 @@ type tallySet struct {
 	shards    [32]tallyShard
 	byCheck   tallyHeap
 	heapIndex int // in Machine.tallySets, counted from 1; 0 if the set is empty
-	// overrides are the keys with bounds of their own, which do not count against max_keys; overridesHeld is how
-	// many of them are in the set.
+	// overrides are the keys with limits of their own, which do not count against max_keys; overridesHeld is how many
+	// of them are in the set.
 	overrides     map[queue.LaneDigest]bool
 	overridesHeld int
-	// lost are the keys that lost their overrides, and until when they count: then they are as fresh by the rule's own
-	// numbers. What was taken stays with them for longer, since other numbers may come. lostUntil is the first of
-	// these instants, never if there is none.
+	// lost are the keys that lost their overrides, and until when they count: then they are fresh by the rule's own
+	// numbers. Their tallies stay for longer, since the numbers may change. lostUntil is the first of these instants,
+	// or never.
 	lost      map[queue.LaneDigest]leaky.Instant
 	lostUntil leaky.Instant
 }
 
-// tallyShard holds some of a set's tallies, by digest of the key. A Go map never shrinks, so it is copied when few
-// of many are left; with one map for a million keys that would hold up everybody.
+// tallyShard holds some of a set's tallies, by digest of the key. A Go map never shrinks, so it is copied when few of
+// many are left. Copying one map of a million keys would block the machine.
 type tallyShard struct {
 	tallies map[queue.LaneDigest]*tally
-	peak    int // how many there were at most since the map was made
+	peak    int // the maximum number of tallies since the map was made
 }
 
 func (s *tallySet) shard(key queue.LaneDigest) *tallyShard {
@@ -42,12 +42,12 @@ func (s *tallySet) find(key queue.LaneDigest) *tally { return s.shard(key).talli
 func (s *tallySet) len() int { return s.byCheck.len() }
 
 func (s *tallySet) put(t *tally) {
-	h := s.shard(t.digest)
-	if h.tallies == nil {
-		h.tallies = map[queue.LaneDigest]*tally{}
+	shard := s.shard(t.digest)
+	if shard.tallies == nil {
+		shard.tallies = map[queue.LaneDigest]*tally{}
 	}
-	h.tallies[t.digest] = t
-	h.peak = max(h.peak, len(h.tallies))
+	shard.tallies[t.digest] = t
+	shard.peak = max(shard.peak, len(shard.tallies))
 	if s.overrides[t.digest] {
 		s.overridesHeld++
 	}
@@ -59,12 +59,12 @@ func (s *tallySet) remove(t *tally) {
 	if s.overrides[t.digest] {
 		s.overridesHeld--
 	}
-	h := s.shard(t.digest)
-	delete(h.tallies, t.digest)
-	if n := len(h.tallies); h.peak > smallMap && n < h.peak/16 {
+	shard := s.shard(t.digest)
+	delete(shard.tallies, t.digest)
+	if n := len(shard.tallies); shard.peak > smallMap && n < shard.peak/16 {
 		few := make(map[queue.LaneDigest]*tally, 2*n)
-		maps.Copy(few, h.tallies)
-		h.tallies, h.peak = few, max(n, smallMap)
+		maps.Copy(few, shard.tallies)
+		shard.tallies, shard.peak = few, max(n, smallMap)
 	}
 }
 
@@ -73,7 +73,8 @@ func (m *Machine) newTallySet() *tallySet {
 	return &tallySet{number: m.lastTallySet}
 }
 
-// tallySetFor returns the set of a rule with that algorithm. What another algorithm counted means nothing to it.
+// tallySetFor returns the set for a rule with that algorithm. It is a new set if old has another algorithm, whose
+// counts are meaningless to this one.
 func (m *Machine) tallySetFor(old *rule, a leaky.Algorithm) *tallySet {
 	if old != nil && old.Algorithm == a {
 		return old.tallies
@@ -81,14 +82,14 @@ func (m *Machine) tallySetFor(old *rule, a leaky.Algorithm) *tallySet {
 	return m.newTallySet()
 }
 
-// discardTallies makes garbage of a set that nobody asks any more.
+// discardTallies makes garbage of a set that is no longer in use.
 func (m *Machine) discardTallies(s *tallySet) {
 	if s.len() > 0 {
-		m.garbage = append(m.garbage, &garbage{tallies: s, commit: m.present.Number})
+		m.garbage = append(m.garbage, &garbage{tallies: s, commit: m.current.Number})
 	}
 }
 
-// tallyAt returns the tally of a key, nil if nothing counts there any more.
+// tallyAt returns the tally of a key, or nil if nothing counts there any more.
 func (m *Machine) tallyAt(s *tallySet, key queue.LaneDigest, now leaky.Instant) *tally {
 	t := s.find(key)
 	if t != nil && t.expired(now) {
@@ -98,7 +99,7 @@ func (m *Machine) tallyAt(s *tallySet, key queue.LaneDigest, now leaky.Instant) 
 	return t
 }
 
-// tallyOf returns the tally of a key, made if there is none.
+// tallyOf returns the tally of a key, created if missing.
 func (m *Machine) tallyOf(s *tallySet, key queue.LaneDigest, now leaky.Instant) *tally {
 	if t := m.tallyAt(s, key, now); t != nil {
 		return t
@@ -106,7 +107,7 @@ func (m *Machine) tallyOf(s *tallySet, key queue.LaneDigest, now leaky.Instant) 
 	return m.newTally(s, key)
 }
 
-// newTally returns a tally that nobody knows yet: one that was forgotten, if there is one. Keys of a fast rule come and
+// newTally returns a tally that is not inserted yet, reusing a forgotten one if possible: keys of a fast rule come and
 // go with every take.
 func (m *Machine) newTally(s *tallySet, key queue.LaneDigest) *tally {
 	last := len(m.spareTallies) - 1
@@ -119,7 +120,7 @@ func (m *Machine) newTally(s *tallySet, key queue.LaneDigest) *tally {
 	return t
 }
 
-// insertTally makes a tally known, once something was taken.
+// insertTally inserts a tally once something was taken.
 func (m *Machine) insertTally(t *tally) {
 	if t.heapIndex >= 0 {
 		return
@@ -146,10 +147,10 @@ func (m *Machine) forgetTally(t *tally) {
 	}
 }
 
-// expiredTalliesMax is how many tallies one call checks for expiry, beside two for each take.
+// expiredTalliesMax is how many tallies one call checks for expiry, in addition to two for each take.
 const expiredTalliesMax = 100
 
-// markDirty notes that a tally is not on file as it is.
+// markDirty notes that a tally differs from the file.
 func (m *Machine) markDirty(t *tally) {
 	m.insertTally(t)
 	if !t.dirty {
@@ -159,7 +160,7 @@ func (m *Machine) markDirty(t *tally) {
 	}
 }
 
-// newTallySets orders the sets that hold something by when their first tally is to be checked.
+// newTallySets orders the sets that are not empty by when their first tally is to be checked.
 func newTallySets() heap[*tallySet] {
 	return heap[*tallySet]{
 		key:   func(s *tallySet) heapKey { return heapKey{at: int64(s.byCheck.top().checkAt)} },
@@ -167,10 +168,9 @@ func newTallySets() heap[*tallySet] {
 	}
 }
 
-// keys is how many keys count against max_keys.
 func (s *tallySet) keys() int64 { return int64(s.len() - s.overridesHeld) }
 
-// setOverrides says which keys do not count. Those that do again count by the rule's own limiter.
+// setOverrides sets which keys do not count. Keys that count again do so by the rule's own limiter.
 func (s *tallySet) setOverrides(overrides map[string]leaky.Limiter, own leaky.Limiter, now leaky.Instant) {
 	before := s.overrides
 	s.overrides, s.overridesHeld = nil, 0
@@ -209,7 +209,7 @@ func (s *tallySet) findLostUntil() {
 	}
 }
 
-// forgetLost forgets those that lost their overrides and count no more.
+// forgetLost forgets keys that lost their overrides and no longer count.
 func (m *Machine) forgetLost(r *rule, now leaky.Instant) {
 	s := r.tallies
 	if len(s.lost) == 0 || now < s.lostUntil {
@@ -233,14 +233,14 @@ func (m *Machine) forgetLost(r *rule, now leaky.Instant) {
 	s.findLostUntil()
 }
 
-// asksAgain reports whether a key asks for room as a new one does, although its tally stands: it lost its override, and
-// is fresh by the rule's own limiter.
+// asksAgain reports whether a key asks for room like a new one although its tally exists: it lost its override, and is
+// fresh by the rule's own limiter.
 func (s *tallySet) asksAgain(t *tally, l leaky.Limiter, now leaky.Instant) bool {
 	until, lost := s.lost[t.digest]
 	return lost && until <= now && t.stateFor(l).Expires(now) <= now
 }
 
-// checkSooner checks a tally when it expires, if that was to be later.
+// checkSooner advances the check of a tally to when it expires, if that is earlier.
 func (m *Machine) checkSooner(t *tally) {
 	if t.heapIndex >= 0 && t.expires < t.checkAt {
 		t.checkAt = t.expires
@@ -249,8 +249,8 @@ func (m *Machine) checkSooner(t *tally) {
 	}
 }
 
-// firstCounted returns the tally that is checked first of those that count, from the heap's i-th on; nil if there is
-// none. There are few others, so little of the heap is searched.
+// firstCounted returns the counted tally that is checked first, from the heap's i-th on, or nil. Few tallies are not
+// counted, so little of the heap is searched.
 func (s *tallySet) firstCounted(i int) *tally {
 	if i >= s.len() {
 		return nil
@@ -279,9 +279,9 @@ func (m *Machine) reorder(s *tallySet) {
 	}
 }
 
-// forgetExpiredTallies checks up to limit tallies that are due and forgets those that have expired. A tally is
-// checked when it would have expired as of the last check, so one that is taken from again and again is not moved
-// each time. more says that others are due.
+// forgetExpiredTallies checks up to limit due tallies and forgets those that have expired. A tally is due when it would
+// have expired as of its last check, so a tally in constant use is not moved with each take. more is set if others are
+// due.
 func (m *Machine) forgetExpiredTallies(now leaky.Instant, limit int) (more bool) {
 	for ; limit > 0 && m.tallySets.len() > 0 && m.tallySets.top().byCheck.top().checkAt <= now; limit-- {
 		m.checkFirst(m.tallySets.top(), now)
@@ -301,11 +301,11 @@ func (m *Machine) checkFirst(s *tallySet, now leaky.Instant) {
 	m.reorder(s)
 }
 
-// keyChecks is how many tallies are checked at most to find room for another key.
+// keyChecks is the maximum number of tallies checked to find room for another key.
 const keyChecks = 256
 
-// noRoom returns the refusal of a new key under l if the rule holds as many as it may; nil if it does not. No key
-// that still counts is forgotten to make room: that would let it exceed its rate.
+// noRoom returns the refusal of a new key under l if the rule holds as many keys as it may, else nil. No key that still
+// counts is forgotten to make room: that would let it exceed its rate.
 func (m *Machine) noRoom(r *rule, key queue.LaneDigest, l leaky.Limiter, now leaky.Instant) *leaky.Decision {
 	s := r.tallies
 	if s.overrides[key] {
@@ -318,7 +318,7 @@ func (m *Machine) noRoom(r *rule, key queue.LaneDigest, l leaky.Limiter, now lea
 		var wait time.Duration
 		switch due := s.byCheck.top().checkAt <= now; {
 		case due && checked == keyChecks:
-			wait = time.Second // more are checked by then
+			wait = time.Second // more tallies are checked by then
 		case !due:
 			wait = s.firstCounted(0).checkAt.Sub(now)
 			if len(s.lost) > 0 {
@@ -333,12 +333,27 @@ func (m *Machine) noRoom(r *rule, key queue.LaneDigest, l leaky.Limiter, now lea
 	return nil
 }
 
-// savedTallies is how many tallies one commit keeps for SaveTallies, at least; a sixteenth of all that wait, if that is
-// more. Appends wait for such a commit.
+// tallyToAsk returns the tally of a key that is asked for a take, or nil if nothing counts there, or the refusal of a
+// new key for which the rule has no room.
+func (m *Machine) tallyToAsk(
+	r *rule, key queue.LaneDigest, l leaky.Limiter, now leaky.Instant,
+) (t *tally, refused *leaky.Decision) {
+	t = m.tallyAt(r.tallies, key, now)
+	if t != nil && !r.tallies.asksAgain(t, l, now) {
+		return t, nil
+	}
+	if refused = m.noRoom(r, key, l, now); refused != nil {
+		return nil, refused
+	}
+	return m.tallyAt(r.tallies, key, now), nil // it may have been forgotten to make room
+}
+
+// savedTallies is the minimum number of tallies that one commit saves for SaveTallies; it saves a sixteenth of all
+// unsaved tallies if that is more. Appends wait for such a commit.
 const savedTallies = 500
 
-// SaveTallies keeps some of what Take took, which no other commit does. It returns the commit, 0 if there is nothing to
-// keep, and whether so much is left that it should be called again at once.
+// SaveTallies saves some of what Take took and no other commit keeps. It returns the commit, or 0 if nothing is
+// unsaved, and whether to call it again at once.
 func (m *Machine) SaveTallies() (wait uint64, more bool) {
 	if m.unsaved = false; m.dirtyTallies.n+m.droppedTallies.n+len(m.owed) == 0 {
 		return 0, false
@@ -354,13 +369,13 @@ func (m *Machine) SaveTallies() (wait uint64, more bool) {
 	return m.wait(), m.dirtyTallies.n >= savedTallies || m.droppedTallies.n >= commitForgets
 }
 
-// UnsavedTallies reports whether SaveTallies has something to do, and has not reported so since something changed.
+// UnsavedTallies reports whether tallies have changed since its last call and need SaveTallies.
 func (m *Machine) UnsavedTallies() (unsaved bool) {
 	unsaved, m.unsaved = m.unsaved, false
 	return unsaved
 }
 
-// NextTallyCheck is when the next tally may have expired, and false if there is none.
+// NextTallyCheck returns when the next tally may have expired; any is false if there are no tallies.
 func (m *Machine) NextTallyCheck() (at leaky.Instant, any bool) {
 	if m.tallySets.len() == 0 {
 		return 0, false
@@ -368,7 +383,7 @@ func (m *Machine) NextTallyCheck() (at leaky.Instant, any bool) {
 	return m.tallySets.top().byCheck.top().checkAt, true
 }
 
-// ForgetExpiredTallies forgets some tallies that have expired, and reports whether it is to be called again.
+// ForgetExpiredTallies forgets some expired tallies, and reports whether to call it again.
 func (m *Machine) ForgetExpiredTallies(now leaky.Instant) (more bool) {
 	return m.forgetExpiredTallies(now, expiredTalliesTurn)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// Keys that nobody asks for take no memory, nor room in the file.
+// Keys that are no longer asked take neither memory nor room in the file.
 func TestKeysExpire(t *testing.T) {
 	b := start(t, Options{behind: true})
 	b.MustPutRule(rules.Rule{
@@ -65,7 +65,7 @@ func TestKeysExpire(t *testing.T) {
 	}
 }
 
-// Keys that come and go before they are saved use the memory of those before them, and only the last are on file.
+// Keys that come and go before they are saved reuse memory, and only the last are on file.
 func TestKeysThatComeAndGo(t *testing.T) {
 	b := start(t, Options{behind: true})
 	b.MustPutRule(rules.Rule{
@@ -105,8 +105,8 @@ func (b *bench) sweep() {
 	}
 }
 
-// What was taken before a reset, another algorithm or a deletion frees itself, in memory and on file.
-func TestAResetOfManyKeys(t *testing.T) {
+// What was taken before a reset, a change of algorithm or a deletion is freed in memory and on file.
+func TestResetOfManyKeys(t *testing.T) {
 	b := start(t, Options{})
 	ctx := context.Background()
 	fill := func() {
@@ -138,7 +138,7 @@ func TestAResetOfManyKeys(t *testing.T) {
 				b.reopen()
 			}
 			b.sweep()
-			b.MustPut("q", "1/s") // with which goes what is too little for a commit of its own
+			b.MustPut("q", "1/s") // it carries what is too little for a commit of its own
 			b.MustPut("q", "2/s")
 			if n := b.records(talliesTable); n != 0 {
 				t.Errorf("%s: %d on file", what, n)
@@ -152,7 +152,7 @@ func TestAResetOfManyKeys(t *testing.T) {
 	}
 }
 
-// Most keys take little, and those that took more do so again when what was taken is over.
+// Most keys are small, and larger ones become small again when their takes are over.
 func TestAKeyIsSmall(t *testing.T) {
 	if size := unsafe.Sizeof(tally{}); size != 112 {
 		t.Errorf("a tally is %d bytes", size)
@@ -198,8 +198,8 @@ func TestAKeyIsSmall(t *testing.T) {
 	}
 }
 
-// What expires together is forgotten a little at a time.
-func TestNobodyWaitsForAllThatExpires(t *testing.T) {
+// Tallies that expire together are forgotten a few at a time.
+func TestExpiredTalliesAreForgottenInPieces(t *testing.T) {
 	b := start(t, Options{behind: true})
 	b.MustPutRule(enginetest.PerHour("r", 1))
 	const keys = 3 * expiredTalliesTurn
@@ -226,7 +226,7 @@ func TestNobodyWaitsForAllThatExpires(t *testing.T) {
 	}
 }
 
-// tallyCount is how many there are, of all sets.
+// tallyCount returns the number of tallies in all sets.
 func (e *Engine) tallyCount() (n int) {
 	for s := range e.tallySets.all {
 		n += s.len()
@@ -234,7 +234,7 @@ func (e *Engine) tallyCount() (n int) {
 	return n
 }
 
-// What is on file counts when the engine is opened again, but for keys with overrides.
+// Tallies on file count after reopening, except for keys with overrides.
 func TestKeysReopened(t *testing.T) {
 	b := start(t, Options{})
 	minute := unit.Duration(time.Minute)

@@ -8,11 +8,11 @@ import (
 )
 
 // A client that does not know the engine's clock well starts its jobs late by an unknown, equal delay. The distances
-// between its own starts stay the same. But the next job of another client could start too soon after one of them. So
-// a bucket whose last departure was granted to an uncertain client counts as that much later for other clients, and for
+// between its own starts stay the same, but the next job of another client could start too soon after one of them. So a
+// bucket whose last departure was granted to an uncertain client counts as that much later for other clients, and for
 // the client itself once it knows the clock better. The window law holds however far away a drainer is.
 //
-// A store that loses its last writes, or an embedded one that is killed, forgets reigns: then the law may be broken
+// A store that loses its last writes, or an embedded store that is killed, forgets reigns: then the law may be broken
 // once by as much as a client was uncertain.
 
 const (
@@ -25,7 +25,7 @@ const (
 
 // reign is a period in which one uncertain client was granted paced departures, from the first to the latest.
 type reign struct {
-	clock         string // of the clients that had it; empty if it were several
+	clock         string // of its clients; empty if they had several clocks
 	first, latest leaky.Instant
 	by            time.Duration // its uncertainty
 }
@@ -72,7 +72,6 @@ func (m *Machine) grantsFrom(g *grant, r *queue.ReserveRequest, now leaky.Instan
 	}
 }
 
-// notePaced notes that a paced departure was granted.
 func (g *grant) notePaced(d leaky.Instant) {
 	if g.first == 0 {
 		g.first = d
@@ -83,10 +82,10 @@ func (g *grant) notePaced(d leaky.Instant) {
 // reigns are the reigns that delay a client's departures.
 type reigns []reign
 
-// laterBy returns how much later a bucket counts because its last departure was another, uncertain client's.
-func (l reigns) laterBy(p leaky.Pacer, b leaky.Bucket) (by time.Duration) {
-	for i := range l {
-		if r := &l[i]; b.Last >= r.first && b.Last <= r.latest && !p.Rate.Unlimited() {
+// laterBy returns how much later a bucket counts because its last departure was granted to another, uncertain client.
+func (rs reigns) laterBy(p leaky.Pacer, b leaky.Bucket) (by time.Duration) {
+	for i := range rs {
+		if r := &rs[i]; b.Last >= r.first && b.Last <= r.latest && !p.Rate.Unlimited() {
 			by = max(by, r.by)
 		}
 	}
@@ -94,51 +93,47 @@ func (l reigns) laterBy(p leaky.Pacer, b leaky.Bucket) (by time.Duration) {
 }
 
 // apart returns the next departure, not before d, that all buckets allow when they count as later.
-func (l reigns) apart(p *paces, d, now leaky.Instant) leaky.Instant {
-	if len(l) == 0 {
+func (rs reigns) apart(p *paces, d, now leaky.Instant) leaky.Instant {
+	if len(rs) == 0 {
 		return d
 	}
-	d = l.apartIn(p.pacer, p.bucket, d, now)
-	for i := range p.limits {
-		if m := &p.limits[i]; m.Paced() {
-			d = l.apartIn(m.pacer, m.bucket, d, now)
-		}
+	d = rs.apartIn(p.pacer, p.bucket, d, now)
+	for l := range p.paced {
+		d = rs.apartIn(l.pacer, l.bucket, d, now)
 	}
 	return d
 }
 
-func (l reigns) apartIn(p leaky.Pacer, b leaky.Bucket, d, now leaky.Instant) leaky.Instant {
-	if by := l.laterBy(p, b); by > 0 {
+func (rs reigns) apartIn(p leaky.Pacer, b leaky.Bucket, d, now leaky.Instant) leaky.Instant {
+	if by := rs.laterBy(p, b); by > 0 {
 		return max(d, p.Free(b, now).Add(by))
 	}
 	return d
 }
 
-// apartInLane does so for a lane with a rate of its own.
-func (l reigns) apartInLane(ln *lane, d, now leaky.Instant) leaky.Instant {
-	if len(l) == 0 {
+// apartInLane is apart for a lane with a rate of its own.
+func (rs reigns) apartInLane(ln *lane, d, now leaky.Instant) leaky.Instant {
+	if len(rs) == 0 {
 		return d
 	}
 	if b, p, limited := ln.pacing(d, now); limited {
-		return l.apartIn(p, b, d, now)
+		return rs.apartIn(p, b, d, now)
 	}
 	return d
 }
 
 // shift makes the buckets that count as later so for good, before this client takes its first departure.
-func (l reigns) shift(p *paces) {
-	if len(l) == 0 {
+func (rs reigns) shift(p *paces) {
+	if len(rs) == 0 {
 		return
 	}
-	l.shiftOne(p.pacer, &p.bucket)
-	for i := range p.limits {
-		if m := &p.limits[i]; m.Paced() {
-			l.shiftOne(m.pacer, &m.bucket)
-		}
+	rs.shiftOne(p.pacer, &p.bucket)
+	for l := range p.paced {
+		rs.shiftOne(l.pacer, &l.bucket)
 	}
 }
 
-func (l reigns) shiftOne(p leaky.Pacer, b *leaky.Bucket) {
-	by := l.laterBy(p, *b)
+func (rs reigns) shiftOne(p leaky.Pacer, b *leaky.Bucket) {
+	by := rs.laterBy(p, *b)
 	b.TAT, b.Last = b.TAT.Add(by), b.Last.Add(by)
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// waitList holds the waiting jobs of a lane in order of turn. Each priority has a FIFO of its own, so that one job
-// among many of lower priority costs no more than any other. A job that comes back into the middle of a FIFO stands
-// beside it instead, so that nothing has to be moved. Most lanes use only the lowest priority.
+// waitList holds the waiting jobs of a lane in order of turn. Each priority has its own FIFO, so that an urgent job
+// among many others costs no more than any job. A job that comes back into the middle of a FIFO is kept beside it
+// instead, so that nothing has to be moved. Most lanes use only the lowest priority.
 type waitList struct {
 	low   fifo
 	extra *waitListExtra // nil while it would be empty
@@ -16,106 +16,103 @@ type waitList struct {
 
 type waitListExtra struct {
 	high   [queue.MaxPriority]fifo // by priority, above the lowest
-	middle sorted[*job]            // of any priority: what came back into the middle
+	middle sorted[*job]            // jobs of any priority that came back into the middle
 }
 
 func byTurn(a, b *job) bool { return a.turn < b.turn }
 
-// needExtra returns extra, made if it is nil.
-func (t *waitList) needExtra() *waitListExtra {
-	if t.extra == nil {
-		t.extra = &waitListExtra{middle: sorted[*job]{less: byTurn}}
+func (l *waitList) needExtra() *waitListExtra {
+	if l.extra == nil {
+		l.extra = &waitListExtra{middle: sorted[*job]{less: byTurn}}
 	}
-	return t.extra
+	return l.extra
 }
 
-func (t *waitList) fifoOf(priority int) *fifo {
+func (l *waitList) fifoOf(priority int) *fifo {
 	if priority == 0 {
-		return &t.low
+		return &l.low
 	}
-	return &t.needExtra().high[priority-1]
+	return &l.needExtra().high[priority-1]
 }
 
-func (t *waitList) len() int {
-	if t.extra == nil {
-		return t.low.n
+func (l *waitList) len() int {
+	if l.extra == nil {
+		return l.low.n
 	}
-	return t.low.n + t.extra.above(0) + t.extra.middle.len()
+	return l.low.n + l.extra.above(0) + l.extra.middle.len()
 }
 
-// above is how many jobs in the FIFOs have a higher priority.
-func (m *waitListExtra) above(priority int) (n int) {
-	for i := priority; i < len(m.high); i++ {
-		n += m.high[i].n
+// above returns how many jobs in the FIFOs have a higher priority.
+func (x *waitListExtra) above(priority int) (n int) {
+	for i := priority; i < len(x.high); i++ {
+		n += x.high[i].n
 	}
 	return n
 }
 
-func (t *waitList) front() *job {
-	m := t.extra
-	if m == nil {
-		return t.low.front()
+func (l *waitList) front() *job {
+	x := l.extra
+	if x == nil {
+		return l.low.front()
 	}
 	var first *job
 	for p := queue.MaxPriority; p >= 0 && first == nil; p-- {
-		if f := t.fifoOf(p); f.n > 0 {
+		if f := l.fifoOf(p); f.n > 0 {
 			first = f.front()
 		}
 	}
-	if m.middle.len() > 0 && (first == nil || m.middle.top().turn < first.turn) {
-		return m.middle.top()
+	if x.middle.len() > 0 && (first == nil || x.middle.top().turn < first.turn) {
+		return x.middle.top()
 	}
 	return first
 }
 
-func (t *waitList) insert(j *job) {
-	if !t.fifoOf(j.priority()).insert(j) {
-		t.needExtra().middle.push(j)
+func (l *waitList) insert(j *job) {
+	if !l.fifoOf(j.priority()).insert(j) {
+		l.needExtra().middle.push(j)
 	}
 }
 
-// remove takes out j, which must be in the list.
-func (t *waitList) remove(j *job) {
-	if f := t.fifoOf(j.priority()); !f.remove(j) {
-		t.extra.middle.remove(j)
+func (l *waitList) remove(j *job) {
+	if f := l.fifoOf(j.priority()); !f.remove(j) {
+		l.extra.middle.remove(j)
 	}
-	if m := t.extra; m != nil && m.above(0) == 0 && m.middle.len() == 0 {
-		t.extra = nil
+	if x := l.extra; x != nil && x.above(0) == 0 && x.middle.len() == 0 {
+		l.extra = nil
 	}
 }
 
-// rank returns how many wait before j.
-func (t *waitList) rank(j *job) int {
-	if f := &t.low; t.extra == nil && f.n > 0 && f.at(f.n-1) == j { // mostly it is the last
+func (l *waitList) rank(j *job) int {
+	if f := &l.low; l.extra == nil && f.n > 0 && f.at(f.n-1) == j { // mostly it is the last
 		return f.n - 1
 	}
-	return t.search(j.turn)
+	return l.search(j.turn)
 }
 
-// search returns how many wait before a turn.
-func (t *waitList) search(turn int64) int {
-	m := t.extra
+// search returns how many jobs wait before a turn.
+func (l *waitList) search(turn int64) int {
+	x := l.extra
 	p := priorityOf(turn)
 	switch {
-	case m == nil && p == 0:
-		return t.low.search(turn)
-	case m == nil:
+	case x == nil && p == 0:
+		return l.low.search(turn)
+	case x == nil:
 		return 0
 	}
-	return m.above(p) + t.fifoOf(p).search(turn) + m.middle.before(func(j *job) bool { return j.turn >= turn })
+	return x.above(p) + l.fifoOf(p).search(turn) + x.middle.before(func(j *job) bool { return j.turn >= turn })
 }
 
 // of yields the jobs of a priority from a turn on.
-func (t *waitList) of(priority int, turn int64) func(yield func(*job) bool) {
+func (l *waitList) of(priority int, turn int64) func(yield func(*job) bool) {
 	return func(yield func(*job) bool) {
-		if t.extra == nil && priority > 0 {
+		if l.extra == nil && priority > 0 {
 			return
 		}
-		f := t.fifoOf(priority)
+		f := l.fifoOf(priority)
 		i := f.search(turn)
-		if m := t.extra; m != nil {
+		if x := l.extra; x != nil {
 			turn = max(turn, int64(queue.MaxPriority-priority)<<priorityShift)
-			for j := range m.middle.from(func(j *job) bool { return j.turn >= turn }) {
+			for j := range x.middle.from(func(j *job) bool { return j.turn >= turn }) {
 				if j.priority() != priority {
 					break
 				}
@@ -138,10 +135,10 @@ func (t *waitList) of(priority int, turn int64) func(yield func(*job) bool) {
 }
 
 // from yields the jobs from a turn on.
-func (t *waitList) from(turn int64) func(yield func(*job) bool) {
+func (l *waitList) from(turn int64) func(yield func(*job) bool) {
 	return func(yield func(*job) bool) {
 		for p := queue.MaxPriority; p >= 0; p-- {
-			for j := range t.of(p, turn) {
+			for j := range l.of(p, turn) {
 				if !yield(j) {
 					return
 				}
@@ -151,10 +148,10 @@ func (t *waitList) from(turn int64) func(yield func(*job) bool) {
 }
 
 // before yields the jobs whose turn without priority is before base.
-func (t *waitList) before(base int64) func(yield func(*job) bool) {
+func (l *waitList) before(base int64) func(yield func(*job) bool) {
 	return func(yield func(*job) bool) {
 		for p := queue.MaxPriority; p >= 0; p-- {
-			for j := range t.of(p, 0) {
+			for j := range l.of(p, 0) {
 				if j.turnBase() >= base {
 					break
 				}
@@ -166,8 +163,8 @@ func (t *waitList) before(base int64) func(yield func(*job) bool) {
 	}
 }
 
-// fifo holds waiting jobs in order of turn, in a ring: access to the ends is O(1), a rank O(log n). A job that
-// comes back is inserted near an end, mostly the front, or not at all.
+// fifo holds waiting jobs in order of turn, in a ring: access to the ends is O(1), a rank O(log n). A job that comes
+// back is inserted near an end, usually the front, or not at all.
 type fifo struct {
 	ring []*job // the length is a power of two
 	head int
@@ -191,7 +188,7 @@ func (f *fifo) pop() *job {
 	return j
 }
 
-// remove takes j out, and reports whether it was there.
+// remove removes j, and reports whether it was there.
 func (f *fifo) remove(j *job) bool {
 	if f.n > 0 && f.front() == j {
 		f.pop()
@@ -216,10 +213,10 @@ func (f *fifo) remove(j *job) bool {
 	return true
 }
 
-// nearEnd is how many jobs at most are moved for one that is inserted before them.
+// nearEnd is the maximum number of jobs that are moved to insert one.
 const nearEnd = 64
 
-// insert puts j at its turn, and reports false if that is too far from both ends.
+// insert inserts j at its turn. It returns false if that is too far from both ends.
 func (f *fifo) insert(j *job) bool {
 	i := f.n
 	if i > 0 && f.at(i-1).turn > j.turn {

@@ -93,7 +93,7 @@ func TestWaitListAgainstASortedList(t *testing.T) {
 	}
 }
 
-// What comes back into the middle of many is put in without moving them.
+// Jobs that come back into the middle of many are inserted without moving the others.
 func TestComingBackMovesFewJobs(t *testing.T) {
 	const n = 100_000
 	var f waitList

@@ -1,7 +1,7 @@
 // Package pagecheck finds damage in a bbolt file before bbolt opens it.
 //
 // It promises to look at every page that bbolt would follow, and never to panic, whatever the file contains. It reads
-// the file alone: it maps nothing, so a file that is cut while it is read is an error and no signal. It does not look
+// the file without mapping it, so a file that is cut while it is read causes an error and no signal. It does not look
 // at the contents of values.
 package pagecheck
 
@@ -20,7 +20,7 @@ const (
 	elementSize = 16 // of an entry in a leaf or branch page
 	bucketSize  = 16 // of a table's record: its root page and its sequence
 	metaSize    = 64 // of a meta page behind its header
-	metaSummed  = 56 // of that goes into its checksum
+	metaSummed  = 56 // bytes of it that are in its checksum
 
 	magic   = 0xED0CDAED
 	version = 2
@@ -31,8 +31,8 @@ const (
 
 	tableEntry = 0x01 // flag of an entry that is a table
 
-	noFreelist = ^uint64(0) // of a file that does not keep one
-	longCount  = 0xFFFF     // in a freelist the true count stands before its ids
+	noFreelist = ^uint64(0) // in a file that does not store a freelist
+	longCount  = 0xFFFF     // in a freelist the true count precedes its ids
 
 	leastPageSize, mostPageSize = 1 << 10, 16 << 20
 	maxDepth                    = 64 // a tree this deep would have more pages than any file
@@ -40,10 +40,10 @@ const (
 
 var order = binary.NativeEndian
 
-// ErrForeign says that a file is not of bbolt, and no remains of one.
+// ErrForeign says that a file is neither a bbolt file nor the remains of one.
 var ErrForeign = errors.New("not a bbolt file")
 
-// Fault is the first damage that was found.
+// Fault is the first damage found.
 type Fault struct {
 	Page uint64
 	What string
@@ -55,7 +55,6 @@ func fault(page uint64, format string, args ...any) error {
 	return &Fault{page, fmt.Sprintf(format, args...)}
 }
 
-// meta is a meta page.
 type meta struct {
 	pageSize            int64
 	root, freelist, end uint64 // end is the first page that the file does not have
@@ -65,9 +64,9 @@ type meta struct {
 // Table is a table of the file.
 type Table struct {
 	Name   string
-	root   uint64 // 0 if it stands in its record
+	root   uint64 // 0 if the table is stored in its record
 	inline []byte
-	page   uint64 // that has its record
+	page   uint64 // has its record
 }
 
 // File is a file whose meta pages, length and list of tables are sound.
@@ -76,14 +75,14 @@ type File struct {
 	r      io.ReaderAt
 	size   int64
 	Tables []Table
-	// OneMeta says that one of the two meta pages is damaged. A power cut during a commit does that: the file is then as
-	// of the commit before.
+	// OneMeta is set if one of the two meta pages is damaged. A power cut during a commit does that: the file is then
+	// as of the commit before.
 	OneMeta bool
 
-	metaPage uint64   // that counts
-	seen     []uint64 // a bit for each page that something leads to
-	spare    []byte   // for the next page that is read
-	pages    uint64   // number of them
+	metaPage uint64   // the one that counts
+	seen     []uint64 // a bit for each referenced page
+	spare    []byte   // buffer for the next page
+	pages    uint64   // number of referenced pages
 	records  int64
 	progress func(pages, all int64)
 }
@@ -106,8 +105,8 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	return f, f.readTables()
 }
 
-// Check looks at the pages of every table. progress is called now and then, and may be nil. Errors: *Fault, the
-// reader's, ctx's.
+// Check checks the pages of every table. progress is called now and then, and may be nil. Errors: *Fault, the reader's,
+// ctx's.
 func (f *File) Check(ctx context.Context, progress func(pages, all int64)) (Counts, error) {
 	if progress != nil {
 		f.progress = progress
@@ -122,7 +121,7 @@ func (f *File) Check(ctx context.Context, progress func(pages, all int64)) (Coun
 	return Counts{int64(f.pages), f.records}, nil
 }
 
-// PageSize is the size of a page in bytes.
+// PageSize returns the size of a page in bytes.
 func (f *File) PageSize() int64 { return f.pageSize }
 
 // readMetas chooses the newer of the two meta pages, as bbolt does.
@@ -160,9 +159,9 @@ func (f *File) checkMeta() error {
 	at := f.metaPage
 	switch {
 	case f.pageSize < leastPageSize || f.pageSize > mostPageSize || f.pageSize&(f.pageSize-1) != 0:
-		return fault(at, "it says that pages have %d bytes", f.pageSize)
+		return fault(at, "claims pages of %d bytes", f.pageSize)
 	case f.end < 4 || f.end > uint64(f.size/f.pageSize):
-		return fault(at, "the file has %d bytes, and should have %d pages of %d: it was cut, or a copy was not complete",
+		return fault(at, "the file has %d bytes instead of %d pages of %d bytes: it was truncated or not copied completely",
 			f.size, f.end, f.pageSize)
 	case f.root < 2 || f.root >= f.end:
 		return fault(at, "the list of tables is at page %d of %d", f.root, f.end)
@@ -170,7 +169,7 @@ func (f *File) checkMeta() error {
 	return nil
 }
 
-// readMeta reads the meta page at an offset; nil if that is none.
+// readMeta reads the meta page at an offset, or returns nil if there is no valid one.
 func (f *File) readMeta(at int64) (*meta, error) {
 	b := make([]byte, headerSize+metaSize)
 	if at+int64(len(b)) > f.size {
@@ -194,7 +193,7 @@ func parseMeta(b []byte) *meta {
 	}
 }
 
-// remains tells a bbolt file without a sound meta page from a file that was never one.
+// remains distinguishes a bbolt file without a sound meta page from any other file.
 func (f *File) remains() error {
 	damaged := fault(0, "both meta pages are damaged")
 	begin := make([]byte, min(f.size, 64<<10))
@@ -213,7 +212,7 @@ func (f *File) remains() error {
 			return damaged
 		}
 	}
-	for size := leastPageSize; size <= len(begin)/3; size *= 2 { // the pages behind the two
+	for size := leastPageSize; size <= len(begin)/3; size *= 2 { // the pages after the two meta pages
 		if id := order.Uint64(begin[2*size:]); id == 2 && order.Uint16(begin[2*size+8:]) <= freelistPage {
 			return damaged
 		}
@@ -231,7 +230,7 @@ func (f *File) checkFreelist() error {
 		return err
 	}
 	if p.flags != freelistPage {
-		return fault(p.id, "the list of free pages is of the kind %#x", p.flags)
+		return fault(p.id, "the list of free pages has type %#x", p.flags)
 	}
 	at, count := int64(headerSize), uint64(p.count)
 	if p.count == longCount {
@@ -242,7 +241,7 @@ func (f *File) checkFreelist() error {
 		at, count = at+8, order.Uint64(b)
 	}
 	if count > uint64(p.size()-at)/8 {
-		return fault(p.id, "the list of free pages claims to have %d of them", count)
+		return fault(p.id, "the list of free pages claims %d entries", count)
 	}
 	for last := uint64(1); count > 0; count-- {
 		b, err := p.bytes(at, 8)
@@ -251,7 +250,7 @@ func (f *File) checkFreelist() error {
 		}
 		id := order.Uint64(b)
 		if id <= last || id >= f.end {
-			return fault(p.id, "the list of free pages has %d behind %d, of %d pages", id, last, f.end)
+			return fault(p.id, "the list of free pages has page %d after page %d, in a file of %d pages", id, last, f.end)
 		}
 		f.see(id)
 		at, last = at+8, id
@@ -259,7 +258,7 @@ func (f *File) checkFreelist() error {
 	return nil
 }
 
-// see notes that something leads to a page, and reports whether that is news.
+// see marks a page as referenced, and reports whether it was not before.
 func (f *File) see(id uint64) bool {
 	bit := uint64(1) << (id % 64)
 	if f.seen[id/64]&bit != 0 {

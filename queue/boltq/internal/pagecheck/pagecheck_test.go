@@ -13,7 +13,6 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// check checks a whole file.
 func check(t testing.TB, path string) (Counts, error) {
 	t.Helper()
 	from, err := os.Open(path)
@@ -32,9 +31,9 @@ func check(t testing.TB, path string) (Counts, error) {
 	return f.Check(t.Context(), nil)
 }
 
-// Whatever bbolt writes is sound: with tables that stand in their records, trees of several levels, values of many
-// pages, and with or without a list of free pages.
-func TestWhatBboltWritesIsSound(t *testing.T) {
+// Files that bbolt writes are sound: with inline tables, trees of several levels, values of many pages, and with or
+// without a list of free pages.
+func TestBboltFilesAreSound(t *testing.T) {
 	for _, noFreelist := range []bool{true, false} {
 		r := rand.New(rand.NewPCG(1, 2))
 		path := filepath.Join(t.TempDir(), "db")
@@ -83,8 +82,8 @@ func TestWhatBboltWritesIsSound(t *testing.T) {
 	}
 }
 
-// What is no bbolt file is told from the remains of one.
-func TestRemains(t *testing.T) {
+// Other files are distinguished from the remains of a bbolt file.
+func TestRemainsOfABboltFile(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		foreign    bool
@@ -100,7 +99,7 @@ func TestRemains(t *testing.T) {
 	}
 }
 
-// A file that ends while it is read, or cannot be read, is no reason to panic.
+// A file that is truncated while it is read, or unreadable, causes no panic.
 func TestReaderFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	db, err := bbolt.Open(path, 0o600, nil)

@@ -5,23 +5,22 @@ import (
 	"context"
 )
 
-// page is a page and those that it overflows into.
 type page struct {
 	of       *File
 	id       uint64
 	flags    uint16
 	count    uint16
 	overflow uint32
-	first    []byte // the first of them, as it is on file
+	first    []byte // the first page, as on file
 }
 
-// page reads a page that something leads to. Nothing else may lead to it.
+// page reads a page that is referenced for the first time.
 func (f *File) page(id uint64) (*page, error) {
 	if id < 2 || id >= f.end {
-		return nil, fault(id, "something leads there, and the file has %d pages", f.end)
+		return nil, fault(id, "it is referenced, but the file has %d pages", f.end)
 	}
 	if !f.see(id) {
-		return nil, fault(id, "two things lead there")
+		return nil, fault(id, "it is referenced twice")
 	}
 	p := &page{of: f, id: id, first: f.spare}
 	if f.spare = nil; p.first == nil {
@@ -31,15 +30,15 @@ func (f *File) page(id uint64) (*page, error) {
 		return nil, err
 	}
 	if is := order.Uint64(p.first); is != id {
-		return nil, fault(id, "it says that it is page %d", is)
+		return nil, fault(id, "claims to be page %d", is)
 	}
 	p.flags, p.count, p.overflow = order.Uint16(p.first[8:]), order.Uint16(p.first[10:]), order.Uint32(p.first[12:])
 	if uint64(p.overflow) >= f.end-id {
-		return nil, fault(id, "it claims %d pages behind it, and the file has %d pages", p.overflow, f.end)
+		return nil, fault(id, "claims %d overflow pages, but the file has %d pages", p.overflow, f.end)
 	}
 	for i := range uint64(p.overflow) {
 		if !f.see(id + 1 + i) {
-			return nil, fault(id+1+i, "it belongs to page %d, and something else leads there", id)
+			return nil, fault(id+1+i, "it belongs to page %d, but is referenced elsewhere too", id)
 		}
 	}
 	return p, nil
@@ -56,7 +55,6 @@ func (p *page) bytes(at, n int64) ([]byte, error) {
 	return b, p.of.read(b, int64(p.id)*p.of.pageSize+at)
 }
 
-// entry is one entry of a leaf or branch page.
 type entry struct {
 	key   []byte
 	value []byte // of an entry that is a table
@@ -64,7 +62,6 @@ type entry struct {
 	child uint64
 }
 
-// walk goes through one tree.
 type walk struct {
 	*File
 	ctx    context.Context
@@ -74,11 +71,10 @@ type walk struct {
 	visits int
 }
 
-// readTables reads the list of tables.
 func (f *File) readTables() error {
 	w := walk{File: f, ctx: context.Background(), leaf: func(id uint64, e entry) error {
 		if !e.table {
-			return fault(id, "the list of tables has an entry that is no table")
+			return fault(id, "the list of tables has an entry that is not a table")
 		}
 		t := Table{Name: string(e.key), root: order.Uint64(e.value), page: id}
 		if t.root == 0 {
@@ -91,30 +87,30 @@ func (f *File) readTables() error {
 		return err
 	}
 	if len(f.Tables) == 0 && f.end > 4 { // a new file has four pages
-		return fault(f.root, "the list of tables is empty, and the file has %d pages", f.end)
+		return fault(f.root, "the list of tables is empty, but the file has %d pages", f.end)
 	}
 	return nil
 }
 
-// walkTable walks through a table, which may stand in the list of tables.
+// walkTable walks through a table, which may be stored inline in the list of tables.
 func (w *walk) walkTable(t Table) error {
 	if t.root != 0 {
 		return w.walk(t.root, nil, nil, 1)
 	}
 	if len(t.inline) < headerSize {
-		return fault(t.page, "the record of table %q has %d bytes", t.Name, len(t.inline))
+		return fault(t.page, "the record of table %q has only %d bytes", t.Name, len(t.inline))
 	}
-	// A page within a page has no id, and overflows into nothing.
+	// An inline page has no id and no overflow pages.
 	p := &page{
 		of: w.File, id: t.page, flags: order.Uint16(t.inline[8:]), count: order.Uint16(t.inline[10:]), first: t.inline,
 	}
 	if p.flags != leafPage || order.Uint64(t.inline) != 0 {
-		return fault(t.page, "table %q, which stands in the list of tables, is of the kind %#x", t.Name, p.flags)
+		return fault(t.page, "inline table %q has type %#x", t.Name, p.flags)
 	}
 	return w.entries(p, int64(len(t.inline)), nil, nil, 1)
 }
 
-// walk walks through a page and all below it. Its first key is least, and all are before beyond; nil bounds nothing.
+// walk walks through a page and all below it. Its first key is least, and all keys are before beyond; nil is no bound.
 func (w *walk) walk(id uint64, least, beyond []byte, depth int) error {
 	if w.visits++; w.visits%1024 == 0 {
 		if err := w.ctx.Err(); err != nil {
@@ -132,7 +128,7 @@ func (w *walk) walk(id uint64, least, beyond []byte, depth int) error {
 	return w.entries(p, p.size(), least, beyond, depth)
 }
 
-// entries checks the entries of a page that has so many bytes.
+// entries checks the entries of a page of that size in bytes.
 func (w *walk) entries(p *page, size int64, least, beyond []byte, depth int) error {
 	switch p.flags {
 	case leafPage:
@@ -140,7 +136,7 @@ func (w *walk) entries(p *page, size int64, least, beyond []byte, depth int) err
 			w.depth = depth
 		}
 		if w.depth != depth {
-			return fault(p.id, "a leaf at depth %d, where others are at %d", depth, w.depth)
+			return fault(p.id, "a leaf at depth %d, but others are at %d", depth, w.depth)
 		}
 		if p.count == 0 && depth > 1 {
 			return fault(p.id, "a leaf without entries")
@@ -150,11 +146,11 @@ func (w *walk) entries(p *page, size int64, least, beyond []byte, depth int) err
 			return fault(p.id, "a branch without entries")
 		}
 	default:
-		return fault(p.id, "it is of the kind %#x, where a leaf or a branch belongs", p.flags)
+		return fault(p.id, "has type %#x instead of a leaf or branch", p.flags)
 	}
-	at := headerSize + int64(p.count)*elementSize // where the next entry's key begins: they lie side by side
+	at := headerSize + int64(p.count)*elementSize // where the next entry's key begins: entries are contiguous
 	if at > size {
-		return fault(p.id, "it claims %d entries, and has %d bytes", p.count, size)
+		return fault(p.id, "claims %d entries in %d bytes", p.count, size)
 	}
 	var last []byte
 	var children []entry
@@ -167,9 +163,9 @@ func (w *walk) entries(p *page, size int64, least, beyond []byte, depth int) err
 		case len(e.key) == 0:
 			return fault(p.id, "entry %d has no key", i)
 		case i > 0 && bytes.Compare(last, e.key) >= 0:
-			return fault(p.id, "the key of entry %d is not behind the one before", i)
+			return fault(p.id, "the key of entry %d is out of order", i)
 		case i == 0 && least != nil && !bytes.Equal(e.key, least):
-			return fault(p.id, "its first key is not the one that leads there")
+			return fault(p.id, "its first key differs from the key in its parent")
 		case beyond != nil && bytes.Compare(e.key, beyond) >= 0:
 			return fault(p.id, "the key of entry %d belongs to another page", i)
 		}
@@ -180,7 +176,7 @@ func (w *walk) entries(p *page, size int64, least, beyond []byte, depth int) err
 			continue
 		}
 		if e.table && w.table != "" {
-			return fault(p.id, "entry %d of table %q is a table", i, w.table)
+			return fault(p.id, "entry %d of table %q is itself a table", i, w.table)
 		}
 		if err := w.leaf(p.id, e); err != nil {
 			return err
@@ -201,7 +197,7 @@ func (w *walk) entries(p *page, size int64, least, beyond []byte, depth int) err
 	return nil
 }
 
-// entry reads an entry whose key must begin at an offset, and returns where the next one's does.
+// entry reads an entry whose key must begin at an offset, and returns where the next entry's key begins.
 func (p *page) entry(i, at, size int64) (e entry, next int64, err error) {
 	start := headerSize + i*elementSize
 	b, err := p.bytes(start, elementSize)
@@ -215,20 +211,20 @@ func (p *page) entry(i, at, size int64) (e entry, next int64, err error) {
 		flags := order.Uint32(b)
 		pos, keySize, valueSize = int64(order.Uint32(b[4:])), int64(order.Uint32(b[8:])), int64(order.Uint32(b[12:]))
 		if e.table = flags == tableEntry; flags > tableEntry {
-			return e, 0, fault(p.id, "entry %d is of the kind %#x", i, flags)
+			return e, 0, fault(p.id, "entry %d has type %#x", i, flags)
 		}
 	}
 	if start+pos != at {
-		return e, 0, fault(p.id, "entry %d is said to be at byte %d, and belongs at %d", i, start+pos, at)
+		return e, 0, fault(p.id, "entry %d is at byte %d instead of %d", i, start+pos, at)
 	}
 	if at+keySize+valueSize > size {
-		return e, 0, fault(p.id, "entry %d of %d bytes does not fit behind byte %d", i, keySize+valueSize, at)
+		return e, 0, fault(p.id, "entry %d of %d bytes does not fit after byte %d", i, keySize+valueSize, at)
 	}
 	if e.key, err = p.bytes(at, keySize); err != nil || !e.table {
 		return e, at + keySize + valueSize, err
 	}
 	if valueSize < bucketSize {
-		return e, 0, fault(p.id, "entry %d is a table with a record of %d bytes", i, valueSize)
+		return e, 0, fault(p.id, "entry %d is a table with a record of only %d bytes", i, valueSize)
 	}
 	e.value, err = p.bytes(at+keySize, valueSize)
 	return e, at + keySize + valueSize, err

@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	readyLanesMax  = 100 // resting lanes that become ready, a visit to a queue or group
-	judgeLanesMax  = 100 // ready lanes that turn out not to be, a visit
-	recallLanesMax = 100 // lanes that become ready because their rules changed, a visit
+	readyLanesMax  = 100 // resting lanes made ready per visit to a queue or group
+	judgeLanesMax  = 100 // ready lanes per visit that turn out not to be ready
+	recallLanesMax = 100 // lanes made ready per visit because their rules changed
 )
 
 const never = leaky.Instant(math.MaxInt64)
 
-// laneTurns says whose turn it is among the lanes with waiting jobs, by self-clocked fair queueing. While only the
-// default lane has jobs it is not used.
+// laneTurns decides which lane with waiting jobs is next, by self-clocked fair queueing. It is unused while only the
+// default lane has jobs.
 type laneTurns struct {
 	served       int64        // the tag of the lane that was served last
 	ready        heap[*lane]  // by tag
-	resting      *heap[*lane] // by until, which is never for busy ones
-	changed      *heap[*lane] // those that rested or were busy when the rules changed
+	resting      *heap[*lane] // by until, which is never for busy lanes
+	changed      *heap[*lane] // lanes that rested or were busy when the rules changed
 	changedAgain bool         // the rules changed again before changed was empty
 }
 
@@ -31,12 +31,13 @@ func newLaneTurns() *laneTurns {
 	return &laneTurns{ready: newLanes(byTag), resting: &resting, changed: &changed}
 }
 
-// lanesTakeTurns reports whether more than the default lane has a say in what departs.
+// lanesTakeTurns reports whether more than the default lane decides what departs.
 func (q *queueState) lanesTakeTurns() bool {
 	return q.spec.Ordered || q.lanesWaiting > 1 || q.lanesWaiting == 1 && q.defaultLane.noneWaits()
 }
 
-// pushWaiting puts a job into its lane, and reports whether none waited there. If so the caller places the lane.
+// pushWaiting puts a job into its lane, and reports whether the lane had no waiting jobs. If so, the caller places the
+// lane.
 func (q *queueState) pushWaiting(j *job) (first bool) {
 	ln := j.lane
 	first = ln.waiting.len() == 0
@@ -50,8 +51,8 @@ func (q *queueState) pushWaiting(j *job) (first bool) {
 	return first
 }
 
-// placeLane finds the place of a lane to which a job was added. Except in ordered queues the default lane is placed
-// only by a visit.
+// placeLane finds the place of a lane to which a job was added. Except in ordered queues, only a visit places the
+// default lane.
 func (q *queueState) placeLane(ln *lane, first bool, now leaky.Instant) {
 	if !first {
 		q.unblock(ln, now)
@@ -60,7 +61,6 @@ func (q *queueState) placeLane(ln *lane, first bool, now leaky.Instant) {
 	}
 }
 
-// removeWaiting takes a waiting job out of its lane.
 func (q *queueState) removeWaiting(j *job) {
 	j.lane.waiting.remove(j)
 	if j.lane.waiting.len() == 0 {
@@ -72,7 +72,7 @@ func (q *queueState) removeWaiting(j *job) {
 	}
 }
 
-// placeLane places a lane that has no place. Whether its rate lets it go is found out by a visit.
+// placeLane places a lane that has no place. A visit finds out whether its rate lets it go.
 func (t *laneTurns) placeLane(ln *lane) {
 	if ln.busy() {
 		t.rest(ln, never)
@@ -94,7 +94,7 @@ func (t *laneTurns) rest(ln *lane, until leaky.Instant) {
 	ln.enter(t.resting)
 }
 
-// unblock places a lane after one of its jobs left flight, and reports whether it was busy and is no longer.
+// unblock places a lane after one of its jobs left flight, and reports whether the lane is no longer busy.
 func (q *queueState) unblock(ln *lane, now leaky.Instant) bool {
 	t := q.laneTurns
 	if t == nil || ln.heap != t.resting || ln.until != never || ln.busy() {
@@ -108,9 +108,9 @@ func (q *queueState) unblock(ln *lane, now leaky.Instant) bool {
 	return true
 }
 
-// rulesChanged makes new rules apply to lanes that rest or are busy: the next visits make them ready and judge them
-// anew. There may be a million, so nothing goes through all of them here; while some of an earlier change are left,
-// later ones wait for those.
+// rulesChanged applies new rules to lanes that rest or are busy: the next visits make them ready and judge them again.
+// There may be a million, so nothing walks through all of them here. While lanes of an earlier change are left, later
+// changes wait for them.
 func (t *laneTurns) rulesChanged() {
 	t.changedAgain = t.changed.len() > 0
 	if !t.changedAgain {
@@ -131,18 +131,16 @@ func (t *laneTurns) recall(n *laneBudget) {
 // recalling reports whether lanes are still to be made ready after a change of rules.
 func (t *laneTurns) recalling() bool { return t.changedAgain || t.changed.len() > 0 }
 
-// sameLanes reports whether two specs have the same rules for lanes.
 func sameLanes(a, b *queue.Spec) bool {
 	return a.Ordered == b.Ordered && a.Lanes.LaneRule == b.Lanes.LaneRule &&
 		maps.Equal(a.Lanes.Overrides, b.Lanes.Overrides)
 }
 
-// atMaxInFlight reports whether the queue has as many jobs leased as it may.
 func (q *queueState) atMaxInFlight() bool {
 	return q.spec.MaxInFlight > 0 && q.counts[queue.Leased] >= q.spec.MaxInFlight
 }
 
-// canDepart reports whether its lanes let a job depart at next, when the queue's own pace does.
+// canDepart reports whether the lanes let a job depart at next, when the queue's own pace does.
 func (q *queueState) canDepart(next leaky.Instant) bool {
 	t := q.laneTurns
 	switch {
@@ -170,7 +168,7 @@ func (q *queueState) heldUpByLanes() bool {
 	return at != never && q.memberOpens(at-1) < at
 }
 
-// lanesResumeAt returns when the first lane stops resting, if that is what the queue waits for.
+// lanesResumeAt returns when the first lane stops resting, if the queue waits for that.
 func (q *queueState) lanesResumeAt() (at leaky.Instant, any bool) {
 	if t := q.laneTurns; t != nil && !q.onAgenda() && !q.atMaxInFlight() && t.resting.len() > 0 {
 		at = t.resting.top().until
@@ -179,21 +177,19 @@ func (q *queueState) lanesResumeAt() (at leaky.Instant, any bool) {
 	return 0, false
 }
 
-// queueVisit is the state of one visit to a queue.
 type queueVisit struct {
 	takeTurns bool // fixed when the visit begins
 	judged    int
 	*laneBudget
 }
 
-// laneBudget bounds the lanes made ready in a visit. All members of a group share it, otherwise a visit to a
+// laneBudget limits how many lanes a visit makes ready. All members of a group share it. Otherwise a visit to a
 // thousand children would look at a hundred lanes of each.
 type laneBudget struct {
 	readied, recalled int
 	reigns
 }
 
-// beginVisit prepares the lanes for a visit.
 func (q *queueState) beginVisit(n *laneBudget) queueVisit {
 	v := queueVisit{takeTurns: q.lanesTakeTurns(), laneBudget: n}
 	if !v.takeTurns && q.laneTurns == nil {
@@ -211,7 +207,7 @@ func (q *queueState) beginVisit(n *laneBudget) queueVisit {
 	return v
 }
 
-// chooseLane returns the lane whose turn it is when the queue's next departure is at d; nil if there is none.
+// chooseLane returns the lane whose turn it is when the queue's next departure is at d, or nil.
 func (q *queueState) chooseLane(v *queueVisit, d, now leaky.Instant) *lane {
 	if !v.takeTurns {
 		if q.defaultLane.noneWaits() {
@@ -236,8 +232,8 @@ func (q *queueState) chooseLane(v *queueVisit, d, now leaky.Instant) *lane {
 	return nil
 }
 
-// laneGranted notes that a job of a lane departs at d, and finds the lane's new place. The job has left the wait
-// list and counts as in flight.
+// laneGranted notes that a job of a lane departs at d, and finds the lane's new place. The job has left the wait list
+// and counts as in flight.
 func (q *queueState) laneGranted(v *queueVisit, ln *lane, d, now leaky.Instant, cost int64) {
 	if !v.takeTurns {
 		return
@@ -261,7 +257,7 @@ func (q *queueState) laneGranted(v *queueVisit, ln *lane, d, now leaky.Instant, 
 	}
 }
 
-// takeTurns returns the queue's turns, which are made on first use.
+// takeTurns returns the queue's turns, created on first use.
 func (q *queueState) takeTurns() *laneTurns {
 	if q.laneTurns == nil {
 		q.laneTurns = newLaneTurns()
@@ -269,7 +265,7 @@ func (q *queueState) takeTurns() *laneTurns {
 	return q.laneTurns
 }
 
-// firstLane returns the lane that is probably next, found without a visit; nil if no job waits.
+// firstLane returns the lane that is probably next, found without a visit, or nil if no job waits.
 func (q *queueState) firstLane() *lane {
 	t := q.laneTurns
 	switch {

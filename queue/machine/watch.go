@@ -14,49 +14,48 @@ const (
 	minSleep        = time.Millisecond
 	backupPerClient = 250 * time.Millisecond
 	overdue         = 250 * time.Millisecond
-	// A client that has not asked for so long is taken to be dead by the watch.
+	// A client that has not asked for this long is considered dead.
 	aliveFor = 4 * time.Second
-	// A client that has been silent for so long is forgotten, with its last grant.
+	// A client that has been silent for this long is forgotten, with its last grant.
 	clientsKept = 10 * time.Minute
 )
 
-// drainers is what is known of those who ask for jobs.
+// drainers is the state of the clients that ask for jobs.
 type drainers struct {
 	clients map[string]*client
-	// lastReserve is when a drainer last asked for jobs; 0 if none has since the file was opened.
+	// lastReserve is when a drainer last asked for jobs; 0 if not since the file was opened.
 	lastReserve leaky.Instant
 	watch       watch
-	deputy      string // the client that looks most often whether the watcher does
+	deputy      string // the client that checks most often whether the watcher is alive
 	reigns             // of uncertain clients, the latest last
 }
 
-// client is a drainer, or somebody who pulls, as the engine knows it.
+// client is a drainer or a puller as the engine knows it.
 type client struct {
 	queue.Client
 	seen       leaky.Instant
-	lastNumber uint64   // of its latest request that was decided
-	grant      *grant   // the answer to that
-	isPuller   bool     // it pulls from one queue and is no drainer
-	short      []string // queues of which more was due than it could have
+	lastNumber uint64   // of its latest decided request
+	grant      *grant   // the answer to it
+	isPuller   bool     // it pulls from one queue and is not a drainer
+	short      []string // queues that had more jobs due than it could have
 }
 
-// isNew reports whether the client's request of that number is still to be decided, and not overtaken by a later
-// one.
+// isNew reports whether the client's request of that number is still to be decided, and not overtaken by a later one.
 func (c *client) isNew(number uint64) bool {
 	return number > c.lastNumber || c.grant == nil && number == c.lastNumber
 }
 
-// watch says which client looks at the agenda on behalf of all.
+// watch is which client looks at the agenda for all clients.
 type watch struct {
-	client string // empty: nobody
-	// until is when the watcher will ask. While nobody watches, everybody counts as awake until then.
+	client string // empty if no client watches
+	// until is when the watcher will ask. While no client watches, all clients count as awake until then.
 	until leaky.Instant
-	// offered: the last watcher left a queue to others, because it had its share. Only a client that is not short
-	// takes over, until the offer is overdue.
+	// offered is set if the last watcher left a queue to others because it had its share. Only a client that is not
+	// short takes over, until the offer is overdue.
 	offered bool
 }
 
-// patience is how late the watcher may be before another client takes the watch: what departs until then is granted
+// patience returns how late the watcher may be before another client takes the watch: departures until then are granted
 // already. An offer stands for longer.
 func (w *watch) patience() time.Duration {
 	if w.offered {
@@ -65,7 +64,7 @@ func (w *watch) patience() time.Duration {
 	return queue.Horizon / 2
 }
 
-// registerClient notes that a client asks, and forgets those long silent.
+// registerClient notes that a client asks, and forgets clients that were silent for long.
 func (m *Machine) registerClient(c queue.Client, now leaky.Instant) *client {
 	cl := m.clients[c.ID]
 	if cl == nil {
@@ -81,7 +80,7 @@ func (m *Machine) registerClient(c queue.Client, now leaky.Instant) *client {
 	return cl
 }
 
-// aliveClients counts the drainers that asked lately.
+// aliveClients returns how many drainers asked lately.
 func (m *Machine) aliveClients(now leaky.Instant) int {
 	n := 0
 	for _, cl := range m.clients {
@@ -92,8 +91,8 @@ func (m *Machine) aliveClients(now leaky.Instant) int {
 	return n
 }
 
-// isDeputy reports whether a client is the deputy, which it becomes if there is none. A watcher that asks once a
-// horizon or more often is looked after by one of the others, however many they are.
+// isDeputy reports whether a client is the deputy, and makes it the deputy if there is no other. A watcher that asks at
+// least once per horizon is checked by only one other client, however many there are.
 func (m *Machine) isDeputy(id string, now leaky.Instant) bool {
 	watcher, deputy := m.clients[m.watch.client], m.clients[m.deputy]
 	if watcher == nil || m.watch.until.Sub(watcher.seen) > queue.Horizon {
@@ -105,11 +104,11 @@ func (m *Machine) isDeputy(id string, now leaky.Instant) bool {
 	return m.deputy == id
 }
 
-// planSleep decides how long a client sleeps, and who watches. The watch goes to another client when this one has
-// all the jobs that it has handlers for, or begins to leave a queue to others.
+// planSleep decides how long a client sleeps, and who watches. The watch goes to another client when this one has all
+// the jobs that it has handlers for, or begins to leave a queue to others.
 func (m *Machine) planSleep(id string, g *grant, now leaky.Instant) (next, backup time.Duration) {
 	n, busy := m.aliveClients(now), g.full
-	// So the others check about four times a second, all together.
+	// So the other clients check about four times a second, all together.
 	backup = min(maxSleep, time.Duration(n)*backupPerClient)
 	offered := m.watch.offered && len(g.short) > 0
 	watches := m.watch.client == id || m.watch.client == "" && !offered || now >= m.watch.until.Add(m.watch.patience())
@@ -127,7 +126,7 @@ func (m *Machine) planSleep(id string, g *grant, now leaky.Instant) (next, backu
 		return g.sleeps(min(maxSleep, wait+look)), backup
 	}
 	next = m.untilNext(g, now)
-	if !busy && g.weary() && m.firstDeparture(g) <= now.Add(queue.Horizon) {
+	if !busy && g.atVisitLimit() && m.firstDeparture(g) <= now.Add(queue.Horizon) {
 		next = 0
 	}
 	if watches {
@@ -151,8 +150,7 @@ func (m *Machine) planSleep(id string, g *grant, now leaky.Instant) (next, backu
 	return g.sleeps(next), backup
 }
 
-// asksFor is when the client should ask for what can depart at an instant: half a horizon before, or its lead if that
-// is longer.
+// asksFor returns when the client should ask for a departure: half a horizon before it, or its lead if that is longer.
 func (g *grant) asksFor(departs leaky.Instant) leaky.Instant {
 	return max(departs, g.from).Add(-max(queue.Horizon/2, g.lead))
 }
@@ -162,7 +160,7 @@ func (g *grant) sleeps(next time.Duration) time.Duration {
 	return max(next-g.lead, min(next, minSleep))
 }
 
-// untilNext is how long until somebody should ask: half a horizon before the next departure, or when a timer, a
+// untilNext returns how long until a client should ask: half a horizon before the next departure, or when a timer, a
 // lease or an expiry is due.
 func (m *Machine) untilNext(g *grant, now leaky.Instant) time.Duration {
 	next := maxSleep
@@ -178,7 +176,7 @@ func (m *Machine) untilNext(g *grant, now leaky.Instant) time.Duration {
 	return max(min(next, m.untilLeaseOrExpiry(now)), minSleep)
 }
 
-// untilLeaseOrExpiry is how long until a lease runs out or jobs expire, in any queue.
+// untilLeaseOrExpiry returns how long until a lease runs out or jobs expire, in any queue.
 func (m *Machine) untilLeaseOrExpiry(now leaky.Instant) time.Duration {
 	if m.leases.len() > 0 && m.Full == nil {
 		return min(m.untilExpiry(now), m.leases.top().deadline.Sub(now))
@@ -186,9 +184,8 @@ func (m *Machine) untilLeaseOrExpiry(now leaky.Instant) time.Duration {
 	return m.untilExpiry(now)
 }
 
-// wakeFor wakes the watcher if it would look later than at. It is then taken to ask at once, so one wake-up is
-// enough; if it is overdue it is taken to be dead. While nobody watches, everybody is woken, at most four times a
-// second.
+// wakeFor wakes the watcher if it would look later than at. It then counts as asking at once, so one wake-up is enough;
+// if it is overdue, it is considered dead. While no client watches, all are woken, at most four times a second.
 func (m *Machine) wakeFor(at, now leaky.Instant) {
 	patience := overdue
 	if m.watch.offered {
@@ -198,7 +195,7 @@ func (m *Machine) wakeFor(at, now leaky.Instant) {
 		m.watch = watch{until: now}
 	}
 	switch {
-	case m.watch.offered: // everybody was woken just now
+	case m.watch.offered: // all clients were woken just now
 	case m.watch.client == "" && now >= m.watch.until:
 		m.watch.until = now.Add(overdue)
 		m.publishWake("")
@@ -213,7 +210,7 @@ func (m *Machine) publishWake(client string) {
 	m.wakeups = append(m.wakeups, queue.Wakeup{Client: client})
 }
 
-// Drainers tells who drains the store.
+// Drainers returns the clients that drain the store.
 func (m *Machine) Drainers(now leaky.Instant) queue.Drainers {
 	d := queue.Drainers{Now: now.Time()}
 	if m.lastReserve != 0 {

@@ -1,0 +1,93 @@
+package machine
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+)
+
+// put makes the queue, or changes its rate, durably.
+func (h *held) put(perSecond int64) {
+	h.Helper()
+	s, err := NewSpecText(queue.Spec{Name: "q", Rate: leaky.PerSecond(perSecond)})
+	if err == nil {
+		_, _, err = h.m.Put(noon, audit.Actor{}, s, queue.AnyRevision)
+	}
+	if err != nil {
+		h.Fatal(err)
+	}
+	h.commit()
+}
+
+// delete deletes the queue, durably.
+func (h *held) delete() {
+	h.Helper()
+	if _, err := h.m.Delete(noon, audit.Actor{}, "q", queue.AnyRevision, true); err != nil {
+		h.Fatal(err)
+	}
+	h.commit()
+}
+
+// A history read while its queue changes names the revision of its newest spec.
+func TestAHistoryNamesTheRevisionThatItEndsWith(t *testing.T) {
+	h := newHeld(t)
+	read := func(p Past) (past queue.History) {
+		_ = h.store.View(func(tx Transaction) (err error) {
+			if past, err = p.Read(tx); err != nil {
+				t.Fatal(err)
+			}
+			return nil
+		})
+		return past
+	}
+	p, _ := h.m.History(noon, "q")
+	h.put(5)
+	if past := read(p); past.Revision != past.Specs[0].Revision || past.Revision != h.m.queues["q"].revision {
+		t.Errorf("it names revision %d, and ends with %d", past.Revision, past.Specs[0].Revision)
+	}
+	p, _ = h.m.History(noon, "q")
+	h.delete()
+	if past := read(p); past.Revision != 0 {
+		t.Errorf("of a deleted queue it names revision %d", past.Revision)
+	}
+}
+
+// If a queue was created and deleted after its history was read, the rollback must read the history again.
+func TestARollbackOfADeletedQueueGoesToItsLastSpec(t *testing.T) {
+	h := newHeld(t)
+	h.delete()
+	p, _ := h.m.History(noon, "q")
+	var past queue.History
+	var err error
+	_ = h.store.View(func(tx Transaction) error { past, err = p.Read(tx); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.put(5)
+	h.delete()
+	if put, _, err := h.m.Rollback(noon, audit.Actor{}, p, past, 0, queue.AnyRevision); !errors.Is(err, ErrOutdated) {
+		t.Errorf("%+v, %v", put, err)
+	}
+}
+
+// A revision that a failed commit used is not given to another change.
+func TestRevisionsAreNotGivenAgain(t *testing.T) {
+	b := start(t, Options{})
+	b.MustPut("q", "1/s")
+	s, err := NewSpecText(queue.Spec{Name: "q", Rate: leaky.PerSecond(5)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost, _, err := b.Machine.Put(b.now(), audit.Actor{}, s, queue.AnyRevision)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.undo(b.now())
+	b.MustPut("q", "9/s")
+	if i := b.MustGet("q"); i.Revision <= lost.Revision || i.Rate != leaky.PerSecond(9) {
+		t.Errorf("%v at revision %d, and %d was another's", i.Rate, i.Revision, lost.Revision)
+	}
+}
