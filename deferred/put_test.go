@@ -23,7 +23,7 @@ func storedJobs(t *testing.T, s *Stream, name string) (ids []string, messages in
 			t.Fatal(err)
 		}
 		for _, m := range f.messages {
-			items, err := unpack(name, m.body)
+			items, err := decode(name, m.body)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +138,7 @@ func TestPutTooLarge(t *testing.T) {
 		return itemFor(queue.Job{Queue: "a", ID: id, Payload: make([]byte, n)}, "")
 	}
 	empty := large("b", 0)
-	fits := int(s.nc.MaxPayload()) - headroom - len(pack(&empty)) - 2 // two more bytes say how long it is
+	fits := int(s.nc.MaxPayload()) - headroom - len(encode(&empty)) - 2 // two more bytes say how long it is
 	errs := s.Put(t.Context(), []Item{
 		large("a", 10), large("b", fits), large("c", fits+1), large("d", queue.MaxPayloadBytes), large("e", 10),
 	})

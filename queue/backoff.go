@@ -3,6 +3,8 @@ package queue
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/penstock/penstock/internal/backoff"
 )
 
 // Backoff returns how long to wait after a failed attempt, counting from 1. Without jitter the wait doubles from
@@ -11,22 +13,11 @@ import (
 func (r *Retry) Backoff(attempt int) time.Duration {
 	low, high := r.MinBackoff.D(), r.MaxBackoff.D()
 	if r.Jitter == "none" {
-		return doubled(low, high, attempt-1)
+		return backoff.Doubled(low, high, attempt-1)
 	}
-	high = doubled(low, high, attempt)
+	high = backoff.Doubled(low, high, attempt)
 	if high <= low {
 		return low
 	}
 	return (low + rand.N(high-low+1)).Round(time.Microsecond)
-}
-
-// doubled returns min(d * 2^n, limit).
-func doubled(d, limit time.Duration, n int) time.Duration {
-	for ; n > 0 && d < limit; n-- {
-		if d > limit/2 {
-			return limit
-		}
-		d *= 2
-	}
-	return min(d, limit)
 }

@@ -3,7 +3,6 @@ package queue
 import (
 	"reflect"
 	"slices"
-	"unsafe"
 )
 
 // Counters are what a queue has counted since it was created. The struct is the table of counters, one field per row.
@@ -55,18 +54,23 @@ var CounterTable = func() []Counter {
 	return table
 }()
 
-// row shows the counters as the table has them: all fields are an int64, or CounterTable could not be made.
-func (c *Counters) row() *[unsafe.Sizeof(Counters{}) / 8]int64 {
-	return (*[unsafe.Sizeof(Counters{}) / 8]int64)(unsafe.Pointer(c))
-}
+// row returns a counter, by its row in the table.
+func (c *Counters) row(n int) reflect.Value { return reflect.ValueOf(c).Elem().Field(n) }
 
 // Values returns the counters in the order of the table.
-func (c *Counters) Values() []int64 { return slices.Clone(c.row()[:]) }
+func (c *Counters) Values() []int64 {
+	values := make([]int64, len(CounterTable))
+	for n := range values {
+		values[n] = c.row(n).Int()
+	}
+	return values
+}
 
 // Count counts an append by its outcome, if a counter exists for it.
 func (c *Counters) Count(o AppendOutcome) {
-	if at := countedAt[o]; at >= 0 {
-		c.row()[at]++
+	if n := countedAt[o]; n >= 0 {
+		row := c.row(n)
+		row.SetInt(row.Int() + 1)
 	}
 }
 
@@ -81,14 +85,15 @@ var countedAt = func() (at [len(outcomes)]int) {
 // Add adds values to the counters, in the order of the table.
 func (c *Counters) Add(values []int64) {
 	for n, by := range values {
-		c.row()[n] += by
+		row := c.row(n)
+		row.SetInt(row.Int() + by)
 	}
 }
 
 // Balance returns how many jobs the queue and its overflow should hold according to the counters.
 func (c *Counters) Balance() (jobs int64) {
-	for n, value := range c.row() {
-		jobs += CounterTable[n].Jobs * value
+	for n := range CounterTable {
+		jobs += CounterTable[n].Jobs * c.row(n).Int()
 	}
 	return jobs
 }

@@ -44,8 +44,9 @@ type Appender interface {
 	// Append decides each job on its own and returns one Appended per job, in the same order. Jobs of one queue enter
 	// in the order given. Repeating a call is safe: a job that is already in answers Duplicate.
 	//
-	// An error concerns all jobs of the call; a single job that could not be decided answers Failed. The caller must
-	// not change the payloads before Append returns, and never after ErrOutcomeUnknown.
+	// A job that could not be decided answers Failed. Append returns an error only if it decided no job at all; the
+	// answers, if any, then have each job's own error. The caller must not change the payloads before Append returns,
+	// and never after ErrOutcomeUnknown.
 	Append(ctx context.Context, jobs []Job) ([]Appended, error)
 }
 

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -54,22 +55,15 @@ func (r *setting[S]) fill(s *S) {
 	}
 	switch field := r.at(s).(type) {
 	case *int:
-		setDefault(field, int(number(preset)))
+		*field = cmp.Or(*field, int(number(preset)))
 	case *int64:
-		setDefault(field, number(preset))
+		*field = cmp.Or(*field, number(preset))
 	case *float64:
-		setDefault(field, preset.(float64))
+		*field = cmp.Or(*field, preset.(float64))
 	case *string:
-		setDefault(field, preset.(string))
+		*field = cmp.Or(*field, preset.(string))
 	case *unit.Duration:
-		setDefault(field, unit.Duration(number(preset)))
-	}
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
+		*field = cmp.Or(*field, unit.Duration(number(preset)))
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"crypto/sha1" //nolint:gosec // it only spreads, no secrecy needed
 	"encoding/binary"
 	"time"
+
+	"github.com/penstock/penstock/internal/backoff"
 )
 
 // A receiver that answers "too many requests", such as with a 429, throttles its queue. The target distinguishes this
@@ -25,7 +27,7 @@ func ThrottleStop(said time.Duration, times int64, id string) time.Duration {
 	if times == 0 && said > 0 {
 		return said
 	}
-	d := doubled(MinThrottleStop, maxThrottleStop, int(min(times, 10)))
+	d := backoff.Doubled(MinThrottleStop, maxThrottleStop, int(min(times, 10)))
 	sum := sha1.Sum([]byte(id)) //nolint:gosec // as above
 	return (d + d/4*time.Duration(binary.BigEndian.Uint16(sum[:]))/65536).Truncate(time.Microsecond)
 }

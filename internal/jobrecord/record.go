@@ -138,10 +138,10 @@ func unpackHead(b []byte) (h Head, flags byte, rest pack.Reader, err error) {
 		h.NotBefore = rest.Instant()
 	}
 	if flags&flagLane != 0 {
-		copy(h.Lane[:], rest.Take(len(h.Lane)))
+		copy(h.Lane[:], rest.Next(len(h.Lane)))
 	}
 	if flags&flagPriority != 0 {
-		if p := rest.Take(1); !rest.Bad {
+		if p := rest.Next(1); !rest.Bad {
 			h.Priority = int(p[0])
 		}
 	}

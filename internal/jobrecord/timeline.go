@@ -73,9 +73,9 @@ func UnpackTimeline(b []byte) ([]queue.Attempt, error) {
 		}
 		r := pack.Reader{Rest: one[attemptLength:]}
 		a := queue.Attempt{At: r.Instant().Local(), EndedAt: r.Instant().Local()}
-		head := r.Take(2)
+		head := r.Next(2)
 		a.Outcome = queue.AttemptOutcome(head[0])
-		a.Drainer = string(r.Take(int(head[1])))
+		a.Drainer = string(r.Next(int(head[1])))
 		a.Answer = string(r.Rest)
 		if r.Bad {
 			return nil, fmt.Errorf("%w: an attempt cut short", queue.ErrCorrupt)

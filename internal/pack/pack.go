@@ -38,8 +38,8 @@ func (r *Reader) Uvarint(limit uint64) uint64 {
 	return v
 }
 
-// Take returns the next n bytes, or nil if fewer are left.
-func (r *Reader) Take(n int) []byte {
+// Next returns the next n bytes, or nil if fewer are left.
+func (r *Reader) Next(n int) []byte {
 	if r.Bad || len(r.Rest) < n {
 		r.Bad = true
 		return nil
@@ -52,12 +52,12 @@ func (r *Reader) Take(n int) []byte {
 // Instant decodes what AppendInstant encoded.
 func (r *Reader) Instant() time.Time {
 	var whole [8]byte
-	copy(whole[8-InstantBytes:], r.Take(InstantBytes))
+	copy(whole[8-InstantBytes:], r.Next(InstantBytes))
 	return time.UnixMicro(int64(binary.BigEndian.Uint64(whole[:]))).UTC()
 }
 
 // Text decodes what AppendText encoded, at most limit bytes.
-func (r *Reader) Text(limit uint64) string { return string(r.Take(int(r.Uvarint(limit)))) }
+func (r *Reader) Text(limit uint64) string { return string(r.Next(int(r.Uvarint(limit)))) }
 
 // Varint returns the next number.
 func (r *Reader) Varint() int64 {

@@ -84,7 +84,7 @@ type known[T any] struct {
 
 // read is one call of Read for all its waiters.
 type read[T any] struct {
-	done  chan struct{} // closed when it has ended
+	ended chan struct{} // closed when it has ended
 	found known[T]      // the result
 	err   error         // Read's
 }
@@ -188,7 +188,7 @@ func (c *Cache[T]) Expect(revisions map[string]int64) {
 			continue
 		}
 		k := c.add(name)
-		k.read = &read[T]{done: make(chan struct{})}
+		k.read = &read[T]{ended: make(chan struct{})}
 		reads[name], wanted = k, append(wanted, name)
 	}
 	if len(wanted) > 0 {
@@ -268,7 +268,7 @@ func (c *Cache[T]) readPending() {
 		}
 		c.mu.Unlock()
 		if r != nil {
-			<-r.done
+			<-r.ended
 		}
 	}
 }
@@ -311,7 +311,7 @@ func (c *Cache[T]) begin(ctx context.Context, name string) (r *read[T], mine boo
 	}
 	if k.read == nil {
 		mine = true
-		k.read = &read[T]{done: make(chan struct{})}
+		k.read = &read[T]{ended: make(chan struct{})}
 		c.running.Go(func() { c.run(name, k, k.read) })
 	}
 	return k.read, mine, nil
@@ -329,7 +329,7 @@ func (c *Cache[T]) run(name string, k *known[T], r *read[T]) {
 
 // end records the result of a read. mu is held.
 func (c *Cache[T]) end(name string, k *known[T], r *read[T], v Value[T], err error) {
-	defer close(r.done)
+	defer close(r.ended)
 	missing := errors.Is(err, c.o.Missing)
 	switch {
 	case err == nil:
@@ -349,7 +349,7 @@ func (c *Cache[T]) end(name string, k *known[T], r *read[T], v Value[T], err err
 // wait blocks until a read has ended.
 func (r *read[T]) wait(ctx context.Context) error {
 	select {
-	case <-r.done:
+	case <-r.ended:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -1,4 +1,4 @@
-// Package grant asks an engine for departures, and computes when a granted job may start on this machine's monotonic
+// Package departure asks an engine for departures, and computes when a granted job may start on this machine's monotonic
 // clock. Package drain uses it to hand jobs to handlers, and package pull for workers that ask.
 //
 // It promises that no two clocks need to agree. Each answer says that the engine's clock showed some instant between
@@ -6,7 +6,7 @@
 // departs between two local instants, Departs and Earliest, so it starts in [Earliest, Departs+slack].
 //
 // It neither decides which client gets a job nor gives one back: its callers do.
-package grant
+package departure
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/penstock/penstock/internal/backoff"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -132,14 +133,14 @@ func NameOf(pid int) string {
 	return fmt.Sprintf("%s:%d", host, pid)
 }
 
-// Backoff is how long to wait before a call to the engine that failed is repeated: about 10 ms, then twice that and so
-// on up to 1 s. The zero Backoff begins anew.
-type Backoff struct{ last time.Duration }
+// Backoff is the backoff of calls to the engine: about 10 ms, doubled with each call of Next, up to 1 s.
+type Backoff struct{ tries int }
 
-// Next is the next pause.
+// Next returns the next pause.
 func (b *Backoff) Next() time.Duration {
-	b.last = min(max(2*b.last, minPause), maxPause)
-	return b.last/2 + rand.N(b.last/2+1)
+	d := backoff.Doubled(minPause, maxPause, b.tries)
+	b.tries++
+	return d/2 + rand.N(d/2+1)
 }
 
 // Sweep frees what deleted queues left in a partition, in small steps, until nothing is left or ctx ends.
