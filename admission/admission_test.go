@@ -85,7 +85,7 @@ func TestAway(t *testing.T) {
 				if told := w.String(); told != "a.open open: 20 and 0\nb.closed closed: 0 and 21\nc.share share: 3 and 17\n" {
 					t.Errorf("counted:\n%s", told)
 				}
-				if n := log.count("goes by its away"); n != 3 {
+				if n := log.count("the rule's away applies"); n != 3 {
 					t.Errorf("%d lines of the log for 3 rules:\n%s", n, log)
 				}
 				if n := w.failed(); n < 3 || n > 10 {

@@ -220,7 +220,7 @@ func TestMiddlewareHoldsAPlaceWhileTheStoreIsAway(t *testing.T) {
 		if w := request(h, ""); w.Code != http.StatusTooManyRequests {
 			t.Errorf("its share is 2: %d", w.Code)
 		} else if body := w.Body.String(); !strings.Contains(body, "#temporary-reduced-capacity") ||
-			!strings.Contains(body, "the store cannot be asked") || strings.Contains(body, "violated") {
+			!strings.Contains(body, "the store cannot be reached") || strings.Contains(body, "violated") {
 			t.Errorf("nobody's quota is exceeded: %s", body)
 		}
 		time.Sleep(3 * time.Minute) // renewed here all the while

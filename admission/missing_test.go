@@ -51,7 +51,7 @@ func TestMissingRule(t *testing.T) {
 		if n := w.missed["mail all.calls"] + w.missed["mail.otp all.calls"]; refused != 360 || n != 360 {
 			t.Errorf("%d of 360 refused, %d counted", refused, n)
 		}
-		if n := log.count("asks a rule that cannot be asked"); n != 6 {
+		if n := log.count("names a rule that cannot be asked"); n != 6 {
 			t.Errorf("the log has it %d times, of two queues in three minutes", n)
 		}
 		if n := left(t, s, "all.tenants", "acme"); n != 100 {

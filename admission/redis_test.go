@@ -144,7 +144,7 @@ func TestLostAnswersOnRedis(t *testing.T) {
 	if n := left(t, l, "api.calls", "k"); n != 8 {
 		t.Errorf("%d left of 10 after two takes", n)
 	}
-	if n := log.count("goes by its away"); n != 1 {
+	if n := log.count("the rule's away applies"); n != 1 {
 		t.Errorf("%d lines of the log:\n%s", n, log)
 	}
 	await.Until(t, "the store decides again", func() bool { return a.outages.count.Load() == 0 })
@@ -283,7 +283,7 @@ func TestFullRedis(t *testing.T) {
 			t.Fatal("an open rule refuses")
 		}
 	}
-	if n := log.count("goes by its away"); n != 1 {
+	if n := log.count("the rule's away applies"); n != 1 {
 		t.Errorf("%d lines of the log:\n%s", n, log)
 	}
 	if err := client.ConfigSet(ctx, "maxmemory", "0").Err(); err != nil {

@@ -317,7 +317,7 @@ func TestStuckRemoved(t *testing.T) {
 	runReadmitter(t, r.readmitter())
 	await.Until(t, "it is stuck", func() bool { return r.stream.Stuck() != nil })
 	if err := r.stream.Stuck(); !strings.Contains(err.Error(), "queue a:") ||
-		!strings.Contains(err.Error(), "see that the stream is there") {
+		!strings.Contains(err.Error(), "check that the stream exists") {
 		t.Error(err)
 	}
 	if err := r.stream.jobs.DeleteMsg(t.Context(), ack.Sequence); err != nil {

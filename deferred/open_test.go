@@ -109,7 +109,7 @@ func TestUnfitLater(t *testing.T) {
 	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	looked := func() int { return strings.Count(log.Tail(4000), "until somebody mends this") }
+	looked := func() int { return strings.Count(log.Tail(4000), "fix NATS or the settings") }
 	await.Until(t, "it is told", func() bool {
 		return s.Connected() != nil && strings.Contains(s.Connected().Error(), "max_age is 1h0m0s") && looked() > 0
 	})

@@ -288,14 +288,14 @@ func TestStandstill(t *testing.T) {
 		ends string
 		i    queue.Info
 	}{
-		{status.Paused, "somebody resumes the queue", queue.Info{Pause: queue.Pause{Since: since}}},
+		{status.Paused, "the queue is resumed", queue.Info{Pause: queue.Pause{Since: since}}},
 		{
-			status.ParentPaused, "that time is over, or somebody resumes the parent",
+			status.ParentPaused, "that time is over, or the parent is resumed",
 			queue.Info{Parent: &queue.Info{Pause: queue.Pause{Since: since, Until: noon.Add(1)}}},
 		},
 		{status.NoDrainer, "a drainer asks for jobs", queue.Info{Waiting: 1, Asked: since}},
 		{
-			status.CircuitOpen, "a probe succeeds, or somebody resumes the queue",
+			status.CircuitOpen, "a probe succeeds, or the queue is resumed",
 			queue.Info{Waiting: 1, Asked: noon, Circuit: queue.CircuitInfo{Opened: since}},
 		},
 		{
