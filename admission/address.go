@@ -61,7 +61,8 @@ func ClientAddress(o AddressOptions) KeyFunc {
 		at, ok := address(r.RemoteAddr)
 		if !ok {
 			return "", &invalid.Error{
-				Field: "remote address", Value: clip.Quote(r.RemoteAddr, 80), Reason: "is not an address, but requests are counted by it",
+				Field: "remote address", Value: clip.Quote(r.RemoteAddr, 80),
+				Reason: "is not an address, but requests are counted by it",
 			}
 		}
 		at = o.client(at, r.Header["X-Forwarded-For"])

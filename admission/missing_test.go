@@ -10,8 +10,8 @@ import (
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
-// Jobs of a queue whose rule is gone are refused until it is there again, counted, and the log has it once a minute;
-// what another rule took of them is given back.
+// Jobs of a queue with a missing rule are refused and counted until the rule exists again, logged once a minute, and
+// their takes from other rules are given back.
 func TestMissingRule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(rule("all.tenants", 100, nil), rule("all.calls", 100, nil))
@@ -65,7 +65,7 @@ func TestMissingRule(t *testing.T) {
 	})
 }
 
-// Of more queues than it remembers the log has some.
+// With more queues than it remembers, only some are logged.
 func TestMissingRulesAreBounded(t *testing.T) {
 	l := &missingRules{told: map[[2]string]time.Time{}}
 	said := 0

@@ -42,8 +42,8 @@ type Appender struct {
 
 var _ queue.Appender = (*Appender)(nil)
 
-// New returns an Appender in front of engine. Run runs it. It closes neither the engine nor the stream. rules checks jobs
-// that bypass the engine while it is away; nil allows all of them.
+// New returns an Appender in front of engine. Run runs it. It closes neither the engine nor the stream. rules checks
+// jobs that bypass the engine while it is away; nil allows all of them.
 func New(engine Engine, stream *Stream, rules RuleCheck) *Appender {
 	return &Appender{
 		engine: engine, stream: stream, log: stream.log, rules: rules, patience: stream.patience,

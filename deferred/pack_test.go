@@ -62,7 +62,7 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// What a job says about overflow has been heeded and is not carried.
+// A job's overflow setting was applied and is not stored.
 func TestPackLeavesOverflowOut(t *testing.T) {
 	i := itemFor(queue.Job{Queue: "q", ID: "a", Overflow: queue.Defer}, "")
 	got, err := decode("q", encode(&i))
@@ -117,7 +117,7 @@ func TestUnpackRefuses(t *testing.T) {
 	}
 }
 
-// FuzzUnpack: what can be read is valid, and is what would be written.
+// FuzzUnpack checks that what decodes is valid and encodes to the same bytes.
 func FuzzUnpack(f *testing.F) {
 	f.Add(packAll(samples()))
 	f.Add([]byte{})

@@ -32,9 +32,9 @@ type candidate struct {
 	buried bool // stored as a dead letter
 }
 
-// readmitBatch reads as many messages as there is room for, submits their jobs to the engine, and removes what the engine
-// took. If the process is killed meanwhile, nothing is lost, and what is read again is refused by the engine's order or
-// by the job's id.
+// readmitBatch reads as many messages as there is room for, submits their jobs to the engine, and removes what the
+// engine took. If the process is killed meanwhile, nothing is lost, and what is read again is refused by the engine's
+// order or by the job's id.
 func (p *returnPath) readmitBatch(ctx context.Context, a queue.Readmitted, open bool) (batchResult, error) {
 	b := batchResult{last: a}
 	permit, err := p.r.memory.acquire(ctx)
@@ -101,8 +101,8 @@ func (p *returnPath) readHead(
 	return f, a.Order, nil
 }
 
-// removeTaken removes the messages before the first job that is left; a message goes with its last job. While the stream
-// has no leader it only records how far that is.
+// removeTaken removes the messages before the first job that is left; a message goes with its last job. While the
+// stream has no leader it only records how far that is.
 func (p *returnPath) removeTaken(ctx context.Context, f *fetched, left []candidate, taken int, leaderless bool) error {
 	end := f.last + 1
 	if len(left) > 0 {
@@ -131,8 +131,8 @@ func (p *returnPath) removeTaken(ctx context.Context, f *fetched, left []candida
 }
 
 // goesOn reports whether jobs come back although the stream has no leader. Any replica can be read, but nothing can be
-// removed: reading continues from the engine's order. Once there is a leader, reading starts from the first message again,
-// and the engine judges each job by its id. So the queue must remember the ids until then.
+// removed: reading continues from the engine's order. Once there is a leader, reading starts from the first message
+// again, and the engine judges each job by its id. So the queue must remember the ids until then.
 func (p *returnPath) goesOn() bool {
 	since, remembers := p.r.stream.leaderless(), p.spec.retention
 	return !since.IsZero() && time.Since(since) < longestElection && remembers.For.D() >= 2*longestElection &&

@@ -8,9 +8,9 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// RuleCheck checks jobs that bypass the engine, which would ask the rules of their queues. It allows a job (Accepted) or
-// refuses it, and each answer has the rulings of the rules. Without answers all jobs are allowed. giveBack is called with
-// the indexes of allowed jobs that could not be stored. admission.Admission.Pass is a RuleCheck.
+// RuleCheck checks jobs that bypass the engine, which would ask the rules of their queues. It allows a job (Accepted)
+// or refuses it, and each answer has the rulings of the rules. Without answers all jobs are allowed. giveBack is called
+// with the indexes of allowed jobs that could not be stored. admission.Admission.Pass is a RuleCheck.
 type RuleCheck func(ctx context.Context, jobs []queue.Job) (answers []queue.Appended,
 	giveBack func(ctx context.Context, at []int))
 

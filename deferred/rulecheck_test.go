@@ -30,9 +30,9 @@ func (p *porter) pass(_ context.Context, jobs []queue.Job) ([]queue.Appended, fu
 	}
 }
 
-// While the engine is away the gate decides about jobs that would go past it, and it is told of those that then are not
+// While the engine is away the rule check decides about jobs that would bypass it, and learns which of them were not
 // stored.
-func TestGate(t *testing.T) {
+func TestRuleCheck(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 100))
 	f := &faulty{Engine: r}

@@ -125,8 +125,8 @@ func (c *appendCall) notStored(i int, err error) {
 	c.answers[i] = answer
 }
 
-// withdraw withdraws jobs that the engine set aside but that could not be stored, and answers them. If the engine cannot
-// be reached, it gives their records up in time, and stores a job again that is sent again.
+// withdraw withdraws jobs that the engine set aside but that could not be stored, and answers them. If the engine
+// cannot be reached, it gives their records up in time, and stores a job again that is sent again.
 func (c *appendCall) withdraw(back []int) {
 	if len(back) == 0 {
 		return

@@ -8,14 +8,14 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Intake is a queue.Appender that shows each job to the target of its queue first. Jobs that the target can never deliver
-// are refused as Invalid, with the field at fault, such as payload.to. Jobs without a cost get their cost for the target.
-// Put it in front of all other layers, including the overflow: otherwise deferred jobs have no cost.
+// Intake is a queue.Appender that shows each job to the target of its queue first. Jobs that the target can never
+// deliver are refused as Invalid, with the field at fault, such as payload.to. Jobs without a cost get their cost for
+// the target. Put it in front of all other layers, including the overflow: otherwise deferred jobs have no cost.
 //
-// It uses the queue's spec as it was at most a second ago, or the last known one while the engine does not answer. Jobs of
-// an unknown queue, or of one with unusable settings, are accepted as they are. No ETA is exact in a queue without a
-// target. The cost is part of a job's fingerprint. So a job that came in as it was, or before its queue had this target,
-// is a Conflict when it is sent again with another cost.
+// It uses the queue's spec as it was at most a second ago, or the last known one while the engine does not answer. Jobs
+// of an unknown queue, or of one with unusable settings, are accepted as they are. No ETA is exact in a queue without a
+// target. The cost is part of a job's fingerprint. So a job that came in as it was, or before its queue had this
+// target, is a Conflict when it is sent again with another cost.
 type Intake struct {
 	next    queue.Appender
 	targets targets

@@ -52,7 +52,7 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// A raised burst is earned by idleness under the new rule like any other.
+// A raised burst must be earned by idleness under the new rule.
 func TestChangeOfBurstIsNoGiftEvenRepeated(t *testing.T) {
 	const t0 = 1_000 * sec
 	one := Pacer{Rate: mustRate(t, "10/s"), Burst: 1, Horizon: 0}

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// Five calls a second, told by the caller's own clock.
+// Five calls a second, by the caller's own clock.
 func ExampleLimiter() {
 	var limiter leaky.Limiter = leaky.Meter{Rate: leaky.PerSecond(5), Burst: 2}
 	if err := limiter.Validate(); err != nil {

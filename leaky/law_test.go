@@ -223,7 +223,7 @@ func TestWindowLaw(t *testing.T) {
 	}
 }
 
-// The law must be able to fail: a pacer that is one interval too kind is caught.
+// The law must be able to fail: a pacer that is one interval too generous is caught.
 func TestWindowLawCatchesCheats(t *testing.T) {
 	for name, cheat := range map[string]func(l *life){
 		"a forgotten bucket": func(l *life) { l.b = Bucket{} },

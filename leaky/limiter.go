@@ -124,21 +124,6 @@ type Decision struct {
 	ResetAfter time.Duration // time until the key is as if unused
 }
 
-// Cell returns the five numbers of redis-cell's CL.THROTTLE answer: limited (0 or 1), limit, remaining, and two times
-// in seconds, rounded up: until the same cost would pass (-1 if it did, or never will), and until nothing is owed.
-func (d Decision) Cell() [5]int64 {
-	c := [5]int64{0, d.Limit, d.Remaining, -1, ceilSeconds(d.ResetAfter)}
-	if !d.Allowed {
-		c[0] = 1
-		if d.RetryAfter > 0 {
-			c[3] = ceilSeconds(d.RetryAfter)
-		}
-	}
-	return c
-}
-
-func ceilSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
-
 // far is more than can ever pass.
 const far = 1 << 61
 

@@ -70,7 +70,7 @@ func relived(rnd *rand.Rand, l Limiter, now Instant) Tally {
 	return tally
 }
 
-// What is asked of a clone tells nothing to the tally that it is of, nor the other way round.
+// A clone and its original do not affect each other.
 func TestCloneIsAnother(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 29))
 	const now = Instant(1_790_000_000_000_000)
@@ -96,7 +96,7 @@ func TestCloneIsAnother(t *testing.T) {
 	}
 }
 
-// A clock that ran back, by however much, stops no key for longer than a full state does.
+// A clock that runs back, by any amount, blocks no key for longer than a full state does.
 func TestClockRunsBack(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 17))
 	for range 200 {
@@ -111,7 +111,7 @@ func TestClockRunsBack(t *testing.T) {
 	}
 }
 
-// A clock that ran back a little, into the window before, lets nothing more through.
+// A clock that runs back a little, into the window before, allows nothing more.
 func TestClockRunsBackIntoTheWindowBefore(t *testing.T) {
 	const t0 = 1_790_000_000 * sec
 	for _, l := range append(five(), Gap{Least: time.Second}) {
@@ -125,7 +125,7 @@ func TestClockRunsBackIntoTheWindowBefore(t *testing.T) {
 	}
 }
 
-// Of other numbers of the same algorithm a state is read, and bounded.
+// States of the same algorithm with other numbers are read and bounded.
 func TestNumbersChange(t *testing.T) {
 	makes := []func(*trial){randomMeter, randomWindow, randomLog, randomPackedLog, randomCounter, randomConcurrency}
 	for seed := range uint64(500) {
@@ -150,7 +150,7 @@ func TestNumbersChange(t *testing.T) {
 	}
 }
 
-// What was taken stays taken, as far as the new numbers allow.
+// Takes still count as far as the new numbers allow.
 func TestNumbersChangeKeepsWhatWasTaken(t *testing.T) {
 	const t0 = 1_790_000_000_000_000 / 60_000_000 * 60_000_000
 	second, minute := time.Second, time.Minute
@@ -233,7 +233,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// A state that was planted is an error, or bounded.
+// A planted state is an error, or bounded.
 func FuzzRestore(f *testing.F) {
 	rnd := rand.New(rand.NewPCG(1, 23))
 	limiters := append(five(), Gap{Least: time.Second})
@@ -270,7 +270,7 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// No arithmetic reads the states of another; a token bucket and a gap have those of a meter.
+// No algorithm reads the states of another, except that a token bucket and a gap share the meter's.
 func TestNoStateOfAnother(t *testing.T) {
 	limiters := []Limiter{
 		Meter{PerSecond(1), 5},

@@ -9,8 +9,7 @@ import (
 // Meter is the leaky bucket as a meter. Each unit of cost pours T = 1/Rate into a bucket that leaks steadily and holds
 // Burst x T; a take that would make it overflow is refused. It is GCRA (ITU-T I.371, annex A; ATM Forum UNI 3.1,
 // 3.6.2.4), an exact version without ticks of the counter of J. S. Turner, "New directions in communications", IEEE
-// Communications Magazine, October 1986. It answers the numbers of redis-cell's CL.THROTTLE key Burst-1 n d (see
-// Decision.Cell).
+// Communications Magazine, October 1986. It answers the numbers of redis-cell's CL.THROTTLE key Burst-1 n d.
 //
 // It is exact: a take is allowed if and only if max(TAT, now) + cost x T - now <= Burst x T, with T a fraction.
 //

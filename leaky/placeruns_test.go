@@ -15,7 +15,7 @@ type holder struct {
 	until Instant
 }
 
-// What many places answer is what going through a plain list of them does, whoever comes, renews, goes or ends.
+// Many places answer like a plain list of them, for any takes, renewals, refunds and ends.
 func TestManyPlacesAgainstAList(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 41))
 	rule := Concurrency{Max: 1200, TTL: time.Second}
@@ -118,8 +118,8 @@ func check(t *testing.T, tally *placeTable, step int) {
 	}
 }
 
-// However many places are held, and however much somebody asks for, what is looked at is little; be it that somebody
-// renews, or gives back, before each question.
+// However many places are held and asked for, a take visits few of them, even if places are renewed or given back
+// before each take.
 func TestAQuestionLooksAtFewPlaces(t *testing.T) {
 	const questions = 1000
 	for _, c := range []struct {

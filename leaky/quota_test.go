@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestQuotaNeverExceeded holds random traces against the rule itself: what departed in each
-// window of the calendar, and that the quota waits for no window without need.
+// TestQuotaNeverExceeded checks random traces against the rule: how much departed in each window of the calendar, and
+// that the quota does not wait without need.
 func TestQuotaNeverExceeded(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -47,8 +47,8 @@ func TestQuotaNeverExceeded(t *testing.T) {
 	}
 }
 
-// TestQuotaAhead: departures are granted up to a horizon ahead, into the next window too, and by
-// a pace that lets the next be earlier than the one before. None is in a window that is full.
+// TestQuotaAhead grants departures up to a horizon ahead, into the next window too, with a pace whose departures may
+// run back. None is in a full window.
 func TestQuotaAhead(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
 	const horizon = 50
@@ -80,7 +80,7 @@ func TestQuotaAhead(t *testing.T) {
 	}
 }
 
-// TestQuotaLoweredAndRaised: what was used is not forgotten in between.
+// TestQuotaLoweredAndRaised checks that used quota is not forgotten in between.
 func TestQuotaLoweredAndRaised(t *testing.T) {
 	q := Quota{Max: 50, Calendar: Every(1000, 0)}
 	low := Quota{Max: 5, Calendar: q.Calendar}
@@ -127,7 +127,7 @@ func TestCalendarGoesOn(t *testing.T) {
 	}
 }
 
-// TestQuotaETA lets jobs leave one after the other, and compares.
+// TestQuotaETA lets jobs leave one after the other and compares.
 func TestQuotaETA(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
@@ -148,7 +148,7 @@ func TestQuotaETA(t *testing.T) {
 	}
 }
 
-// TestQuotaPlanted: no state keeps a quota shut for longer than the present window.
+// TestQuotaPlanted checks that no state blocks a quota for longer than the present window.
 func TestQuotaPlanted(t *testing.T) {
 	q := Quota{Max: 5, Calendar: Every(1000, 0)}
 	for _, w := range []Window{
@@ -165,7 +165,7 @@ func TestQuotaPlanted(t *testing.T) {
 	}
 }
 
-// TestQuotaFollow: a changed quota forgets nothing, also when a job was let out ahead of the end of a window.
+// TestQuotaFollow checks that a changed quota forgets nothing, even if a job was let out ahead of the end of a window.
 func TestQuotaFollow(t *testing.T) {
 	minute := Quota{Max: 100, Calendar: Every(60, 0)}
 	more, hour := Quota{Max: 101, Calendar: Every(60, 0)}, Quota{Max: 50, Calendar: Every(3600, 0)}

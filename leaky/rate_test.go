@@ -177,7 +177,7 @@ func TestRateAsText(t *testing.T) {
 	}
 }
 
-// Every rate that can be made reads back from its String.
+// Every valid rate can be read back from its String.
 func TestRateStringRoundTrip(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	made := 0

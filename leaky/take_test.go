@@ -206,7 +206,7 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// What is put off loses the time until then; what is not, nothing.
+// A delayed departure loses the time until then; one without delay loses nothing.
 func TestTakeAt(t *testing.T) {
 	const t0 = 1_000 * sec
 	p := Pacer{Rate: mustRate(t, "3/s"), Burst: 1, Horizon: time.Second}

@@ -20,7 +20,7 @@ type Counters struct {
 	TimedOut  int64 `json:"expired" jobs:"out" help:"Jobs whose expires_at passed while they waited."`
 	Refused   int64 `json:"refused" help:"Appends refused for lack of room."`
 	Released  int64 `json:"released" group:"irregular" help:"Departures given back unused."`
-	Throttled int64 `json:"throttled" group:"irregular" help:"Answers of a receiver that throttles; they spent no attempt."`
+	Throttled int64 `json:"throttled" group:"irregular" help:"Answers that throttled the queue; they spent no attempt."`
 	Down      int64 `json:"down" group:"irregular" help:"Answers of a target that was down; they spent no attempt."`
 	Expired   int64 `json:"leases_expired" group:"irregular" help:"Leases that ran out."`
 	Lost      int64 `json:"slots_lost" group:"irregular" help:"Departures a backlogged queue could have had and did not."`

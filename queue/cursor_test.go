@@ -35,7 +35,7 @@ func TestCursorIsReadBack(t *testing.T) {
 	}
 }
 
-// A cursor of another list, or one that somebody changed, is refused.
+// A cursor of another list, or a changed one, is refused.
 func TestCursorOfAnotherList(t *testing.T) {
 	lane, empty := "a", ""
 	r := queue.ListRequest{Queue: "q", State: queue.Waiting, Lane: &lane}

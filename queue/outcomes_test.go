@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// An outcome is whole when its row has a name of its own, a refusal what all who tell of it need, one for want of room
-// its counter, and scripts answer it.
+// An outcome is complete if its row has a unique name, a refusal has its texts, a refusal for lack of room has its
+// counter, and scripts answer it.
 func TestOutcomesAreComplete(t *testing.T) {
 	scripts, seen := sources(t, "redisq/lua/*/*.lua"), map[string]bool{}
 	for _, o := range AppendOutcomes() {

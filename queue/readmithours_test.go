@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// TestWindow reads the clock on the wall, whatever the zone does to it.
+// TestWindow reads the wall clock, whatever the zone does to it.
 func TestWindow(t *testing.T) {
 	const berlin = "Europe/Berlin"
 	tests := []struct {

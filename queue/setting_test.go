@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Each field of a spec has a row, and each row says all that is asked of it.
+// Each field of a spec has a row, and each row is complete.
 func TestTableOfSettingsIsComplete(t *testing.T) {
 	rows := map[string]Setting{}
 	for _, s := range Settings() {
@@ -80,7 +80,7 @@ func fieldsOf(t reflect.Type) func(yield func(reflect.StructField) bool) {
 	}
 }
 
-// A setting that scripts go by is named in one, or among what they read of every queue.
+// A setting that scripts use is named in one, or among the fields they read of every queue.
 func TestScriptsGoByTheirSettings(t *testing.T) {
 	scripts := sources(t, "redisq/lua/*/*.lua") + sources(t, "redisq/fields.go")
 	for _, r := range specSettings {

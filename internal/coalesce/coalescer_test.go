@@ -164,8 +164,7 @@ func TestAFlightHasLimits(t *testing.T) {
 	}
 }
 
-// A long call keeps its order over flights, in any number of senders, while
-// others fill the seats that are left.
+// A long call keeps its order over several flights, with any number of senders, while others fill the remaining seats.
 func TestALongCallKeepsItsOrder(t *testing.T) {
 	for senders := 1; senders <= 3; senders++ {
 		synctest.Test(t, func(t *testing.T) {
@@ -285,7 +284,7 @@ func TestAFlightThatFails(t *testing.T) {
 	})
 }
 
-// When only a part of a call fails, each item says so for itself.
+// When only a part of a call fails, each item has its own error.
 func TestAFlightOfManyThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w tower
@@ -329,8 +328,7 @@ func TestNothingToSend(t *testing.T) {
 	c.Close()
 }
 
-// Close ends whoever flies or waits, and leaves no goroutine: synctest fails a
-// test that does.
+// Close ends all flying and waiting calls, and leaves no goroutine: synctest fails a test that does.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w tower

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// What one caller gave up is used again by nobody while it is under way: each other has answers of its own, and gets
-// them once.
+// Memory of a call that was given up is not reused while it is in flight: all other callers get their own answers,
+// once.
 func TestManyCallersOfWhomSomeGiveUp(t *testing.T) {
 	for _, senders := range []int{1, 2} {
 		synctest.Test(t, func(t *testing.T) {

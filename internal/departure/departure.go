@@ -1,5 +1,5 @@
-// Package departure asks an engine for departures, and computes when a granted job may start on this machine's monotonic
-// clock. Package drain uses it to hand jobs to handlers, and package pull for workers that ask.
+// Package departure asks an engine for departures, and computes when a granted job may start on this machine's
+// monotonic clock. Package drain uses it to hand jobs to handlers, and package pull for workers that ask.
 //
 // It promises that no two clocks need to agree. Each answer says that the engine's clock showed some instant between
 // the request and the answer. A Clock keeps what all answers allow: a job with departure d on the engine's clock

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Jobs passes the jobs with the given indexes to next, and stores their answers in answers, which has one answer per job
-// of the call. If next does not answer, these jobs are Failed with its error.
+// Jobs passes the jobs with the given indexes to next, and stores their answers in answers, which has one answer per
+// job of the call. If next does not answer, these jobs are Failed with its error.
 func Jobs(
 	ctx context.Context, next func(context.Context, []queue.Job) ([]queue.Appended, error),
 	jobs []queue.Job, at []int, answers []queue.Appended,

@@ -121,9 +121,9 @@ func (v *Verifier) End(chains []Chain) error {
 		c := &chains[i]
 		switch last := v.Links[c.Budget]; {
 		case last.Number < c.Newest:
-			return &Break{Cut, c.Newest, fmt.Sprintf("it is the newest entry of %s, and it is missing", c.Budget)}
+			return &Break{Cut, c.Newest, fmt.Sprintf("the newest entry of %s is missing", c.Budget)}
 		case last.Number == c.Newest && last.Digest != c.Head:
-			return &Break{Unlinked, c.Newest, fmt.Sprintf("it is the newest entry of %s, and its digest does not match", c.Budget)}
+			return &Break{Unlinked, c.Newest, fmt.Sprintf("the newest entry of %s has another digest", c.Budget)}
 		}
 	}
 	return nil

@@ -21,7 +21,8 @@ func (r *Rule) Ask(t Take, l leaky.Limiter) (leaky.Ask, error) {
 	}
 	if t.Key != "" && r.Key == "" && len(r.Overrides) == 0 { // the caller assumes a limit per key
 		return leaky.Ask{}, invalid.Errorf(
-			"key", "", "has no meaning: the rule %s has no key and counts everything together; leave it out, or give the rule a key", r.Name,
+			"key", "", "has no effect: the rule %s has no key and counts everything together; leave it out, or give the "+
+				"rule a key", r.Name,
 		)
 	}
 	if err := ValidateKey("key", t.Key); err != nil {

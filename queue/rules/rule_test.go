@@ -232,7 +232,7 @@ func TestParseRuleRefuses(t *testing.T) {
 	}
 }
 
-// A default of an override is its own, however long the key, and of whoever gave the rule nothing is changed.
+// Overrides get their own defaults, however long the key, and the caller's rule is not changed.
 func TestNormalizeOfARule(t *testing.T) {
 	long := strings.Repeat("k", 500)
 	r, err := Parse([]byte(
@@ -272,7 +272,7 @@ func TestTooManyOverrides(t *testing.T) {
 	}
 }
 
-// Every limiter that a rule has is one that its arithmetic takes, and the other way round.
+// A rule's limiter is valid exactly if its arithmetic accepts it.
 func TestRulesAreWhatLimitersTake(t *testing.T) {
 	rates := []leaky.Rate{{}, rateOf("5/s"), rateOf("1/744h"), rateOf("1000000/s")}
 	numbers := []int64{

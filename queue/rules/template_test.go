@@ -164,8 +164,8 @@ func TestParseKeyTemplateRefuses(t *testing.T) {
 	}
 }
 
-// TestKeysAreOfOneListOfValues makes, by random templates, the keys of all short values of characters that are used in
-// encoding: no two lists of them make the same one.
+// TestKeysAreOfOneListOfValues makes keys with random templates from all short values of characters used in the
+// encoding: no two lists of values make the same key.
 func TestKeysAreOfOneListOfValues(t *testing.T) {
 	var values []string
 	for _, a := range ":%3A" {
@@ -207,7 +207,7 @@ func TestKeysAreOfOneListOfValues(t *testing.T) {
 	})
 }
 
-// TestABigPayloadIsSkipped: what is not on the way costs a look at its bytes, and neither memory nor a token each.
+// TestABigPayloadIsSkipped checks that values off the path cost one pass over their bytes, without memory or tokens.
 func TestABigPayloadIsSkipped(t *testing.T) {
 	var rows []map[string]any
 	for i := range 11000 {

@@ -114,7 +114,8 @@ func CheckOthers(ctx context.Context, engine queue.Rules, spec *queue.Spec) erro
 func AskedByQueues(rule string) error {
 	return invalid.Errorf(
 		"algorithm", string(leaky.AlgorithmConcurrency),
-		"is impossible for %s, which queues use: their jobs never give a place back; remove the rule from the queues first", rule,
+		"is impossible for %s, which queues use: their jobs never give a place back; remove the rule from the queues first",
+		rule,
 	)
 }
 

@@ -133,7 +133,7 @@ func TestTampering(t *testing.T) {
 			e.Number, e.Follows = 1, 0
 			return []wire.AuditRecord{record(t, 0, all[2].Digest, e, string(all[at].After))}
 		}, "it follows entry 0, but names the digest"},
-		"the newest": {func(all []wire.AuditRecord) []wire.AuditRecord { return all[:8] }, "it is missing"},
+		"the newest": {func(all []wire.AuditRecord) []wire.AuditRecord { return all[:8] }, "is missing"},
 	} {
 		all := log(t, 5)
 		chains := []wire.AuditChain{{Partition: 0, Budget: audit.Nobody, Newest: 5, Head: all[8].Digest}}
