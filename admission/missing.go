@@ -18,7 +18,7 @@ const (
 type missingRules struct {
 	o Options
 
-	mu   sync.Mutex
+	mu     sync.Mutex
 	logged map[[2]string]time.Time // by queue and rule
 }
 

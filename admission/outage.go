@@ -48,9 +48,9 @@ type outages struct {
 }
 
 type outage struct {
-	probe func(context.Context) error
-	err   error
-	tried time.Time           // when the store was last asked
+	probe  func(context.Context) error
+	err    error
+	tried  time.Time           // when the store was last asked
 	logged map[string]struct{} // rules whose policy was logged
 }
 

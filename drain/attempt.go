@@ -31,12 +31,12 @@ type attempt struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	asked        time.Time // for it
+	asked            time.Time // for it
 	departure.Window           // LeaseEnd is guarded by mu
-	latest       time.Time // Window.Latest
-	slack        time.Duration
-	interval     time.Duration // cost x T
-	toldToWait   time.Time     // until when, by pace.start
+	latest           time.Time // Window.Latest
+	slack            time.Duration
+	interval         time.Duration // cost x T
+	toldToWait       time.Time     // until when, by pace.start
 
 	mu       sync.Mutex
 	handling bool      // the handler has it

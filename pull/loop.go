@@ -38,7 +38,7 @@ type loop struct {
 	spec    *queue.Spec        // nil until it was read
 
 	clock   departure.Clock // of the request that is under way
-	asking  bool        // a request to the engine is under way
+	asking  bool            // a request to the engine is under way
 	replies chan reply
 	repeat  bool // the last request is to be repeated under its number
 	askAt   time.Time

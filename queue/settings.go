@@ -194,7 +194,7 @@ var specSettings = []setting[Spec]{
 	},
 	{
 		name: "lanes", items: append(describe("lanes.", laneSettings), laneOverrides),
-		doc: "Limits of each lane, within the limits of the queue. Jobs without a lane are exempt.",
+		doc:   "Limits of each lane, within the limits of the queue. Jobs without a lane are exempt.",
 		check: func(s *Spec, field string) error { return s.Lanes.validate(field) },
 	},
 	{

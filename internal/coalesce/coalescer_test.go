@@ -21,7 +21,7 @@ type tower struct {
 	err     error
 	short   bool // answers too few
 	size    func(int) int
-	senders   int
+	senders int
 }
 
 func (w *tower) coalescer() *Coalescer[int, string] {

@@ -59,7 +59,7 @@ type Queue struct {
 	// there were.
 	Held     int64
 	Deferred int64
-	Dead int64
+	Dead     int64
 	// Import is the mark of the latest import into the queue. Open is whether it was not closed yet.
 	Import string
 	Open   bool
