@@ -67,20 +67,20 @@ func TestMissingRule(t *testing.T) {
 
 // With more queues than it remembers, only some are logged.
 func TestMissingRulesAreBounded(t *testing.T) {
-	l := &missingRules{told: map[[2]string]time.Time{}}
+	l := &missingRules{logged: map[[2]string]time.Time{}}
 	said := 0
 	for i := range 3 * maxMissing {
 		if l.first(&ruleset.Missing{Queue: string(rune('a'+i%26)) + queue.NewID(), Rule: "all.calls"}) {
 			said++
 		}
 	}
-	if said != maxMissing || len(l.told) != maxMissing {
-		t.Errorf("said %d, remembered %d", said, len(l.told))
+	if said != maxMissing || len(l.logged) != maxMissing {
+		t.Errorf("said %d, remembered %d", said, len(l.logged))
 	}
-	for at := range l.told {
-		l.told[at] = time.Now().Add(-missingEvery)
+	for at := range l.logged {
+		l.logged[at] = time.Now().Add(-missingEvery)
 	}
-	if !l.first(&ruleset.Missing{Queue: "mail", Rule: "all.calls"}) || len(l.told) != 1 {
-		t.Errorf("what is old is in the way: %d", len(l.told))
+	if !l.first(&ruleset.Missing{Queue: "mail", Rule: "all.calls"}) || len(l.logged) != 1 {
+		t.Errorf("what is old is in the way: %d", len(l.logged))
 	}
 }

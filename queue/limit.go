@@ -80,8 +80,8 @@ var limitSettings = []setting[Limit]{
 	},
 	{
 		name: "quota", at: func(l *Limit) any { return &l.Quota }, absent: "none", example: "50000/d",
-		doc: "Maximum, in units of cost, for each window of a calendar: a minute (/m), an hour (/h), a day (/d)," +
-			" a week from Monday (/w) or a month (/mo).",
+		doc: "Maximum cost per window of a calendar." +
+			" A window is a minute (/m), an hour (/h), a day (/d), a week from Monday (/w) or a month (/mo).",
 	},
 	{
 		name: "timezone", at: func(l *Limit) any { return &l.Timezone }, absent: "UTC", example: "Europe/Berlin",

@@ -108,14 +108,14 @@ func TestParseRuleRefuses(t *testing.T) {
 		{`{"algorithm":"meter","rate":"-1/s"}`, "rate", "above zero"},
 		{`{"algorithm":"meter","rate":"NaN/s"}`, "rate", "invalid rate"},
 		{`{"algorithm":"meter","rate":"1e18/s"}`, "rate", "invalid rate"},
-		{`{"algorithm":"meter","rate":"1000000000000000000/s"}`, "rate", "greatest limited rate, 1000000/s"},
+		{`{"algorithm":"meter","rate":"1000000000000000000/s"}`, "rate", "highest limited rate, 1000000/s"},
 		{
 			`{"algorithm":"meter","rate":"0/s"}`, "rate",
 			"must be above zero (to stop a queue, pause it)",
 		},
 		{`{"algorithm":"meter","rate":"5"}`, "rate", `or "unlimited" where allowed`},
 		{`{"algorithm":"meter","rate":"1/100y"}`, "rate", "want NUMBER/s"},
-		{`{"algorithm":"meter","rate":"1/876000h"}`, "rate", "least rate, 1/744h"},
+		{`{"algorithm":"meter","rate":"1/876000h"}`, "rate", "lowest rate, 1/744h"},
 		{`{"algorithm":"meter","rate":5}`, "rate", `a string such as "14/s"`},
 		{`{"algorithm":"meter","rate":"1/s","burst":0}`, "burst", "is 0, must be from 1 to 1000000"},
 		{`{"algorithm":"meter","rate":"1/s","burst":-1}`, "burst", "is -1, must be from 1 to 1000000"},
@@ -212,7 +212,7 @@ func TestParseRuleRefuses(t *testing.T) {
 		{
 			`{"algorithm":"meter","rate":"1/s","overrides":{"` + long + `a":{"rate":"1/s","burst":2},"` + long +
 				`b":{"rate":"1/s","limit":0}}}`,
-			"overrides.kkk", "is of no use",
+			"overrides.kkk", "has no effect",
 		},
 		{
 			`{"algorithm":"gap","period":"1s","overrides":{"` + strings.Repeat("k", 1025) + `":{"period":"1s"}}}`,
