@@ -239,7 +239,7 @@ var specSettings = []setting[Spec]{
 		preset:   10 * time.Minute,
 		presetBy: func(s *Spec) any { return max(10*time.Minute, s.Retry.MinBackoff.D()) },
 		min:      time.Millisecond, max: MaxBackoffLimit, holds: nextFailure,
-		doc: "Longest wait before a retry. At least min_backoff, and by default no shorter than it.",
+		doc: "Longest wait before a retry. At least min_backoff, also by default.",
 		check: func(s *Spec, field string) error {
 			return notBelow(field, s.Retry.MaxBackoff, "retry.min_backoff", s.Retry.MinBackoff)
 		},
@@ -294,7 +294,7 @@ var specSettings = []setting[Spec]{
 		preset:   time.Minute,
 		presetBy: func(s *Spec) any { return max(time.Minute, s.Circuit.MinProbe.D()) },
 		min:      time.Millisecond, max: MaxStop,
-		doc: "Longest wait between probes. At least min_probe, and by default no shorter than it.",
+		doc: "Longest wait between probes. At least min_probe, also by default.",
 		check: func(s *Spec, field string) error {
 			return notBelow(field, s.Circuit.MaxProbe, "circuit.min_probe", s.Circuit.MinProbe)
 		},
@@ -336,7 +336,7 @@ var specSettings = []setting[Spec]{
 		preset:   DefaultMaxAge,
 		presetBy: func(s *Spec) any { return min(DefaultMaxAge, s.Retention.For.D()) },
 		min:      time.Second, max: maxRetention, scripts: true,
-		doc:   "Time after which a deferred job is dead. At most retention.for, and by default no longer than it.",
+		doc:   "Time after which a deferred job is dead. At most retention.for, also by default.",
 		check: func(s *Spec, field string) error { return s.validateMaxAge(field) },
 	},
 	{

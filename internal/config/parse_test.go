@@ -269,7 +269,7 @@ func TestBadFiles(t *testing.T) {
 		},
 		{"limit huge", rule("    limit: 1e18\n    period: 1m\n"), 4, "rules[0].limit", ""},
 		{"period 0", rule("    limit: 2\n    period: 0s\n"), 5, "rules[0].period", ""},
-		{"a number of no use", rule(numbers + "    burst: 2\n"), 6, "rules[0].burst", "of no use"},
+		{"a number of no use", rule(numbers + "    burst: 2\n"), 6, "rules[0].burst", "has no effect"},
 		{"template", rule(numbers + "    key: '{to}'\n"), 6, "rules[0].key", ""},
 		{"action that is none", rule(numbers + "    action: drop\n"), 6, "rules[0].action", "reject, defer or shadow"},
 		{

@@ -83,11 +83,11 @@ func TestTampering(t *testing.T) {
 		change func(all []wire.AuditRecord) []wire.AuditRecord
 		says   string
 	}{
-		"removed": {func(all []wire.AuditRecord) []wire.AuditRecord { return slices.Delete(all, at, at+1) }, "is gone"},
+		"removed": {func(all []wire.AuditRecord) []wire.AuditRecord { return slices.Delete(all, at, at+1) }, "are gone"},
 		"moved": {func(all []wire.AuditRecord) []wire.AuditRecord {
 			all[at], all[at+2] = all[at+2], all[at]
 			return all
-		}, "is gone"},
+		}, "are gone"},
 		"two partitions exchanged": {func(all []wire.AuditRecord) []wire.AuditRecord {
 			for i := range all {
 				all[i].Partition = 1 - all[i].Partition
@@ -173,7 +173,7 @@ func TestRememberedHead(t *testing.T) {
 	}{
 		"written anew": {anew, "written anew"}, "cut off": {all[:4], "is gone with all behind it"},
 		"begins later":           {all[8:], "was dropped for its age"},
-		"written anew behind it": {anew[6:], "does not match: one of the two than entry 3"},
+		"written anew behind it": {anew[6:], "entry 3 does not match: one of the two"},
 	} {
 		if _, err := verify(c.all, since, nil); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v does not say %q", what, err, c.says)
@@ -209,7 +209,7 @@ func TestBudgets(t *testing.T) {
 	if _, err := verify(pick(1, 4, 5, 6), since, nil); err != nil {
 		t.Errorf("b's oldest two are gone: %v", err)
 	}
-	if _, err := verify(pick(1, 2, 3, 5, 6), since, nil); err == nil || !strings.Contains(err.Error(), "is gone") {
+	if _, err := verify(pick(1, 2, 3, 5, 6), since, nil); err == nil || !strings.Contains(err.Error(), "are gone") {
 		t.Errorf("a's second is gone: %v", err)
 	}
 }
