@@ -12,7 +12,7 @@ import (
 
 // Appender is a queue.Appender that asks the rules of other groups than a queue's own, which the engine does not ask.
 // It asks them one after the other before it passes a job on. An allowed take is charged at once, and given back if
-// another rule or the queue itself then refuses the job: take, then refund. docs/admission.md explains what that means.
+// another rule or the queue then refuses the job: take, then refund (see docs/admission.md).
 type Appender struct {
 	a    *Admission
 	next queue.Appender
@@ -23,9 +23,9 @@ var _ queue.Appender = (*Appender)(nil)
 // NewAppender returns an Appender in front of next: an engine, or the overflow in front of an engine.
 func NewAppender(a *Admission, next queue.Appender) *Appender { return &Appender{a, next} }
 
-// Append implements queue.Appender. A job refused by one of these rules answers LimitReached. If the job may wait, and
-// all rules that refuse it have the action defer, it is passed on marked as limited (Job.Limited), so that the engine
-// puts it aside. In the answer, Rules has the rulings of these rules before the engine's.
+// Append implements queue.Appender. A job refused by one of these rules answers LimitReached. If the job may wait and
+// all rules that refuse it have the action defer, it is passed on as limited (Job.Limited). The engine then puts it
+// aside. In the answer, Rules has the rulings of these rules before the engine's.
 func (p *Appender) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
 	c := p.a.checkRules(ctx, jobs, others)
 	if c == nil {

@@ -5,8 +5,8 @@
 //	go a.Run(ctx) // follows the rules
 //	taken, err := a.Take(ctx, "api.calls", []rules.Take{{Key: tenant}})
 //
-// The engine applies the rules. This package adds what the engine leaves to others: rules of other groups than a
-// queue's own ([NewAppender]), decisions while the store cannot be reached (the rule's Away), and HTTP (Middleware).
+// The engine applies the rules. This package adds the rest: rules of other groups than a queue's own ([NewAppender]),
+// decisions while the store cannot be reached (the rule's Away), and HTTP (Middleware).
 //
 // It promises:
 //

@@ -44,8 +44,8 @@ func follow[T any](
 	})}
 }
 
-// get returns the value of a name. Its error means that the name does not exist, or says why the value is unknown; it
-// comes at once while the store is known to be away.
+// get returns the value of a name. Its error means that the name does not exist, or says why the value is unknown.
+// While the store is known to be away, the error comes at once.
 func (f followed[T]) get(ctx context.Context, name string) (value T, err error) {
 	value, _, known := f.Known(name)
 	if known {

@@ -23,10 +23,10 @@ const (
 // ErrCrowded means that too many callers wait for a rule: 1,024 for one key, or 4,096 in the process.
 var ErrCrowded = errors.New("too many callers wait for a rule")
 
-// TakeWait asks a rule for a take, as Take does, and waits up to within if the take is refused now. Callers of the
-// same rule and key wait in one list, first come first served: only the first of them asks the store, and a Take of
-// the same key in this process is refused while others wait. The list belongs to this process; between processes the
-// order is random. For one order across processes use a queue of turns; see pull.Turns.
+// TakeWait asks a rule for a take, as Take does, and waits up to within if the take is refused now. Callers of the same
+// rule and key wait in one list, first come first served. Only the first of them asks the store. While others wait, a
+// Take of the same key in this process is refused. The list belongs to this process; between processes the order is
+// random. For one order across processes use a queue of turns; see pull.Turns.
 //
 // It returns a refusal at once if the take is not expected within that time, and an *invalid.Error in Err if the take
 // can never pass. If ctx ends, a take that was allowed is given back. Errors also: ErrCrowded, as Take.

@@ -123,8 +123,8 @@ func (l *waitlists) wake(rule, key string) {
 	}
 }
 
-// refusal returns the refusal for a caller with that many before it: the last answer of the store, with the time at
-// which the take would pass if all callers before it stay and nothing else is taken.
+// refusal returns the refusal for a caller with that many before it. It is the last answer of the store, with the time
+// at which the take would pass if all callers before it stay and nothing else is taken.
 func (one *waitlist) refusal(before int, cost int64) *rules.Taken {
 	taken := *one.answer
 	ahead := one.waiters[:before]

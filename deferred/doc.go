@@ -16,6 +16,6 @@
 //
 // It refuses streams whose settings would lose or refuse jobs, and never changes a stream.
 //
-// It needs no consumers. It reads the head of a queue directly and removes what the engine has taken back; the engine
-// remembers, together with the jobs, how far that is. docs/deferred.md explains the design.
+// It needs no consumers. It reads the head of a queue directly and removes what the engine has taken back. The engine
+// remembers how far that is together with the jobs. docs/deferred.md explains the design.
 package deferred

@@ -14,8 +14,8 @@ import (
 const linkPause = time.Second
 
 // watchLink keeps the state of the connection up to date until ctx ends. Callers that must not wait cannot ask the
-// client itself: it does not answer while it connects, and if the machine is down that takes its whole timeout, again
-// and again.
+// client itself: it does not answer while it connects. If the machine is down, that takes its whole timeout, again and
+// again.
 func (s *Stream) watchLink(ctx context.Context) {
 	changes := s.nc.StatusChanged()
 	defer s.nc.RemoveStatusListener(changes)

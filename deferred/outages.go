@@ -59,8 +59,8 @@ func (a *outages) begin(name string) bool {
 }
 
 // stray records that a job bypassed the engine to the overflow. It reports whether the engine will learn of it. If the
-// queue's outage is over, or about to end, the caller has to announce the job itself: if such jobs prolonged the
-// outage, under load it would never end.
+// queue's outage is over, or about to end, the caller has to announce the job itself. If such jobs prolonged the
+// outage, it would never end under load.
 func (a *outages) stray(name string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

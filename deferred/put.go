@@ -21,8 +21,8 @@ type packedJob struct {
 
 func (p packedJob) size() int { return len(p.body) }
 
-// Put stores items and returns an error per item, in the same order: nil once NATS has acknowledged the job, otherwise
-// an error that wraps ErrUnavailable, ErrFull, ErrTooLarge or queue.ErrOutcomeUnknown. Before the Stream is open, and
+// Put stores items and returns an error per item, in the same order. It is nil once NATS has acknowledged the job.
+// Otherwise it wraps ErrUnavailable, ErrFull, ErrTooLarge or queue.ErrOutcomeUnknown. Before the Stream is open, and
 // after its Run, it returns ErrUnavailable at once. Items of one queue are stored in the order given, as far as they
 // are stored. Jobs of concurrent callers share messages, so that one disk write serves many.
 func (s *Stream) Put(ctx context.Context, items []Item) []error {

@@ -52,8 +52,8 @@ func NewReadmitter(engine Engine, stream *Stream) *Readmitter {
 // Run takes jobs back until ctx ends. Then it gives up its return paths, so that another process continues at once,
 // and returns nil. It is called once.
 //
-// Between two looks at a queue it keeps only the position: memory does not depend on how much is deferred, and a
-// killed process leaves only its hold on the return paths, for queue.ReadmitFor.
+// Between two looks at a queue it keeps only the position, so memory does not depend on how much is deferred. A killed
+// process only leaves its hold on the return paths, for queue.ReadmitFor.
 //
 // It waits until the Stream is open.
 func (r *Readmitter) Run(ctx context.Context) error {

@@ -40,10 +40,10 @@ func (s *stuck) first() (subject string, n int, err error) {
 	return subject, len(s.subjects), err
 }
 
-// Stuck returns nil, or why jobs do not come back although there may be room: the first of them must become a dead
-// letter, and the stream of dead letters does not accept it. Only a process with a Readmitter on this Stream knows,
-// for the queues whose way back it has now. It does not ask NATS. It recovers by itself when the stream accepts dead
-// letters again.
+// Stuck returns nil, or why jobs do not come back although there may be room. It means that the first of them must
+// become a dead letter, and the stream of dead letters does not accept it. Only a process with a Readmitter on this
+// Stream knows, for the queues whose way back it has now. It does not ask NATS. It recovers by itself when the stream
+// accepts dead letters again.
 func (s *Stream) Stuck() error {
 	subject, n, err := s.stuck.first()
 	if n == 0 {

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Adapt is the rule by which a rate follows what a receiver accepts, between two bounds: additive increase while all
-// goes well, multiplicative decrease when a departure is refused (D.-M. Chiu, R. Jain, "Analysis of the increase and
-// decrease algorithms for congestion avoidance in computer networks", 1989). The increase has the shape of BIC and
-// CUBIC (L. Xu, K. Harfoush, I. Rhee, "Binary increase congestion control for fast long-distance networks", INFOCOM
-// 2004; RFC 9438). It is steep at first and nearly flat just below the last refused rate. There it stays for a while;
-// then it grows faster and faster, to find out what else is accepted.
+// Adapt is the rule by which a rate follows what a receiver accepts, between two bounds. It is additive increase while
+// all goes well, and multiplicative decrease when a departure is refused (D.-M. Chiu, R. Jain, "Analysis of the
+// increase and decrease algorithms for congestion avoidance in computer networks", 1989). The increase has the shape of
+// BIC and CUBIC (L. Xu, K. Harfoush, I. Rhee, "Binary increase congestion control for fast long-distance networks",
+// INFOCOM 2004; RFC 9438). It is steep at first and nearly flat just below the last refused rate. There it stays for a
+// while; then it grows faster and faster, to find out what else is accepted.
 //
 // All numbers are integers below 2^53, so that Lua, which only has doubles, computes the same.
 type Adapt struct {

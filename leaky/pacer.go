@@ -151,7 +151,7 @@ func (p Pacer) Change(b Bucket, q Pacer, now Instant) Bucket {
 	return q.bounded(s, now)
 }
 
-// Delay returns a bucket whose state was, or may have been, lost: it lets nothing out until it has covered every
+// Delay returns a bucket whose state was, or may have been, lost. It lets nothing out until it has covered every
 // departure that could have been granted, with costs up to maxCost.
 func (p Pacer) Delay(b Bucket, now Instant, maxCost int64) Bucket {
 	at := now.Add(p.Horizon)
@@ -170,8 +170,8 @@ func (p Pacer) Cover(b Bucket, more int64) Bucket {
 	return b
 }
 
-// Rise returns a bucket that has let nothing out for a while before at, and must earn no credit for it: it lets a job
-// out at at, and continues at the rate from there.
+// Rise returns a bucket that has let nothing out for a while before at, and must earn no credit for it. It lets a job
+// out at at and continues at the rate from there.
 func (p Pacer) Rise(b Bucket, at Instant) Bucket {
 	var low Bucket
 	if p.Rate.n == 0 {

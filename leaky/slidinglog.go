@@ -9,7 +9,7 @@ import (
 )
 
 // SlidingLog allows a cost of Max in any half-open window (t-Period, t]. It stores the instant of everything that
-// passed in the last Period, and is exact: at most Max in the window that ends at t, and so in every window.
+// passed in the last Period. It is exact: at most Max pass in the window that ends at t, and so in every window.
 //
 // With a Resolution, all takes of one step [k x Resolution, (k+1) x Resolution) since the Unix epoch form one entry
 // with the latest of their instants. It never allows more, but takes count for up to a Resolution longer, so refusals

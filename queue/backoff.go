@@ -8,8 +8,8 @@ import (
 )
 
 // Backoff returns how long to wait after a failed attempt, counting from 1. Without jitter the wait doubles from
-// MinBackoff to MaxBackoff. With full jitter it is random, from MinBackoff up to twice the wait without jitter: jobs
-// that failed together, as when a receiver goes down, must not come back together, but never before MinBackoff.
+// MinBackoff to MaxBackoff. With full jitter it is random, from MinBackoff up to twice the wait without jitter. So jobs
+// that failed together, as when a receiver goes down, do not come back together, and never before MinBackoff.
 func (r *Retry) Backoff(attempt int) time.Duration {
 	low, high := r.MinBackoff.D(), r.MaxBackoff.D()
 	if r.Jitter == "none" {

@@ -55,10 +55,10 @@ type Outflow interface {
 	// Partitions returns the number of independent parts of the store, at least 1. A queue lives in one of them, and a
 	// drainer reserves from each. The call does no I/O.
 	Partitions() int
-	// Reserve grants a client departures within the Horizon. It first takes back leases that ran out and ends jobs
-	// that have expired. Repeating a request (the same Client.ID, Partition and Number) grants nothing more and
-	// returns the earlier answer, with Reservation.In counted anew; so a lost reply loses no job. A client sends a
-	// partition one request at a time, with growing numbers. Errors also: an *invalid.Error; see ReserveRequest.Queue.
+	// Reserve grants a client departures within the Horizon. It first takes back leases that ran out and ends jobs that
+	// have expired. Repeating a request (the same Client.ID, Partition and Number) grants nothing more and returns the
+	// earlier answer, with Reservation.In counted anew. So a lost reply loses no job. A client sends a partition one
+	// request at a time, with growing numbers. Errors also: an *invalid.Error; see ReserveRequest.Queue.
 	Reserve(ctx context.Context, r ReserveRequest) (Reserved, error)
 	// ReadSpecs returns the specs and revisions of queues, in no particular order and without queues that do not
 	// exist. It costs a fraction of a Get per queue.
@@ -92,9 +92,9 @@ type Specs interface {
 	Lane(ctx context.Context, name, key string) (Info, LaneInfo, error)
 	// List returns up to limit queues as Get does, sorted by name, starting after the name given.
 	List(ctx context.Context, after string, limit int) ([]Info, error)
-	// Put creates a queue or changes its spec. expect is the revision the queue must be at: 0 means that the queue
-	// must not exist, AnyRevision skips the check. An equal spec changes nothing and keeps the revision, so Put may be
-	// repeated. Errors also: an *invalid.Error, ErrRevision (the result then has the present revision, 0 if the queue
+	// Put creates a queue or changes its spec. The argument expect is the revision the queue must be at: 0 means that the
+	// queue must not exist, AnyRevision skips the check. An equal spec changes nothing and keeps the revision, so Put may
+	// be repeated. Errors also: an *invalid.Error, ErrRevision (the result then has the present revision, 0 if the queue
 	// does not exist).
 	Put(ctx context.Context, spec Spec, expect int64) (PutResult, error)
 	// Delete deletes a queue. Without force it leaves a queue with jobs alone and returns ErrNotEmpty. A parent with
@@ -197,7 +197,7 @@ type ReserveRequest struct {
 	Client    Client
 	Number    uint64 // grows with every request of this client to this partition
 	// Max is how many handlers are free, 0 to MaxReserve. A client with no free handler still asks at least every
-	// SeenFor/4: the engine then knows it is alive, and lets it do work that no other client would do.
+	// SeenFor/4. So the engine knows it is alive, and lets it do work that no other client would do.
 	Max int
 	// Queue restricts the request to one pull queue; the engine then ignores Partition. The caller counts as a
 	// separate client per queue and not as a drainer. Errors also: ErrUnknownQueue, and an *invalid.Error if the queue
@@ -206,9 +206,9 @@ type ReserveRequest struct {
 	// Lead is how long the client's recent calls took. No paced departure is granted sooner, because the answer would
 	// arrive after it.
 	Lead time.Duration
-	// Uncertainty is how far apart the earliest and latest possible reading of the engine's clock are at the client,
-	// if that exceeds the slack of a fast queue; else 0. For this long after a departure granted to the client,
-	// clients with other clocks get no grant: the jobs could start too close together.
+	// Uncertainty is the time between the earliest and the latest possible reading of the engine's clock at the client. It
+	// is 0 if that is within the slack of a fast queue. For this long after a departure granted to the client, clients
+	// with other clocks get no grant: the jobs could start too close together.
 	Uncertainty time.Duration
 	// Latest is the latest time the engine's clock can show when the request is made, by the client's monotonic clock;
 	// zero if unknown. With it the engine distinguishes a jump of its host's clock from time that passes.
@@ -297,8 +297,8 @@ type Reserved struct {
 type Reservation struct {
 	Job
 	Fence Fence
-	// In is when the job departs, relative to the reply: not before In after the reply arrived, and not later than In
-	// + slack after the request was sent. It is negative if a replayed grant is already past.
+	// In is when the job departs, relative to the reply. The job must not start before In after the reply arrived, or
+	// later than In + slack after the request was sent. It is negative if a replayed grant is already past.
 	In time.Duration
 	// Lease is how long after its departure the job belongs to the client.
 	Lease time.Duration
@@ -343,7 +343,7 @@ type Settlement struct {
 	Lease
 	Verdict Verdict
 	// After is the backoff of a Fail. Of a Throttle or Deliver it is how long nothing may leave the queue, at most
-	// MaxStop: a receiver may accept a job and ask for a pause.
+	// MaxStop. A receiver may accept a job and ask for a pause.
 	After time.Duration
 	// Untold says that the receiver of a Throttle named no time, or less than a second: the queue stops for
 	// ThrottleStop of After.

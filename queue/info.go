@@ -42,8 +42,9 @@ type Info struct {
 	// Asked is when a drainer, or a worker of a pull queue, last asked for jobs of the queue; zero if unknown.
 	Asked time.Time
 
-	// A Quote is computed from these: the engine's time, the bucket at that time, the approximate cost of the waiting
-	// jobs and of the deferred ones, and how many jobs in the queue came back from the overflow.
+	// A Quote is computed from these. Now is the engine's time, and Bucket the bucket at that time. Ahead and DeferredCost
+	// are the approximate costs of the waiting and the deferred jobs. Back is how many jobs in the queue came back from
+	// the overflow.
 	Now          time.Time
 	Bucket       leaky.Bucket
 	Ahead        int64

@@ -58,8 +58,8 @@ type Job struct {
 	// Overflow says what to do if there is no room: Reject, Defer, or empty for the queue's default. It is not part of
 	// the job's record.
 	Overflow string
-	// Limited says that a rule of another group refuses the job with the action Defer, and how long that rule asks it
-	// to wait; of several rules, the longest time. Zero means that no rule does. The caller that asks these rules sets
+	// Limited says that a rule of another group refuses the job with the action Defer, and how long that rule asks it to
+	// wait. Of several rules the longest time counts. Zero means that no rule does. The caller that asks these rules sets
 	// it, and an engine treats it like a refusal by the queue's own rules. It is not part of the job's record.
 	Limited time.Duration
 }

@@ -12,8 +12,8 @@ import (
 type Jobs interface {
 	// Job returns a job. Errors also: ErrUnknownQueue, ErrUnknownJob.
 	Job(ctx context.Context, queue, id string) (JobInfo, error)
-	// Cancel cancels a job that is waiting, scheduled or deferred, and returns its state afterwards: Cancelled, even
-	// if it was cancelled before, or the state that prevented it. It may be repeated. Errors also: ErrUnknownQueue,
+	// Cancel cancels a job that is waiting, scheduled or deferred, and returns its state afterwards. That is Cancelled,
+	// even if it was cancelled before, or the state that prevented it. It may be repeated. Errors also: ErrUnknownQueue,
 	// ErrUnknownJob.
 	Cancel(ctx context.Context, queue, id string) (State, error)
 	// ListJobs returns a page of the jobs in one state. Following Next to the end lists every job that stays in the
@@ -63,9 +63,9 @@ type ListRequest struct {
 	Limit int // 1 to MaxPage
 }
 
-// Listing is a page of jobs. Waiting jobs are listed lane by lane in departure order, without position and ETA;
-// scheduled jobs by due time; held jobs by when they were held; dead jobs by when they died; leased jobs in no
-// particular order.
+// Listing is a page of jobs. Waiting jobs are sorted lane by lane in departure order, without position and ETA.
+// Scheduled jobs are sorted by due time, held jobs by when they were held, and dead jobs by when they died. Leased jobs
+// are in no particular order.
 type Listing struct {
 	Jobs []JobInfo
 	Next string // empty on the last page; other pages may have fewer jobs than requested, or none

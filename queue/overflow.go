@@ -79,8 +79,8 @@ type ReadmitRequest struct {
 }
 
 // OrphanAfter is the longest a job may be on its way to the overflow. A record is given up once a job comes back that
-// was set aside that much later, or once the overflow has been empty for that long: the record's job was never stored,
-// or was lost.
+// was set aside that much later, or once the overflow has been empty for that long. The record's job was then never
+// stored, or was lost.
 const OrphanAfter = 30 * time.Second
 
 // Readmission is one job on its way back.

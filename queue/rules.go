@@ -36,12 +36,12 @@ const AttendFor = 30 * time.Second
 // Taker decides by the rules. Append and Offer ask those rules of a queue's spec that belong to its own group, in the
 // same step.
 type Taker interface {
-	// Take asks a rule up to rules.MaxTakes times, each take on its own and in order, and answers in the same order.
-	// After ErrOutcomeUnknown some takes may have counted: repeating the call counts again. While the rule has its
-	// maximum of keys (rules.Rule.MaxKeys), rules.TakeNow and rules.TakePeek of another key are refused. Applying the
-	// rule's Action is up to the caller; the answers say if the rule is a shadow. rules.TakeAnew, and rules.TakeBack
-	// without a lease, write an audit log entry in the same step if the context has an audit.Actor. Errors also:
-	// rules.ErrUnknown, and an *invalid.Error if there are too many takes.
+	// Take asks a rule up to rules.MaxTakes times, each take on its own and in order, and answers in the same order. After
+	// ErrOutcomeUnknown some takes may have counted: repeating the call counts again. While the rule has its maximum of
+	// keys (rules.Rule.MaxKeys), rules.TakeNow and rules.TakePeek of another key are refused. Applying the rule's Action
+	// is up to the caller; the answers say if the rule is a shadow. If the context has an audit.Actor, rules.TakeAnew, and
+	// rules.TakeBack without a lease, write an audit log entry in the same step. Errors also: rules.ErrUnknown, and an
+	// *invalid.Error if there are too many takes.
 	Take(ctx context.Context, rule string, takes []rules.Take) ([]rules.Taken, error)
 }
 

@@ -20,9 +20,9 @@ const (
 )
 
 // ThrottleStop returns how long to stop a queue whose receiver throttles it without saying for how long, or for less
-// than MinThrottleStop. times is how often that happened in a row before: the stop doubles each time, up to a minute.
-// The job's id adds up to a quarter, so that queues with the same receiver do not come back together. The first time,
-// the receiver's own value counts.
+// than MinThrottleStop. The argument times is how often that happened in a row before. The stop doubles each time, up
+// to a minute. The job's id adds up to a quarter, so that queues with the same receiver do not come back together. The
+// first time, the receiver's own value counts.
 func ThrottleStop(said time.Duration, times int64, id string) time.Duration {
 	if times == 0 && said > 0 {
 		return said

@@ -63,9 +63,9 @@ type batch[Q, A any] struct {
 	parts []callSlice[Q, A]
 }
 
-// New returns a Coalescer that calls send from up to senders goroutines, with up to MaxItems items or about MaxBytes
-// as measured by size. send must answer every item in order, or return an error that concerns all of them, and must
-// not keep the slice; fail turns that error into an answer. A batch may take up to timeout.
+// New returns a Coalescer that calls send from up to senders goroutines, with up to MaxItems items or about MaxBytes as
+// measured by size. send must answer every item in order, or return an error that concerns all of them. It must not
+// keep the slice. fail turns such an error into an answer. A batch may take up to timeout.
 func New[Q, A any](
 	senders int, timeout time.Duration, size func(Q) int, send func(context.Context, []Q) ([]A, error),
 	fail func(Q, error) A,
@@ -77,9 +77,9 @@ func New[Q, A any](
 	return c
 }
 
-// Do sends items and returns their answers in order. It returns an error only if there are no answers: the batch's
-// error if it failed every item, an error that wraps ErrOutcomeUnknown if ctx ended while items were being sent, or
-// ctx's error alone if no item had been sent yet.
+// Do sends items and returns their answers in order. It returns an error only if no item was decided. The error is the
+// batch's if that failed every item. If ctx ended while items were being sent, it wraps ErrOutcomeUnknown. If no item
+// had been sent yet, it is ctx's error alone.
 func (c *Coalescer[Q, A]) Do(ctx context.Context, items []Q) ([]A, error) {
 	if len(items) == 0 {
 		return nil, nil

@@ -2,7 +2,7 @@
 // monotonic clock. Package drain uses it to hand jobs to handlers, and package pull for workers that ask.
 //
 // It promises that no two clocks need to agree. Each answer says that the engine's clock showed some instant between
-// the request and the answer. A Clock keeps what all answers allow: a job with departure d on the engine's clock
+// the request and the answer. A Clock keeps what all answers allow. A job with departure d on the engine's clock
 // departs between two local instants, Departs and Earliest, so it starts in [Earliest, Departs+slack].
 //
 // It neither decides which client gets a job nor gives one back: its callers do.
@@ -47,10 +47,10 @@ type Window struct {
 	told time.Duration // uncertainty sent to the engine
 }
 
-// Latest returns the last instant at which the job may start. A client that sent its uncertainty keeps at least half
-// of the slack: all of its starts are late by about the same time, and the engine keeps the starts of other clients
-// that far away (queue.ReserveRequest.Uncertainty). The engine does so for the uncertainty that was sent. If the
-// client knows the clock even less when the answer comes, the job may be too late.
+// Latest returns the last instant at which the job may start. A client that sent its uncertainty keeps at least half of
+// the slack. All of its starts are late by about the same time, and the engine keeps the starts of other clients that
+// far away (queue.ReserveRequest.Uncertainty). The engine does so for the uncertainty that was sent. If the client
+// knows the clock even less when the answer comes, the job may be too late.
 func (w *Window) Latest(slack time.Duration) time.Time {
 	latest := w.Departs.Add(slack)
 	if w.told > 0 {

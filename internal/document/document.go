@@ -55,8 +55,8 @@ type Page struct {
 	Documents []Document // in the order of their last writes
 	// More is whether further documents follow.
 	More bool
-	// Run identifies the run of the store. A store that was restarted, or replaced by another server, may have lost
-	// its last writes: callers that cache documents must read all of them again when Run changes.
+	// Run identifies the run of the store. A store that was restarted, or replaced by another server, may have lost its
+	// last writes. Callers that cache documents must read all of them again when Run changes.
 	Run string
 }
 

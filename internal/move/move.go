@@ -65,7 +65,7 @@ type Queue struct {
 	Open   bool
 }
 
-// Bucket returns the bucket of a queue as if its rate were the spec's: an adapted rate is not moved, and departures at
+// Bucket returns the bucket of a queue as if its rate were the spec's. An adapted rate is not moved, and departures at
 // a higher rate must not be repeated at a lower one.
 func Bucket(i *queue.Info) leaky.Bucket {
 	to := i.Spec.Pacer(queue.Horizon)

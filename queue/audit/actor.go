@@ -33,7 +33,7 @@ type actorKey struct{}
 
 // WithActor returns a context whose calls record a as their actor.
 //
-// The actor is in the context because it belongs to the request, not to the change: code that knows the caller sets it
+// The actor is in the context because it belongs to the request, not to the change. Code that knows the caller sets it
 // once, and the layers in between need not pass it on.
 func WithActor(ctx context.Context, a Actor) context.Context {
 	return context.WithValue(ctx, actorKey{}, a)

@@ -12,8 +12,8 @@ import (
 )
 
 // Audited returns the audit log entry for takes that give back or clear earlier ones. It returns nil for other takes,
-// for a caller that gives back its own place by its lease, and if the context has no Actor: the takes are then part of
-// another operation, such as a refused append. Its error is an *invalid.Error.
+// and for a caller that gives back its own place by its lease. It also returns nil if the context has no Actor: the
+// takes are then part of another operation, such as a refused append. Its error is an *invalid.Error.
 func Audited(ctx context.Context, rule string, takes []rules.Take) (*audit.Entry, error) {
 	if !audit.HasActor(ctx) {
 		return nil, nil

@@ -3,7 +3,7 @@ package jobsize
 
 import "github.com/penstock/penstock/queue/invalid"
 
-// Overhead is what a job counts besides its id and record: about what a store needs for its entries in sets and
+// Overhead is what a job counts besides its id and record. It is about what a store needs for its entries in sets and
 // indices, and for the job while it is in flight.
 const Overhead = 512
 
