@@ -11,8 +11,8 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// KeyFunc returns the key under which a Middleware counts a request. Its error is shown to the client, as what is wrong
-// with the request.
+// KeyFunc returns the key under which a Middleware counts a request. Its error is shown to the client as an error of
+// the request.
 type KeyFunc func(*http.Request) (string, error)
 
 // OneKey counts all requests together, for rules without a key.
@@ -20,19 +20,19 @@ func OneKey() KeyFunc {
 	return func(*http.Request) (string, error) { return "", nil }
 }
 
-// HeaderKey counts requests by the value of a header. Clients must not be able to choose it freely: use an API key that
-// was checked, for instance. A request without the header is refused. Host is that of the request, wherever its sender
-// wrote it.
+// HeaderKey counts requests by the value of a header. Clients must not be able to choose it freely: use a verified API
+// key, for example. Requests without the header are refused. Host means the host of the request, wherever its sender
+// put it.
 func HeaderKey(name string) KeyFunc {
 	name = http.CanonicalHeaderKey(name)
 	return func(r *http.Request) (string, error) {
 		values := r.Header[name]
-		if name == "Host" { // net/http takes it out of the headers
+		if name == "Host" { // net/http removes it from the headers
 			values = []string{r.Host}
 		}
 		switch {
 		case len(values) == 0 || values[0] == "":
-			return "", &invalid.Error{Field: "header." + name, Reason: "is missing or empty, and requests are counted by it"}
+			return "", &invalid.Error{Field: "header." + name, Reason: "is missing or empty, but requests are counted by it"}
 		case len(values) > 1:
 			return "", &invalid.Error{Field: "header." + name, Reason: "is given more than once"}
 		}
@@ -40,20 +40,19 @@ func HeaderKey(name string) KeyFunc {
 	}
 }
 
-// AddressOptions say whom ClientAddress believes. Zero fields mean what is said beside them.
+// AddressOptions configures ClientAddress. Zero fields mean the documented defaults.
 type AddressOptions struct {
-	// Proxies are the networks of the proxies in front: only what they say in X-Forwarded-For counts. None: the header
-	// does not.
+	// Proxies are the networks of the trusted proxies in front: only what they add to X-Forwarded-For counts. Without
+	// proxies the header is ignored.
 	Proxies []netip.Prefix
-	// IPv6Bits is how much of an IPv6 address is the key, 1 to 128: 64, because whoever has one has at least that network,
-	// and could take a new address for every request.
+	// IPv6Bits is the length of the prefix of an IPv6 address that forms the key, 1 to 128. The default is 64: a
+	// client usually has at least that network, and could use a new address for every request.
 	IPv6Bits int
 }
 
-// ClientAddress counts requests by the address of the client. That is the peer of the connection. If the peer is one of
-// the proxies, it is whom the proxy names in X-Forwarded-For, read from its end: the first address that is no proxy.
-// Anybody may have written what stands before that, and it is not read. Where a proxy wrote something that is no
-// address, the proxy itself counts as the client.
+// ClientAddress counts requests by the address of the client, which is the peer of the connection. If the peer is a
+// proxy, X-Forwarded-For is read from its end, up to the first address that is not a proxy. Everything before it could
+// be forged and is not read. If a proxy added something that is not an address, the proxy itself counts as the client.
 func ClientAddress(o AddressOptions) KeyFunc {
 	if o.IPv6Bits < 1 || o.IPv6Bits > 128 {
 		o.IPv6Bits = 64
@@ -62,7 +61,8 @@ func ClientAddress(o AddressOptions) KeyFunc {
 		at, ok := address(r.RemoteAddr)
 		if !ok {
 			return "", &invalid.Error{
-				Field: "remote address", Value: clip.Quote(r.RemoteAddr, 80), Reason: "is none, and requests are counted by it",
+				Field: "remote address", Value: clip.Quote(r.RemoteAddr, 80),
+				Reason: "is not an address, but requests are counted by it",
 			}
 		}
 		at = o.client(at, r.Header["X-Forwarded-For"])
@@ -74,7 +74,7 @@ func ClientAddress(o AddressOptions) KeyFunc {
 	}
 }
 
-// client follows the header from its end, as long as a proxy tells it.
+// client reads the header from its end, as long as the address before is a proxy.
 func (o *AddressOptions) client(at netip.Addr, lines []string) netip.Addr {
 	for i := len(lines) - 1; i >= 0; i-- {
 		for line := lines[i]; ; {
@@ -105,8 +105,7 @@ func (o *AddressOptions) proxy(at netip.Addr) bool {
 	return false
 }
 
-// address reads one with or without a port. An IPv4 address that is written as an IPv6 one is that IPv4 address, and a
-// zone is nobody's key.
+// address parses an address with or without a port. IPv4 addresses in IPv6 form are converted, and zones are dropped.
 func address(s string) (netip.Addr, bool) {
 	if host, _, err := net.SplitHostPort(s); err == nil {
 		s = host

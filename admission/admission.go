@@ -14,43 +14,44 @@ import (
 )
 
 const (
-	// DefaultPatience is how long the engine may take to decide before the rule's policy does, unless Options say else.
+	// DefaultPatience is the default of Options.Patience.
 	DefaultPatience = 800 * time.Millisecond
-	// attendEvery is how often a process says that it takes part.
+	// attendEvery is how often a process registers itself.
 	attendEvery = 5 * time.Second
-	// retryAway is when to come back to what is closed while the store is away.
+	// retryAway is when to come back to a closed rule while the store is away.
 	retryAway = time.Second
 )
 
-// Engine is what an Admission needs of a queue.Engine.
+// Engine is the part of a queue.Engine that an Admission needs.
 type Engine interface {
 	queue.SpecReader
 	queue.Rules
 	queue.Taker
 }
 
-// Options of an Admission. Zero fields mean what is said beside them.
+// Options configures an Admission. Zero fields mean the defaults named.
 type Options struct {
-	Observer Observer     // does nothing
-	Logger   *slog.Logger // discards
-	// Patience is how long the engine may take to decide before the rule's policy does; 0 is DefaultPatience.
+	Observer Observer     // the default does nothing
+	Logger   *slog.Logger // the default discards everything
+	// Patience is how long the engine may take to decide before the rule's Away does. The default is DefaultPatience.
 	Patience time.Duration
 }
 
-// Observer is told what rules are asked, and what they say. Its methods are called from many goroutines and must not
-// block, nor keep what they are given.
+// Observer observes takes and their answers. Its methods are called concurrently. They must not block or keep their
+// arguments.
 type Observer interface {
-	// Asked: one call to the store, of one or many questions to a rule, took so long, be it that it was not answered.
+	// Asked reports the duration of one call to the store with takes of a rule, answered or not.
 	Asked(rule string, took time.Duration)
-	// Failed: a call to the store about a rule, which may be none, was not answered, because of err. If the rule was ever
-	// seen its Away decides.
+	// Failed reports a call about a rule that the store did not answer. The rule may not exist. If this process has
+	// seen the rule, its Away decides.
 	Failed(rule string, err error)
-	// Answered: what was asked of a rule by Take, a Middleware or an Appender, and what they were answered, be it by its
-	// Away. With err nothing was. (What an engine's Append and Offer ask by themselves they say in their own answers.)
+	// Answered reports the takes of a rule by Take, a Middleware or an Appender, and their answers, possibly by its
+	// Away. With err there are no answers. Takes within an engine's Append and Offer are reported in their own answers
+	// instead.
 	Answered(rule string, takes []rules.Take, taken []rules.Taken, err error)
-	// Away: the store could not be asked, and the rule's policy (its Away) let so many through and refused so many.
+	// Away reports that the rule's policy (its Away) allowed and refused that many takes because the store was away.
 	Away(rule, policy string, allowed, refused int)
-	// Missing: a job was not taken because of a rule that its queue names and that cannot be asked; see ruleset.Missing.
+	// Missing reports a job refused because its queue names a rule that cannot be asked; see ruleset.Missing.
 	Missing(queue, rule string)
 }
 
@@ -62,7 +63,7 @@ func (noObserver) Answered(string, []rules.Take, []rules.Taken, error) {}
 func (noObserver) Away(string, string, int, int)                       {}
 func (noObserver) Missing(string, string)                              {}
 
-// Admission asks rules. It is safe for use by many goroutines.
+// Admission asks rules. It is safe for concurrent use.
 type Admission struct {
 	engine    Engine
 	o         Options
@@ -73,11 +74,11 @@ type Admission struct {
 	missing   *missingRules
 	shares    *shares
 	waitlists *waitlists
-	processes atomic.Int64 // how many processes take part; 0 is not known
+	processes atomic.Int64 // number of processes that take part; 0 if unknown
 	patience  time.Duration
 }
 
-// New returns an Admission over an engine. Run it: see Run.
+// New returns an Admission for an engine. Run must be running; see there.
 func New(engine Engine, o Options) *Admission {
 	if o.Observer == nil {
 		o.Observer = noObserver{}
@@ -94,8 +95,8 @@ func New(engine Engine, o Options) *Admission {
 	return a
 }
 
-// Run finds out whether a store that was away is back, and tells the store that this process takes part, until ctx
-// ends. It returns nil. Without Run, those who ask wait for all of that. End what asks first, then Run.
+// Run probes stores that are away and registers this process with the store, until ctx ends. It returns nil. Without
+// Run, callers wait for the probes themselves. To stop, end the callers first, then Run.
 func (a *Admission) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { a.outages.run(ctx, a.patience) })
@@ -106,7 +107,7 @@ func (a *Admission) Run(ctx context.Context) error {
 	return nil
 }
 
-// attend says that this process takes part, and forgets what shares need no more.
+// attend registers this process regularly, and drops tallies that are no longer needed.
 func (a *Admission) attend(ctx context.Context) {
 	next := time.NewTimer(0)
 	defer next.Stop()
@@ -118,7 +119,7 @@ func (a *Admission) attend(ctx context.Context) {
 		}
 		if a.attendOnce(ctx) {
 			next.Reset(attendEvery)
-		} else { // what was known last holds
+		} else { // keep the last known number
 			next.Reset(time.Second)
 		}
 		a.shares.sweep()
@@ -136,19 +137,19 @@ func (a *Admission) attendOnce(ctx context.Context) bool {
 	return true
 }
 
-// Take asks a rule, as queue.Taker does, and is one. While the store cannot be asked, or does not answer within 800 ms,
-// the rule's Away decides: open lets everything through; closed refuses everything, and says to come back in a second;
-// share lets through as long as this process keeps to its share (docs/admission.md). The store does not know what was
-// let through in this way; do not give it back.
+// Take asks a rule, and implements queue.Taker. If the store cannot be reached, or does not answer within
+// Options.Patience, the rule's Away decides. Open allows everything. Closed refuses everything, to be retried after a
+// second. Share allows this process its share (docs/admission.md). The store does not know of takes allowed this way;
+// do not give them back.
 //
-// What the Action of the rule means is for the caller to apply. Errors: those of queue.Taker; queue.ErrUnavailable for
-// a rule that this process has never seen while the store is away; ctx's.
+// Applying the Action of the rule is up to the caller. Errors: those of queue.Taker; queue.ErrUnavailable for a rule
+// that this process has never seen while the store is away; ctx's.
 func (a *Admission) Take(ctx context.Context, rule string, takes []rules.Take) ([]rules.Taken, error) {
 	taken, _, err := a.take(ctx, rule, takes)
 	return taken, err
 }
 
-// take also tells whether the answer is the engine's.
+// take is Take, and also reports whether the engine answered.
 func (a *Admission) take(
 	ctx context.Context, rule string, takes []rules.Take,
 ) (taken []rules.Taken, asked bool, err error) {
@@ -166,7 +167,7 @@ func (a *Admission) take(
 	return taken, asked, err
 }
 
-// decideRest asks what is not refused because others wait.
+// decideRest asks the takes that are not refused because other callers wait.
 func (a *Admission) decideRest(
 	ctx context.Context, rule string, takes []rules.Take, refusals []*rules.Taken,
 ) (taken []rules.Taken, asked bool, err error) {
@@ -207,7 +208,7 @@ func (a *Admission) decide(
 		}
 		if err == nil || queue.GaveUp(ctx) || !isAway(err) {
 			if err != nil && queue.GaveUp(ctx) {
-				a.rules.Refresh(rule, probeEvery) // nobody waited long enough to learn whether the store is away
+				a.rules.Refresh(rule, probeEvery) // the caller left too early to learn whether the store is away
 			}
 			return taken, true, err
 		}
@@ -225,7 +226,7 @@ type knownRule struct {
 	revision int64
 }
 
-// Rule returns a rule as Take would apply it now, and its revision. Errors: those of Take.
+// Rule returns a rule as Take would apply it now, and its revision. Errors: as Take.
 func (a *Admission) Rule(ctx context.Context, name string) (rule rules.Rule, revision int64, err error) {
 	r, err := a.rules.get(ctx, name)
 	if err != nil {

@@ -42,7 +42,7 @@ func TestTakeAsksTheStore(t *testing.T) {
 	})
 }
 
-// What the rule says decides for a store that is away, for each kind of it, and the log has it once.
+// While the store is away the rule's Away decides, and the log says so once.
 func TestAway(t *testing.T) {
 	for name, away := range map[string]func(*store){
 		"refused": func(s *store) { s.fail(queue.ErrUnavailable) },
@@ -85,7 +85,7 @@ func TestAway(t *testing.T) {
 				if told := w.String(); told != "a.open open: 20 and 0\nb.closed closed: 0 and 21\nc.share share: 3 and 17\n" {
 					t.Errorf("counted:\n%s", told)
 				}
-				if n := log.count("goes by its away"); n != 3 {
+				if n := log.count("the rule's away applies"); n != 3 {
 					t.Errorf("%d lines of the log for 3 rules:\n%s", n, log)
 				}
 				if n := w.failed(); n < 3 || n > 10 {
@@ -108,7 +108,7 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// A store that comes back empty is told as such to whom nothing else can be said.
+// A store that comes back empty is reported as such to callers who get no other answer.
 func TestAwayForAnotherReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(window("a.open", rules.AwayOpen, 3))
@@ -125,8 +125,8 @@ func TestAwayForAnotherReason(t *testing.T) {
 	})
 }
 
-// A caller who gives up is told so: it was not the store.
-func TestWhoGivesUpIsNotAway(t *testing.T) {
+// A caller who gives up gets its own error: the store is not away.
+func TestGivingUpIsNotAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(window("a.open", rules.AwayOpen, 3))
 		a, w, _ := begin(t, s)
@@ -135,7 +135,7 @@ func TestWhoGivesUpIsNotAway(t *testing.T) {
 		ctx, cancel := contextOf(t, 10*time.Millisecond)
 		defer cancel()
 		if _, err := a.Take(ctx, "a.open", []rules.Take{{Key: "k"}}); err == nil {
-			t.Error("it was decided for him")
+			t.Error("the rule's away decided")
 		}
 		if told := w.String(); told != "" || w.failed() > 0 {
 			t.Errorf("%d failed, %s", w.failed(), told)
@@ -148,8 +148,8 @@ type overdue struct{ context.Context }
 
 func (overdue) Deadline() (time.Time, bool) { return time.Now(), true }
 
-// A line that is cut by the caller's deadline, a moment before his context ends, says nothing of the store.
-func TestWhoseDeadlineHasComeIsNotAway(t *testing.T) {
+// A connection cut by the caller's deadline, a moment before its context ends, says nothing about the store.
+func TestACallersDeadlineIsNotAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(window("a.open", rules.AwayOpen, 3))
 		a, w, _ := begin(t, s)
@@ -158,7 +158,7 @@ func TestWhoseDeadlineHasComeIsNotAway(t *testing.T) {
 		if _, err := a.Take(
 			overdue{t.Context()}, "a.open", []rules.Take{{Key: "k"}},
 		); !errors.Is(err, queue.ErrOutcomeUnknown) {
-			t.Errorf("it was decided for him: %v", err)
+			t.Errorf("the rule's away decided: %v", err)
 		}
 		if a.outages.has("a.open") || w.failed() > 0 {
 			t.Error("the store is taken to be away")
@@ -166,9 +166,9 @@ func TestWhoseDeadlineHasComeIsNotAway(t *testing.T) {
 	})
 }
 
-// Those who have less time than it takes to find out that the store is away do not wait in vain for ever: the policy
-// decides for those who come later, however seldom they come.
-func TestWhoHasLittleTimeFindsOutThatTheStoreIsAway(t *testing.T) {
+// Callers with less time than it takes to notice that the store is away do not wait in vain forever: the policy
+// decides for later ones, however rarely they come.
+func TestCallersWithLittleTimeNoticeThatTheStoreIsAway(t *testing.T) {
 	for _, every := range []time.Duration{100 * time.Millisecond, 3 * time.Second, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStore(window("a.open", rules.AwayOpen, 3))
@@ -191,7 +191,7 @@ func TestWhoHasLittleTimeFindsOutThatTheStoreIsAway(t *testing.T) {
 	}
 }
 
-// A changed rule is gone by within about a second, and a deleted one is gone.
+// A changed rule applies within about a second, and a deleted one is gone.
 func TestRulesAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(window("a.rule", rules.AwayOpen, 3))
@@ -218,7 +218,7 @@ func TestRulesAreFollowed(t *testing.T) {
 	})
 }
 
-// Who uses a rule all the time never waits for it to be read: that is done behind his back, twice a second.
+// A steady caller never waits for its rule to be read: that happens in the background, twice a second.
 func TestFollowingCostsLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(window("a.rule", rules.AwayOpen, 1000))
@@ -233,7 +233,7 @@ func TestFollowingCostsLittle(t *testing.T) {
 	})
 }
 
-// Without Run nothing is decided for a store that is back.
+// Without Run a caller finds out that the store is back.
 func TestAwayWithoutRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(window("a.rule", rules.AwayOpen, 1))

@@ -21,7 +21,7 @@ type taker struct {
 	answers map[string]queue.Appended
 	err     error
 	got     []string
-	limited []time.Duration // of those that were to be put aside
+	limited []time.Duration // of jobs to be put aside
 }
 
 func (s *taker) Append(_ context.Context, jobs []queue.Job) ([]queue.Appended, error) {
@@ -118,7 +118,7 @@ func TestAppendAsksRulesOfOtherGroups(t *testing.T) {
 	})
 }
 
-// What was taken for jobs that then do not come in is given back, and kept for those that may have.
+// Takes of jobs that do not come in are given back, and takes of jobs that may have come in are kept.
 func TestAppendGivesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(rule("all.tenants", 100, nil))
@@ -167,8 +167,8 @@ func TestAppendGivesBack(t *testing.T) {
 	})
 }
 
-// Who leaves has what he took given back all the same.
-func TestAppendGivesBackForWhoLeft(t *testing.T) {
+// If the caller leaves, its takes are still given back.
+func TestAppendGivesBackWhenTheCallerLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(rule("all.tenants", 10, nil))
 		s.queues["mail"] = []string{"all.tenants"}
@@ -234,7 +234,7 @@ func TestAppendThatCannotBeDecided(t *testing.T) {
 		if !slices.Equal(next.got, []string{"nowhere", "bad", "fine"}) {
 			t.Errorf("%v went on", next.got)
 		}
-		// A queue of which nothing is known while the store is away.
+		// A queue that is unknown while the store is away.
 		s.fail(queue.ErrUnavailable)
 		next.got = nil
 		answers, err = p.Append(t.Context(), []queue.Job{job("other", "1", "acme"), job("mail", "2", "acme")})
@@ -248,8 +248,8 @@ func TestAppendThatCannotBeDecided(t *testing.T) {
 	})
 }
 
-// A queue whose rules are all its group's, or that has none, costs nothing more than to be looked at twice a second.
-func TestAppendWithoutSuchRulesAsksNothing(t *testing.T) {
+// A queue without rules of other groups costs only two looks a second.
+func TestAppendWithoutRulesOfOtherGroupsAsksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(rule("mail.own", 1, nil))
 		s.queues["mail"], s.queues["plain"] = []string{"mail.own"}, nil
@@ -267,7 +267,7 @@ func TestAppendWithoutSuchRulesAsksNothing(t *testing.T) {
 	})
 }
 
-// What a job took of its share while the store was away is given back to that.
+// Takes from a share while the store was away are given back to the share.
 func TestAppendGivesBackToTheShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(rule("all.tenants", 4, func(r *rules.Rule) { r.Away = rules.AwayShare }))
@@ -317,8 +317,9 @@ func TestPassAsksTheOwnGroup(t *testing.T) {
 	})
 }
 
-// Who has appended to a queue knows the rules of its group, though the engine asks them, when the store goes away.
-func TestPassKnowsWhatNobodyAsked(t *testing.T) {
+// After an append the process knows the rules of the queue's group, although the engine asks them, once the store is
+// away.
+func TestPassKnowsRulesOnlyTheEngineAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(rule("mail.own", 2, func(r *rules.Rule) { r.Away = rules.AwayShare }))
 		s.queues["mail"] = []string{"mail.own"}

@@ -13,8 +13,8 @@ import (
 
 func defers(r *rules.Rule) { r.Action = rules.Defer }
 
-// What a rule of another group refuses that defers goes on, to be put aside, unless one refuses it for good; either way
-// it is charged to none.
+// Jobs refused by a rule of another group with the action defer are passed on to be put aside, unless another rule
+// refuses them for good. In either case no rule charges them.
 func TestAppendHasJobsPutAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(rule("a.first", 9, nil), rule("b.defers", 1, defers), rule("c.rejects", 2, nil), rule("d.longer", 1,
@@ -56,7 +56,7 @@ func TestAppendHasJobsPutAside(t *testing.T) {
 			}
 		}
 
-		// One that refuses for good is found behind those that defer.
+		// A rule that refuses for good is found after rules that defer.
 		passes(t, s, "c.rejects", "acme", 1)
 		next.got = nil
 		if answers, err = p.Append(t.Context(), []queue.Job{job("mail", "aside", "acme")}); err != nil ||
@@ -72,7 +72,7 @@ func TestAppendHasJobsPutAside(t *testing.T) {
 	})
 }
 
-// A job that a rule of the queue's own group has put aside is charged to no rule of another group either.
+// A job put aside by a rule of its own group is not charged by rules of other groups, either.
 func TestPutAsideByTheOwnGroupIsChargedToNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(rule("all.tenants", 9, nil))
@@ -93,8 +93,7 @@ func TestPutAsideByTheOwnGroupIsChargedToNone(t *testing.T) {
 	})
 }
 
-// While the store is away what a rule that defers would refuse goes on to the overflow, where it would be put; one that
-// rejects refuses it.
+// While the store is away, jobs refused by a rule that defers go on to the overflow. A rule that rejects refuses them.
 func TestAwayHasJobsPutAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// decideAway answers for a store that is away, by the policy of the rule as it was last seen.
+// decideAway answers in place of the store, by the policy of the rule as last seen.
 func (a *Admission) decideAway(r *knownRule, takes []rules.Take) []rules.Taken {
 	a.outages.logPolicy(r.Name, r.Away)
 	taken := make([]rules.Taken, len(takes))
@@ -40,7 +40,7 @@ func (a *Admission) decideOneAway(r *knownRule, t rules.Take) rules.Taken {
 	switch {
 	case r.Away == rules.AwayOpen:
 		answer.Allowed, answer.Remaining, answer.ResetAfter = true, l.Limit(), bound.TTL.D()
-	case r.Away == rules.AwayShare && a.processes.Load() > 0: // else it is not known with whom to share
+	case r.Away == rules.AwayShare && a.processes.Load() > 0: // otherwise the number of processes is unknown
 		answer.Decision = a.shares.decide(&r.Rule, t, ask, int(a.processes.Load()))
 	default:
 		answer.RetryAfter = retryAway
@@ -51,12 +51,12 @@ func (a *Admission) decideOneAway(r *knownRule, t rules.Take) rules.Taken {
 	return answer
 }
 
-// monotonic is an instant that never runs back, near that of the wall clock.
+// monotonic returns an instant that never runs back, close to the wall clock.
 func monotonic(begun time.Time) leaky.Instant {
 	return leaky.Instant(begun.UnixMicro() + time.Since(begun).Microseconds())
 }
 
-// refundShare gives back what was let through without the store.
+// refundShare gives back a take that was allowed without the store.
 func (a *Admission) refundShare(r *rules.Rule, t rules.Take) {
 	if r.Away == rules.AwayShare {
 		a.shares.decide(r, t, leaky.Ask{Cost: t.Cost, Lease: t.Lease}, max(1, int(a.processes.Load())))

@@ -48,7 +48,7 @@ func (s *site) node(t *testing.T, name string) *redistest.Server {
 	return n
 }
 
-// elsewhere is the name of a group on another node than those of some names.
+// elsewhere returns the name of a group on another node than the given names.
 func (s *site) elsewhere(t *testing.T, names ...string) string {
 	t.Helper()
 	for i := 0; ; i++ {
@@ -79,8 +79,8 @@ func (s *site) process(t *testing.T) (*Admission, *redisq.Engine) {
 	return a, e
 }
 
-// Two processes on a cluster: requests in front of handlers, and jobs whose rules lie on two nodes, never pass one more
-// than the rules allow nor one less. A node that hangs is away for its groups alone.
+// Two processes on a cluster, with requests to handlers and with jobs whose rules are on two nodes: exactly as many
+// pass as the rules allow. A node that hangs is away only for its own groups.
 func TestOnACluster(t *testing.T) {
 	s := newSite(t)
 	tenants := s.elsewhere(t, "mail", "api") + ".tenants"

@@ -32,7 +32,7 @@ func open(ctx context.Context) (engine queue.Engine, done func(), err error) {
 	return e, func() { _ = e.Close(); _ = os.RemoveAll(dir) }, nil
 }
 
-// Ask a rule about whatever it is.
+// Ask a rule about anything.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -71,8 +71,8 @@ func Example() {
 	// <nil>
 }
 
-// Limit what each client may ask of a handler, and how many are in it at once. Who forges an address gets no other key
-// by it.
+// Limit how often each client may call a handler, and how many calls run at once. Forged addresses do not get a client
+// another key.
 func ExampleMiddleware() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

@@ -10,21 +10,21 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// Quota is what a rule says about one key, as the fields RateLimit-Policy and RateLimit tell it.
+// Quota is the state of a rule for one key, as RateLimit-Policy and RateLimit present it.
 type Quota struct {
 	Rule      string
 	Limit     int64
 	Remaining int64
-	// Window is in what time so much passes; 0 if there is none, or nobody knows.
+	// Window is the time in which Limit passes; 0 if there is none, or if it is unknown.
 	Window time.Duration
-	// AtOnce says that the limit is of what goes on at the same time, and knows no window.
+	// AtOnce says that Limit bounds concurrent requests and has no window.
 	AtOnce bool
-	// More is when there is more to take; 0 if nobody waits for it.
+	// More is the time until more may pass; 0 if more may pass now.
 	More time.Duration
 }
 
-// QuotaOf returns what a rule said under a key. For a refusal, More is when the rule would no longer refuse, and so
-// never later than Retry-After says; otherwise it is when it is as if nothing had been taken.
+// QuotaOf returns a rule's quota for a key. After a refusal, More is the time until the rule no longer refuses, so it
+// is never later than Retry-After. Otherwise it is the time until the key is as if unused.
 func QuotaOf(r *rules.Rule, key string, d *leaky.Decision) Quota {
 	q := Quota{Rule: r.Name, Limit: d.Limit, Remaining: d.Remaining, More: d.ResetAfter}
 	if !d.Allowed {
@@ -33,7 +33,7 @@ func QuotaOf(r *rules.Rule, key string, d *leaky.Decision) Quota {
 	switch b := r.Of(key); {
 	case b.TTL > 0:
 		q.AtOnce = true
-	case !b.Rate.Unlimited(): // when all of it has come back
+	case !b.Rate.Unlimited(): // until all of it is available again
 		n, d := b.Rate.Fraction()
 		q.Window = time.Duration(math.Ceil(float64(b.Burst)*float64(d)/float64(n))) * time.Microsecond
 	default:
@@ -42,8 +42,8 @@ func QuotaOf(r *rules.Rule, key string, d *leaky.Decision) Quota {
 	return q
 }
 
-// SetFields sets RateLimit-Policy and RateLimit by draft-ietf-httpapi-ratelimit-headers-10; without quotas it sets
-// none. The fields know whole seconds only: a window shorter than one is left out, and More is rounded up.
+// SetFields sets RateLimit-Policy and RateLimit by draft-ietf-httpapi-ratelimit-headers-10, or nothing without quotas.
+// The fields have whole seconds only: shorter windows are left out, and More is rounded up.
 func SetFields(h http.Header, quotas []Quota) {
 	if len(quotas) == 0 {
 		return
@@ -70,7 +70,7 @@ func SetFields(h http.Header, quotas []Quota) {
 	h.Set("RateLimit", string(limit))
 }
 
-// Seconds returns d in whole seconds, rounded up, as Retry-After and its like are written.
+// Seconds returns d in whole seconds, rounded up, as in Retry-After.
 func Seconds(d time.Duration) int64 {
 	if d <= 0 {
 		return 0
@@ -78,14 +78,14 @@ func Seconds(d time.Duration) int64 {
 	return int64((d-1)/time.Second) + 1
 }
 
-// appendName appends a String of RFC 9651. What that cannot hold is not in a rule's name.
+// appendName appends a String of RFC 9651. Rule names contain no characters that it excludes.
 func appendName(b []byte, name string) []byte {
 	b = append(b, '"')
 	b = append(b, name...)
 	return append(b, '"')
 }
 
-// appendNumber appends a parameter that is an Integer of RFC 9651, which has at most 15 digits.
+// appendNumber appends a parameter with an Integer of RFC 9651, which has at most 15 digits.
 func appendNumber(b []byte, name string, n int64) []byte {
 	return strconv.AppendInt(append(b, name...), max(0, min(n, 999_999_999_999_999)), 10)
 }

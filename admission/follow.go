@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// maxAge is how old may be what is known of a rule or a queue, while the store answers.
+	// maxAge is the maximum age of a known rule or queue while the store answers.
 	maxAge = time.Second
-	// refreshAge is how old it is when it is read again in the background, so that nobody who asks all the time waits.
+	// refreshAge is the age from which it is read again in the background, so that steady callers never wait.
 	refreshAge = maxAge / 2
 )
 
-// followed is what the store says of names that are in use. While the store is away it is what was known last.
+// followed has the present values of names in use. While the store is away it has the last known ones.
 type followed[T any] struct {
 	*speccache.Cache[T]
 	outages *outages
 }
 
-// follow returns a followed that reads with read. failed is told when the store did not answer; it may be nil.
+// follow returns a followed that reads with read. failed is called when the store did not answer; it may be nil.
 func follow[T any](
 	o *outages, missing error, patience time.Duration, read func(ctx context.Context, name string) (T, error),
 	failed func(name string, err error),
@@ -30,7 +30,7 @@ func follow[T any](
 		Missing: missing, Patience: patience, MaxAge: maxAge,
 		Read: func(ctx context.Context, name string) (T, int64, error) {
 			value, err := read(ctx, name)
-			if err != nil && isAway(err) && !errors.Is(ctx.Err(), context.Canceled) { // else it was closed
+			if err != nil && isAway(err) && !errors.Is(ctx.Err(), context.Canceled) { // otherwise it was closed
 				if failed != nil {
 					failed(name, err)
 				}
@@ -44,8 +44,8 @@ func follow[T any](
 	})}
 }
 
-// get returns what is under a name. The error is that there is nothing, or why nothing is known: at once while the
-// store is known to be away.
+// get returns the value of a name. Its error means that the name does not exist, or says why the value is unknown.
+// While the store is known to be away, the error comes at once.
 func (f followed[T]) get(ctx context.Context, name string) (value T, err error) {
 	value, _, known := f.Known(name)
 	if known {

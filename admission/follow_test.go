@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// What was never seen is refused at once while its store is known to be away, and read again when that is back.
+// A rule that was never seen fails at once while its store is known to be away, and is read when the store is back.
 func TestTheUnseenWaitsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(window("unseen", rules.AwayOpen, 1))
@@ -45,8 +45,7 @@ func TestTheUnseenWaitsOnce(t *testing.T) {
 	})
 }
 
-// A store that does not answer keeps all who ask for what was never seen for one look, not each for one more than the
-// one before.
+// While a store does not answer, all callers of unseen rules wait for one read, not each for one more.
 func TestThoseWhoWaitForOneLookGoByIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()

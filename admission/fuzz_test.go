@@ -12,8 +12,8 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// FuzzClientAddress: whatever stands in front of what the proxies wrote, nobody is counted but who is connected and who
-// a proxy was asked by.
+// FuzzClientAddress checks that only the peer, or the client that a proxy names, is counted, no matter what precedes
+// the proxies' entries.
 func FuzzClientAddress(f *testing.F) {
 	for _, s := range []string{
 		"198.51.100.7", "a, 10.9.9.9", "[::ffff:10.0.0.1]:80", "fd00::1%eth0, ", ",,10.1.1.1:x", "\x00", "0x7f.1",
@@ -80,8 +80,7 @@ var (
 	limitField  = regexp.MustCompile(`^"[a-z0-9._-]+";r=[0-9]{1,15}(;t=[0-9]{1,15})?$`)
 )
 
-// FuzzSetFields: whatever the numbers, the fields are lists of RFC 9651 with integers that it knows, and never promise
-// too early.
+// FuzzSetFields checks that for all numbers the fields are valid lists of RFC 9651, and never promise too early.
 func FuzzSetFields(f *testing.F) {
 	f.Add(int64(100), int64(99), int64(time.Minute), int64(1), false)
 	f.Add(int64(-1), int64(1)<<62, int64(-1), int64(1)<<62, true)

@@ -12,28 +12,26 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// MiddlewareOptions are the settings of a Middleware. Zero fields mean what is said beside them.
+// MiddlewareOptions configures a Middleware. Zero fields mean the defaults named.
 type MiddlewareOptions struct {
-	// Cost is how much a request takes, at least 1: 1.
+	// Cost returns the cost of a request, at least 1. The default is 1.
 	Cost func(*http.Request) int64
-	// Logger is told of requests that could not be decided about. Nil discards.
+	// Logger logs requests that could not be decided; nil discards them.
 	Logger *slog.Logger
 }
 
-// Middleware returns what puts a rule in front of a handler: a request passes if the rule allows it under the request's
-// key. What the rule says is told in the fields RateLimit-Policy and RateLimit. A request that is refused gets 429 with
-// Retry-After and problem details (RFC 9457). A rule whose action is shadow refuses nobody and adds no fields; one that
-// defers, which is for jobs, refuses here.
+// Middleware returns a middleware that applies a rule to requests: a request passes if the rule allows it under the
+// request's key. Responses get the rule's state in RateLimit-Policy and RateLimit. A refused request gets 429 with
+// Retry-After and problem details (RFC 9457). A rule with the action shadow refuses no request and adds no fields; the
+// action defer, which is for jobs, refuses here.
 //
-// While the store is away, the rule's Away decides. A request without a key, or one that costs more than the rule ever
-// lets through, is answered 400. If nothing can be decided, because the rule is not there or was never seen, the answer
-// is 503.
+// While the store is away, the rule's Away decides. A request without a key, or one that costs more than the rule can
+// ever allow, gets 400. If there is no decision, because the rule does not exist or was never seen, it gets 503.
 //
-// Middlewares can be nested. What an outer one took is not given back if an inner one refuses.
+// Middlewares can be nested. The takes of an outer one are not given back if an inner one refuses.
 //
-// Under a rule of concurrency a request holds its place until the handler has returned or panicked. The place is
-// renewed while that takes longer than the rule's ttl. If renewing fails for as long as the ttl, another request may
-// get the place as well.
+// With a concurrency rule a request holds its place until the handler returns or panics, and renews it if that takes
+// longer than the rule's ttl. If renewing fails for as long as the ttl, another request may get the place as well.
 func Middleware(a *Admission, rule string, key KeyFunc, o MiddlewareOptions) func(http.Handler) http.Handler {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -44,7 +42,7 @@ func Middleware(a *Admission, rule string, key KeyFunc, o MiddlewareOptions) fun
 	return func(next http.Handler) http.Handler { return &guard{a, rule, key, o, next} }
 }
 
-// guard is a Middleware in front of a handler.
+// guard is the Middleware of one handler.
 type guard struct {
 	a    *Admission
 	rule string
@@ -62,11 +60,11 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	take := rules.Take{Key: key, Cost: g.o.Cost(r)}
 	taken, err := g.a.Take(r.Context(), g.rule, []rules.Take{take})
 	if err == nil && len(taken) != 1 {
-		err = queue.ErrOutcomeUnknown // no engine answers so
+		err = queue.ErrOutcomeUnknown // cannot happen
 	}
 	if err != nil {
 		if r.Context().Err() == nil {
-			g.o.Logger.Error("a rule could not be asked, and the request was not let through", "rule", g.rule, "error", err)
+			g.o.Logger.Error("asking a rule failed; the request was refused", "rule", g.rule, "error", err)
 		}
 		refuseAway(w, g.rule)
 		return
@@ -77,7 +75,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuseRequest(w, t.Err)
 		return
 	case !t.Shadow:
-		g.tell(r.Context(), w.Header(), key, &t.Decision)
+		g.setFields(r.Context(), w.Header(), key, &t.Decision)
 		if !t.Allowed {
 			refuseLimit(w, g.rule, t)
 			return
@@ -89,22 +87,22 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-func (g *guard) tell(ctx context.Context, head http.Header, key string, d *leaky.Decision) {
+func (g *guard) setFields(ctx context.Context, head http.Header, key string, d *leaky.Decision) {
 	rule, _, err := g.a.Rule(ctx, g.rule)
-	if err != nil { // it has gone in this instant
+	if err != nil { // deleted just now
 		rule.Name = g.rule
 	}
 	said := http.Header{}
 	SetFields(said, []Quota{QuotaOf(&rule, key, d)})
-	for name, values := range said { // beside what a Middleware in front of this one says: both are Lists
+	for name, values := range said { // besides those of an outer Middleware: both are Lists
 		head[name] = append(head[name], values...)
 	}
 }
 
-// hold renews a place until its end is called, which gives it back.
+// hold renews a place until end is called, which gives it back.
 func (g *guard) hold(ctx context.Context, take rules.Take, t *rules.Taken) (end func()) {
 	take.Lease = t.Lease
-	// The request may be over before the place is given back, and the handler may outlive it.
+	// The request may end before the place is given back, and the handler may outlive it.
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	over := make(chan struct{})
 	go func() {
@@ -119,13 +117,13 @@ func (g *guard) hold(ctx context.Context, take rules.Take, t *rules.Taken) (end 
 		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), backTimeout)
 		defer cancel()
 		if _, err := g.a.Take(short, g.rule, []rules.Take{back}); err != nil && !errors.Is(err, rules.ErrUnknown) {
-			g.o.Logger.Warn("a place was not given back; it is free when its ttl is over", "rule", g.rule, "error", err)
+			g.o.Logger.Warn("giving back a place failed; it becomes free after its ttl", "rule", g.rule, "error", err)
 		}
 	}
 }
 
-// renew renews a place every third of the rule's ttl, until ctx ends. The ttl is looked at more often than that: where
-// it was lowered the store ends places sooner than they were told.
+// renew renews a place every third of the rule's ttl, until ctx ends. It checks the ttl more often: if the ttl was
+// lowered, the store ends places earlier than it said.
 func (g *guard) renew(ctx context.Context, take rules.Take, ttl time.Duration) {
 	for renewed := time.Now(); ; {
 		select {
@@ -138,7 +136,7 @@ func (g *guard) renew(ctx context.Context, take rules.Take, ttl time.Duration) {
 			ttl = bound.TTL.D()
 		}
 		if time.Since(renewed) >= ttl/3 {
-			_, _ = g.a.Take(ctx, g.rule, []rules.Take{take}) // if it failed, the next may not
+			_, _ = g.a.Take(ctx, g.rule, []rules.Take{take}) // if this fails, the next may succeed
 			renewed = time.Now()
 		}
 	}

@@ -104,7 +104,7 @@ func places(limit int64, ttl time.Duration) rules.Rule {
 	}
 }
 
-// A place is held as long as the handler works, however long that takes, and then given back.
+// A place is held as long as the handler works, and then given back.
 func TestMiddlewareHoldsAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(places(2, time.Minute))
@@ -155,7 +155,7 @@ func TestMiddlewareHoldsAPlace(t *testing.T) {
 	})
 }
 
-// A place is kept when the rule's ttl is changed meanwhile: the store then ends it sooner than who took it was told.
+// A place is kept when the rule's ttl changes: the store then ends it earlier than it said.
 func TestMiddlewareHoldsAPlaceOfAChangedTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(places(1, time.Minute))
@@ -193,7 +193,8 @@ func TestMiddlewareHoldsAPlaceOfAChangedTTL(t *testing.T) {
 	})
 }
 
-// A place of a store that is away meanwhile runs out there; while it is away the policy decides about places too.
+// If the store is away meanwhile, the place expires there. While the store is away the policy decides about places,
+// too.
 func TestMiddlewareHoldsAPlaceWhileTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := places(4, time.Minute)
@@ -220,7 +221,7 @@ func TestMiddlewareHoldsAPlaceWhileTheStoreIsAway(t *testing.T) {
 		if w := request(h, ""); w.Code != http.StatusTooManyRequests {
 			t.Errorf("its share is 2: %d", w.Code)
 		} else if body := w.Body.String(); !strings.Contains(body, "#temporary-reduced-capacity") ||
-			!strings.Contains(body, "the store cannot be asked") || strings.Contains(body, "violated") {
+			!strings.Contains(body, "the store cannot be reached") || strings.Contains(body, "violated") {
 			t.Errorf("nobody's quota is exceeded: %s", body)
 		}
 		time.Sleep(3 * time.Minute) // renewed here all the while

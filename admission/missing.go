@@ -8,52 +8,52 @@ import (
 )
 
 const (
-	// missingEvery is how often the log has the same queue and rule.
+	// missingEvery is how often the same queue and rule are logged.
 	missingEvery = time.Minute
-	// maxMissing bounds of how many it is remembered.
+	// maxMissing bounds the remembered pairs.
 	maxMissing = 1000
 )
 
-// missingRules tells of rules that queues name and that cannot be asked, which a person has to put right.
+// missingRules reports rules that queues name but that cannot be asked, which an operator has to fix.
 type missingRules struct {
 	o Options
 
-	mu   sync.Mutex
-	told map[[2]string]time.Time // by queue and rule
+	mu     sync.Mutex
+	logged map[[2]string]time.Time // by queue and rule
 }
 
 func newMissingRules(o Options) *missingRules {
-	return &missingRules{o: o, told: map[[2]string]time.Time{}}
+	return &missingRules{o: o, logged: map[[2]string]time.Time{}}
 }
 
-// report counts a job that was not taken, and has the log say why, once in a while.
+// report counts a refused job, and occasionally logs why.
 func (m *missingRules) report(e *ruleset.Missing) {
 	m.o.Observer.Missing(e.Queue, e.Rule)
 	if m.first(e) {
-		m.o.Logger.Error("a queue asks a rule that cannot be asked, and none of its jobs is taken; put the rule, or take "+
-			"it out of the rules of the queue or its parent",
+		m.o.Logger.Error("a queue names a rule that cannot be asked, and none of its jobs is accepted: create the rule, or "+
+			"remove it from the rules of the queue or its parent",
 			"queue", e.Queue, "rule", e.Rule, "because", "it "+e.Reason)
 	}
 }
 
-// first reports whether the log does not have it yet, of late.
+// first reports whether the pair was not logged recently.
 func (m *missingRules) first(e *ruleset.Missing) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	at, now := [2]string{e.Queue, e.Rule}, time.Now()
-	if now.Sub(m.told[at]) < missingEvery {
+	if now.Sub(m.logged[at]) < missingEvery {
 		return false
 	}
-	if len(m.told) >= maxMissing {
-		for other, told := range m.told {
-			if now.Sub(told) >= missingEvery {
-				delete(m.told, other)
+	if len(m.logged) >= maxMissing {
+		for other, logged := range m.logged {
+			if now.Sub(logged) >= missingEvery {
+				delete(m.logged, other)
 			}
 		}
-		if len(m.told) >= maxMissing { // the log has enough of them
+		if len(m.logged) >= maxMissing { // enough of them are logged
 			return false
 		}
 	}
-	m.told[at] = now
+	m.logged[at] = now
 	return true
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
-// Jobs of a queue whose rule is gone are refused until it is there again, counted, and the log has it once a minute;
-// what another rule took of them is given back.
+// Jobs of a queue with a missing rule are refused and counted until the rule exists again, logged once a minute, and
+// their takes from other rules are given back.
 func TestMissingRule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(rule("all.tenants", 100, nil), rule("all.calls", 100, nil))
@@ -51,7 +51,7 @@ func TestMissingRule(t *testing.T) {
 		if n := w.missed["mail all.calls"] + w.missed["mail.otp all.calls"]; refused != 360 || n != 360 {
 			t.Errorf("%d of 360 refused, %d counted", refused, n)
 		}
-		if n := log.count("asks a rule that cannot be asked"); n != 6 {
+		if n := log.count("names a rule that cannot be asked"); n != 6 {
 			t.Errorf("the log has it %d times, of two queues in three minutes", n)
 		}
 		if n := left(t, s, "all.tenants", "acme"); n != 100 {
@@ -65,22 +65,22 @@ func TestMissingRule(t *testing.T) {
 	})
 }
 
-// Of more queues than it remembers the log has some.
+// With more queues than it remembers, only some are logged.
 func TestMissingRulesAreBounded(t *testing.T) {
-	l := &missingRules{told: map[[2]string]time.Time{}}
+	l := &missingRules{logged: map[[2]string]time.Time{}}
 	said := 0
 	for i := range 3 * maxMissing {
 		if l.first(&ruleset.Missing{Queue: string(rune('a'+i%26)) + queue.NewID(), Rule: "all.calls"}) {
 			said++
 		}
 	}
-	if said != maxMissing || len(l.told) != maxMissing {
-		t.Errorf("said %d, remembered %d", said, len(l.told))
+	if said != maxMissing || len(l.logged) != maxMissing {
+		t.Errorf("said %d, remembered %d", said, len(l.logged))
 	}
-	for at := range l.told {
-		l.told[at] = time.Now().Add(-missingEvery)
+	for at := range l.logged {
+		l.logged[at] = time.Now().Add(-missingEvery)
 	}
-	if !l.first(&ruleset.Missing{Queue: "mail", Rule: "all.calls"}) || len(l.told) != 1 {
-		t.Errorf("what is old is in the way: %d", len(l.told))
+	if !l.first(&ruleset.Missing{Queue: "mail", Rule: "all.calls"}) || len(l.logged) != 1 {
+		t.Errorf("what is old is in the way: %d", len(l.logged))
 	}
 }

@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// probeEvery is how often a store that is away is asked whether it is back.
+	// probeEvery is the time between probes of a store that is away.
 	probeEvery = 250 * time.Millisecond
 	// maxProbes is how many groups are probed at a time.
 	maxProbes = 8
-	// fullEvery is how often one take is asked of a store that was full.
+	// fullEvery is how often a full store is asked one take.
 	fullEvery = time.Second
-	// unprobedFor is how long after it was last asked an outage is believed in: without Run somebody has to ask.
+	// unprobedFor is how long an outage is trusted after the last probe: without Run a caller must probe.
 	unprobedFor = 2 * time.Second
 )
 
-// isAway reports whether an error says that the store cannot decide, and nothing about what it was asked.
+// isAway reports whether an error means that the store cannot decide, rather than something about the request.
 func isAway(err error) bool {
 	for _, e := range []error{
 		queue.ErrUnavailable, queue.ErrOutcomeUnknown, queue.ErrNoStore, queue.ErrStoreFull, context.DeadlineExceeded,
@@ -36,11 +36,11 @@ func isAway(err error) bool {
 	return false
 }
 
-// outages are the groups whose store does not answer: while one lasts nobody waits for it. Each group has its own:
-// where they are on several servers, those of one that works are not kept from it.
+// outages has the groups whose store does not answer; no caller waits for them. Groups may be on different servers,
+// and the groups of a working server must not suffer.
 type outages struct {
 	log   *slog.Logger
-	count atomic.Int64 // of groups, so that it costs nothing while there are none
+	count atomic.Int64 // number of groups: without outages a check costs nothing
 	wake  chan struct{}
 
 	mu     sync.Mutex
@@ -48,10 +48,10 @@ type outages struct {
 }
 
 type outage struct {
-	probe func(context.Context) error
-	err   error
-	tried time.Time           // when the store was last asked
-	told  map[string]struct{} // rules of which the log knows
+	probe  func(context.Context) error
+	err    error
+	tried  time.Time           // when the store was last asked
+	logged map[string]struct{} // rules whose policy was logged
 }
 
 func newOutages(log *slog.Logger) *outages {
@@ -68,8 +68,7 @@ func (o *outages) has(name string) bool {
 	return o.groups[names.Group(name)] != nil
 }
 
-// askStore reports whether the store is to be asked about a rule: it is there, or somebody has to find out whether it
-// is.
+// askStore reports whether to ask the store about a rule: it is there, or the caller has to find out.
 func (o *outages) askStore(rule string) bool {
 	if o.count.Load() == 0 {
 		return true
@@ -87,8 +86,8 @@ func (o *outages) askStore(rule string) bool {
 	return time.Since(out.tried) >= unprobedFor
 }
 
-// unanswered returns the error of a store that is away while Run asks whether it is back; nil if it may be asked. A
-// full store can be read.
+// unanswered returns the error of a store that is away while Run probes it, or nil if the store may be asked. A full
+// store can be read.
 func (o *outages) unanswered(name string) error {
 	if o.count.Load() == 0 {
 		return nil
@@ -101,14 +100,14 @@ func (o *outages) unanswered(name string) error {
 	return nil
 }
 
-// begin notes that the group of a name is away. probe asks for it again. Of a full store it would learn nothing, as
-// that answers all that writes nothing: some of those who ask find out.
+// begin records that the group of a name is away, with a probe for it. A full store answers everything that writes
+// nothing, so it has no probe: some callers find out instead.
 func (o *outages) begin(name string, err error, probe func(context.Context) error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	out := o.groups[names.Group(name)]
 	if out == nil {
-		out = &outage{probe: probe, told: map[string]struct{}{}}
+		out = &outage{probe: probe, logged: map[string]struct{}{}}
 		o.groups[names.Group(name)] = out
 		o.count.Store(int64(len(o.groups)))
 	}
@@ -122,7 +121,7 @@ func (o *outages) begin(name string, err error, probe func(context.Context) erro
 	}
 }
 
-// end notes that the group of a name answers.
+// end records that the group of a name answers.
 func (o *outages) end(name string) {
 	if o.count.Load() == 0 {
 		return
@@ -136,12 +135,12 @@ func (o *outages) end(name string) {
 	}
 	delete(o.groups, group)
 	o.count.Store(int64(len(o.groups)))
-	if len(out.told) > 0 {
-		o.log.Info("the store answers again; it decides", "group", group)
+	if len(out.logged) > 0 {
+		o.log.Info("the store answers again and decides", "group", group)
 	}
 }
 
-// logPolicy logs, once in an outage, what decides in the store's place.
+// logPolicy logs once per outage what decides instead of the store.
 func (o *outages) logPolicy(rule, away string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -149,15 +148,15 @@ func (o *outages) logPolicy(rule, away string) {
 	if out == nil {
 		return
 	}
-	if _, told := out.told[rule]; !told {
-		out.told[rule] = struct{}{}
+	if _, logged := out.logged[rule]; !logged {
+		out.logged[rule] = struct{}{}
 		o.log.Warn(
-			"the store does not decide; the rule goes by its away", "rule", rule, "away", away, "error", fmt.Sprint(out.err),
+			"the store does not decide; the rule's away applies", "rule", rule, "away", away, "error", fmt.Sprint(out.err),
 		)
 	}
 }
 
-// run looks whether stores are back, until ctx ends.
+// run probes stores until ctx ends.
 func (o *outages) run(ctx context.Context, within time.Duration) {
 	for {
 		if o.count.Load() == 0 {
@@ -177,7 +176,7 @@ func (o *outages) run(ctx context.Context, within time.Duration) {
 	}
 }
 
-// probe asks for each group that is away, a few at a time.
+// probe probes the groups that are away, a few at a time.
 func (o *outages) probe(ctx context.Context, within time.Duration) {
 	o.mu.Lock()
 	asks := make(map[string]func(context.Context) error, len(o.groups))
@@ -208,8 +207,7 @@ func (o *outages) probe(ctx context.Context, within time.Duration) {
 	running.Wait()
 }
 
-// tried notes that a group was asked and is still away, be it for another reason than at first: what was unreachable
-// may come back empty.
+// tried records that a group is still away, maybe for a different reason than at first: a store may come back empty.
 func (o *outages) tried(group string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -82,8 +82,8 @@ func (l *line) leave(t *testing.T, name string, n int) (ids []string) {
 	return ids
 }
 
-// What a rule of another group has put aside comes back once and in its order, also when the engine's answer to that
-// was lost, and a job of it that is sent again is known.
+// Jobs put aside by a rule of another group come back once and in order, even if the engine's answer was lost, and a
+// job that is sent again is a duplicate.
 func TestPutAsideOnRedis(t *testing.T) {
 	deferring := hour("all.tenants", rules.AwayClosed, 1)
 	deferring.Action = rules.Defer

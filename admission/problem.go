@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// problem is the body of a refusal, as of RFC 9457.
+// problem is the body of a refusal, by RFC 9457.
 type problem struct {
 	Type         string   `json:"type"`
 	Title        string   `json:"title"`
@@ -23,31 +23,31 @@ type problem struct {
 	RetryAfterMS int64    `json:"retry_after_ms,omitempty"`
 }
 
-// The types that draft-ietf-httpapi-ratelimit-headers registers: for a rule that refuses, and for its away, which
-// nobody's quota is to blame for.
+// The types registered by draft-ietf-httpapi-ratelimit-headers: for a refusal by a rule, and by its away, which is not
+// about a quota.
 const (
 	quotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 	reducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 )
 
-// Refusal says why a rule refuses what: by its numbers, or by its policy while the store cannot be asked.
+// Refusal says why a rule refuses something: by its numbers, or by its policy while the store cannot be reached.
 func Refusal(rule, what, away string, maxKeys int64) string {
 	if maxKeys > 0 {
-		return fmt.Sprintf("the rule %s holds as many keys as it may, %d, and refuses %s, whose key is another: "+
-			"raise its max_keys, or reset the rule; retry_after_ms is when one is expected to be free", rule, maxKeys, what)
+		return fmt.Sprintf("the rule %s has its maximum of %d keys and refuses %s, which has a new key: raise its max_keys, "+
+			"or reset the rule; retry_after_ms is when a key is expected to expire", rule, maxKeys, what)
 	}
 	switch away {
 	case "":
-		return "the rule " + rule + " refuses " + what + "; retry_after_ms is when it would pass if nobody else takes any"
+		return "the rule " + rule + " refuses " + what + "; retry_after_ms is when it would pass if nothing else does"
 	case rules.AwayShare:
-		return "the store cannot be asked, and this process's share of the rule " + rule + " refuses " + what +
+		return "the store cannot be reached, and this process's share of the rule " + rule + " refuses " + what +
 			"; retry_after_ms is when it would pass"
 	}
-	return "the store cannot be asked, and the rule " + rule + " lets nothing pass until it can (its away is " + away +
+	return "the store cannot be reached, and the rule " + rule + " allows nothing until it can (its away is " + away +
 		"); come back after retry_after_ms"
 }
 
-// refuseLimit refuses a request by a rule, or by its away if that decided.
+// refuseLimit refuses a request because of a rule, or of its away.
 func refuseLimit(w http.ResponseWriter, rule string, t *rules.Taken) {
 	wait := max(t.RetryAfter, time.Millisecond)
 	p := problem{
@@ -56,7 +56,7 @@ func refuseLimit(w http.ResponseWriter, rule string, t *rules.Taken) {
 		Policies: []string{rule}, RetryAfterMS: int64((wait + time.Millisecond - 1) / time.Millisecond),
 	}
 	if t.Away != "" {
-		p.Type, p.Title, p.Policies = reducedCapacity, "less is let through for now", nil
+		p.Type, p.Title, p.Policies = reducedCapacity, "reduced capacity for now", nil
 	}
 	p.write(w, wait)
 }
@@ -73,13 +73,13 @@ func refuseRequest(w http.ResponseWriter, err error) {
 func refuseAway(w http.ResponseWriter, rule string) {
 	problem{
 		Type: "about:blank", Title: "Service Unavailable", Status: http.StatusServiceUnavailable,
-		Detail: "the rule " + rule + " cannot be asked", RetryAfterMS: retryAway.Milliseconds(),
+		Detail: "the rule " + rule + " cannot be asked now", RetryAfterMS: retryAway.Milliseconds(),
 	}.write(w, retryAway)
 }
 
 func (p problem) write(w http.ResponseWriter, wait time.Duration) {
 	body, err := json.Marshal(p)
-	if err != nil { // what json cannot write is not in it
+	if err != nil { // cannot happen
 		body = []byte("{}")
 	}
 	head := w.Header()

@@ -13,9 +13,9 @@ import (
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
-// ruleNames are the rules that the jobs of a queue are asked by, those that its parent names first, each once.
+// ruleNames has the rules of a queue's jobs, the parent's first, each once.
 type ruleNames struct {
-	own    []string // of the queue's group: the engine asks them
+	own    []string // of the queue's group; the engine asks them
 	others []string // of other groups
 }
 
@@ -38,26 +38,26 @@ func (a *Admission) readQueue(ctx context.Context, name string) (ruleNames, erro
 			n.others = append(n.others, rule)
 		}
 	}
-	for _, rule := range n.own { // nobody asks them here until the store is away, and then it is too late to read them
+	for _, rule := range n.own { // needed here while the store is away, when it is too late to read them
 		_, _ = a.rules.get(ctx, rule)
 	}
 	return n, nil
 }
 
-// ruleFilter chooses the rules that somebody asks.
+// ruleFilter selects some of a queue's rules.
 type ruleFilter func(ruleNames) []string
 
 func own(n ruleNames) []string    { return n.own }
 func others(n ruleNames) []string { return n.others }
 
-// What is the matter with a rule that no job can be asked by.
+// What is wrong with a rule that cannot be asked.
 const (
-	notThere = "is not there"
-	ofPlaces = "is of concurrency, whose places no job gives back"
+	notThere = "does not exist"
+	ofPlaces = "is a concurrency rule, whose places no job gives back"
 )
 
-// ruleset returns the rules of a queue, nil if it has none. Errors: a *ruleset.Missing, queue.ErrUnknownQueue, why
-// nothing is known of the queue or a rule.
+// ruleset returns the rules of a queue, or nil. Errors: a *ruleset.Missing, queue.ErrUnknownQueue, or why the queue or
+// a rule is unknown.
 func (a *Admission) ruleset(ctx context.Context, name string, some ruleFilter) (ruleset.Set, error) {
 	n, err := a.queues.get(ctx, name)
 	if err != nil {

@@ -73,8 +73,8 @@ func digested(key string) faultproxy.Match {
 	return faultproxy.Script(string(d[:]))
 }
 
-// Three processes whose Redis cannot be reached let through together what the rule allows and no more, and go on by
-// what Redis has when it is back.
+// Three processes whose Redis cannot be reached together allow exactly what the rule does, and continue with Redis's
+// tallies when it is back.
 func TestSharesOnRedis(t *testing.T) {
 	l := newLine(
 		t, hour("api.calls", rules.AwayShare, 10), hour("mail.calls", rules.AwayOpen, 1),
@@ -144,7 +144,7 @@ func TestLostAnswersOnRedis(t *testing.T) {
 	if n := left(t, l, "api.calls", "k"); n != 8 {
 		t.Errorf("%d left of 10 after two takes", n)
 	}
-	if n := log.count("goes by its away"); n != 1 {
+	if n := log.count("the rule's away applies"); n != 1 {
 		t.Errorf("%d lines of the log:\n%s", n, log)
 	}
 	await.Until(t, "the store decides again", func() bool { return a.outages.count.Load() == 0 })
@@ -153,8 +153,7 @@ func TestLostAnswersOnRedis(t *testing.T) {
 	}
 }
 
-// Who has less time than it takes to find out that a Redis does not answer leaves that to be found out for those after
-// him.
+// Callers with less time than it takes to notice that Redis does not answer leave that to later callers.
 func TestLittleTimeOnRedis(t *testing.T) {
 	l := newLine(t, hour("api.calls", rules.AwayOpen, 10))
 	client := redis.NewClient(&redis.Options{Addr: l.proxy.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
@@ -177,8 +176,7 @@ func TestLittleTimeOnRedis(t *testing.T) {
 	await.Until(t, "the store decides again", func() bool { return passes(t, a, "api.calls", "k", 1) == 0 })
 }
 
-// What other groups' rules let through is given back when the queue does not take the job, and the answer of that may
-// be lost.
+// Takes of other groups' rules are given back when the queue refuses the job, even if answers are lost.
 func TestTakeThenRefundOnRedis(t *testing.T) {
 	l := newLine(t, hour("all.tenants", rules.AwayClosed, 10), hour("mail.own", rules.AwayClosed, 2))
 	if _, err := l.Put(
@@ -233,8 +231,8 @@ func TestTakeThenRefundOnRedis(t *testing.T) {
 	}
 }
 
-// Many requests at once, in two processes: never one more in the handler than the rule has places, and all are free in
-// the end.
+// Many requests at once, in two processes: never more in the handler than the rule has places, and all places are free
+// in the end.
 func TestPlacesOnRedis(t *testing.T) {
 	r := places(3, time.Minute)
 	l := newLine(t, r)
@@ -268,7 +266,7 @@ func TestPlacesOnRedis(t *testing.T) {
 	}
 }
 
-// A Redis that is full decides nothing, and that it can be read does not end it.
+// A full Redis decides nothing, and the outage does not end just because it can be read.
 func TestFullRedis(t *testing.T) {
 	l := newLine(t, hour("api.calls", rules.AwayOpen, 1))
 	a, _, log := l.process(t)
@@ -283,7 +281,7 @@ func TestFullRedis(t *testing.T) {
 			t.Fatal("an open rule refuses")
 		}
 	}
-	if n := log.count("goes by its away"); n != 1 {
+	if n := log.count("the rule's away applies"); n != 1 {
 		t.Errorf("%d lines of the log:\n%s", n, log)
 	}
 	if err := client.ConfigSet(ctx, "maxmemory", "0").Err(); err != nil {

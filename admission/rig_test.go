@@ -65,7 +65,7 @@ func (s *store) fail(err error) {
 	s.err = err
 }
 
-// mute has nobody answered until his context ends.
+// mute blocks every caller until its context ends.
 func (s *store) mute(silent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// maxShares is how many keys are counted here at once. One more is refused: to forget another would allow that one
-	// anew.
+	// maxShares is the maximum number of keys counted here. Further keys are refused: forgetting a key would let it
+	// start anew.
 	maxShares = 100_000
-	// sweepAtOnce bounds how many are looked at in one call.
+	// sweepAtOnce bounds how many keys are looked at in one call.
 	sweepAtOnce = 1000
 )
 
-// shares count here what the store cannot: each process by itself, under a n-th of each rule.
+// shares counts while the store cannot: each of n processes on its own, under an n-th of each rule.
 type shares struct {
 	begun time.Time
 
@@ -27,7 +27,7 @@ type shares struct {
 
 type shareKey struct{ rule, key string }
 
-// share is what was taken from one key.
+// share is the tally of one key.
 type share struct {
 	limiter leaky.Limiter
 	tally   leaky.Tally
@@ -35,7 +35,7 @@ type share struct {
 
 func newShares() *shares { return &shares{begun: time.Now(), keys: map[shareKey]*share{}} }
 
-// decide answers one question, as one of n processes.
+// decide answers a take as one of n processes.
 func (s *shares) decide(r *rules.Rule, t rules.Take, ask leaky.Ask, n int) leaky.Decision {
 	l, err := shareOf(r.Of(t.Key), n).Limiter(r.Algorithm)
 	if err != nil {
@@ -66,13 +66,13 @@ func (s *shares) decide(r *rules.Rule, t rules.Take, ask leaky.Ask, n int) leaky
 		s.keys[key] = one
 		d = one.tally.Take(now, ask)
 	}
-	if !d.Allowed && d.RetryAfter == 0 { // it costs more than a share ever has; the store may be back
+	if !d.Allowed && d.RetryAfter == 0 { // costs more than a share allows; the store may be back by then
 		d.RetryAfter = retryAway
 	}
 	return d
 }
 
-// useLimiter changes the numbers. What was taken stays taken.
+// useLimiter changes the limiter. Earlier takes still count.
 func (s *share) useLimiter(l leaky.Limiter) {
 	if s.limiter == l {
 		return
@@ -87,7 +87,7 @@ func (s *share) useLimiter(l leaky.Limiter) {
 	s.limiter, s.tally = l, tally
 }
 
-// room makes place for one more key, and reports whether there is. It is called with mu held.
+// room makes room for one more key, and reports whether there is any. mu is held.
 func (s *shares) room(now leaky.Instant) bool {
 	if len(s.keys) < maxShares {
 		return true
@@ -96,7 +96,7 @@ func (s *shares) room(now leaky.Instant) bool {
 	return len(s.keys) < maxShares
 }
 
-// forget drops some of the keys of which nothing is taken any more. It is called with mu held.
+// forget drops some of the keys without takes. mu is held.
 func (s *shares) forget(now leaky.Instant) {
 	looked := 0
 	for key, one := range s.keys {
@@ -109,16 +109,16 @@ func (s *shares) forget(now leaky.Instant) {
 	}
 }
 
-// sweep is forget for somebody who comes by from time to time.
+// sweep calls forget.
 func (s *shares) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(monotonic(s.begun))
 }
 
-// shareOf is the bound of one of n processes: a n-th of the rate and of the limit, rounded down, but at least 1. What
-// is less than 1 is 1 in a period so much longer. So whatever comes, n processes together let no more through in the
-// long run than the bound does; and at once no more than the greater of its limit and n.
+// shareOf returns the bound of one of n processes: an n-th of the rate and of the limit, rounded down, but at least 1.
+// If an n-th is less than 1, it is 1 in a longer period. So in the long run n processes together allow no more than
+// the bound does, and at once no more than the greater of its limit and n.
 func shareOf(b rules.Bound, n int) rules.Bound {
 	k := int64(n)
 	switch {
@@ -137,7 +137,7 @@ func shareOf(b rules.Bound, n int) rules.Bound {
 	return b
 }
 
-// stretched is d x k, at most most.
+// stretched returns d x k, at most most.
 func stretched(d unit.Duration, k int64, most time.Duration) unit.Duration {
 	if int64(d.D()) > int64(most)/k {
 		return unit.Duration(most)

@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	// askAgain is the longest pause between two questions of a caller who waits: what a refund or a changed rule makes
-	// possible is noticed after that.
+	// askAgain is the longest pause between two takes of a waiting caller, after which refunds and changed rules are
+	// noticed.
 	askAgain = time.Second
-	// askPlaceAgain is the same for a place of concurrency, which is mostly given back before it expires.
+	// askPlaceAgain is the same for a place of concurrency, which is usually given back before it expires.
 	askPlaceAgain = 200 * time.Millisecond
-	// leastAgain is the shortest.
+	// leastAgain is the shortest pause.
 	leastAgain = time.Millisecond
 )
 
-// ErrCrowded says that as many callers wait for a rule as may: 1,024 for one key, 4,096 in the process.
-var ErrCrowded = errors.New("too many callers wait for what a rule would let through")
+// ErrCrowded means that too many callers wait for a rule: 1,024 for one key, or 4,096 in the process.
+var ErrCrowded = errors.New("too many callers wait for a rule")
 
-// TakeWait asks a rule for a take, as Take does, and waits up to within for one that is refused now. Callers of the
-// same rule and key wait in one list, first come first served: only the first of them asks the store, and a Take of the
-// same key by this process is refused while others wait. The list is this process's: which of several processes asks
-// first is chance. A queue of turns has one order for all of them; see pull.Turns.
+// TakeWait asks a rule for a take, as Take does, and waits up to within if the take is refused now. Callers of the same
+// rule and key wait in one list, first come first served. Only the first of them asks the store. While others wait, a
+// Take of the same key in this process is refused. The list belongs to this process; between processes the order is
+// random. For one order across processes use a queue of turns; see pull.Turns.
 //
-// It returns a refusal at once if the take would not come within that time as far as is known, and an *invalid.Error in
-// Err for what can never pass. When ctx ends, what was taken is given back. Errors also: ErrCrowded, those of Take.
+// It returns a refusal at once if the take is not expected within that time, and an *invalid.Error in Err if the take
+// can never pass. If ctx ends, a take that was allowed is given back. Errors also: ErrCrowded, as Take.
 func (a *Admission) TakeWait(
 	ctx context.Context, rule string, t rules.Take, within time.Duration,
 ) (rules.Taken, error) {
@@ -38,7 +38,7 @@ func (a *Admission) TakeWait(
 	if err != nil {
 		return rules.Taken{}, err
 	}
-	if t.Lease != "" { // whoever holds the place renews it, and waits behind nobody
+	if t.Lease != "" { // the holder of a place renews it without waiting
 		answers, _, err := a.askOne(context.WithoutCancel(ctx), rule, t)
 		if err != nil || answers[0].Allowed || answers[0].Shadow || answers[0].Err != nil {
 			return answered(answers, err)
@@ -66,7 +66,7 @@ func answered(answers []rules.Taken, err error) (rules.Taken, error) {
 	return answers[0], nil
 }
 
-// takeFirst asks until the take is allowed or its time is over. Nobody else of the list asks meanwhile.
+// takeFirst asks until the take is allowed or its time is over. No other caller of the list asks meanwhile.
 func (a *Admission) takeFirst(
 	ctx context.Context, r *knownRule, t rules.Take, w *waiter, until time.Time,
 ) (rules.Taken, error) {
@@ -76,7 +76,7 @@ func (a *Admission) takeFirst(
 		pause = askPlaceAgain
 	}
 	for {
-		// The answer is waited for although the caller may leave: what was taken must be given back then.
+		// Wait for the answer even if the caller leaves: an allowed take must then be given back.
 		answers, _, err := a.askOne(context.WithoutCancel(ctx), r.Name, t)
 		if err != nil {
 			return rules.Taken{}, err
@@ -101,7 +101,7 @@ func (a *Admission) takeFirst(
 	}
 }
 
-// askOne asks for one caller, past the list.
+// askOne asks for one caller, bypassing the list.
 func (a *Admission) askOne(
 	ctx context.Context, rule string, t rules.Take,
 ) (taken []rules.Taken, asked bool, err error) {
@@ -109,13 +109,13 @@ func (a *Admission) askOne(
 	taken, asked, err = a.decide(ctx, rule, takes)
 	a.o.Observer.Answered(rule, takes, taken, err)
 	if err == nil && len(taken) != 1 {
-		err = queue.ErrOutcomeUnknown // no engine answers so
+		err = queue.ErrOutcomeUnknown // cannot happen
 	}
 	return taken, asked, err
 }
 
-// GiveBack gives back what an answer let through and nobody used. What cannot be given back drains by itself; so does a
-// place that the caller named, for it may have been held before.
+// GiveBack gives back an allowed take that was not used. What cannot be given back expires by itself; so does a place
+// named by the caller, who may have held it before.
 func (a *Admission) GiveBack(ctx context.Context, rule string, t rules.Take, answer rules.Taken) {
 	if !answer.Allowed || answer.Err != nil || t.Lease != "" {
 		return
@@ -135,7 +135,7 @@ func (a *Admission) GiveBack(ctx context.Context, rule string, t rules.Take, ans
 	a.waitlists.wake(rule, t.Key)
 }
 
-// interval is how long a cost of 1 takes to come back under a key; 0 if that does not go by a pace.
+// interval returns how long a cost of 1 takes to become available under a key; 0 if there is no pace.
 func interval(r *knownRule, key string) time.Duration {
 	b := r.Of(key)
 	switch {

@@ -42,8 +42,7 @@ func allowed(t *testing.T, a *Admission, rule string, take rules.Take, within ti
 	return taken
 }
 
-// Callers who ask again as soon as they were let through get the same number of turns, and ask the store about twice
-// for each.
+// Callers who ask again as soon as they were allowed all get their turns equally often, with about two requests each.
 func TestWaitingCallersGetTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers, turns = 4, 100
@@ -74,8 +73,7 @@ func TestWaitingCallersGetTheSame(t *testing.T) {
 	})
 }
 
-// Callers are served in the order in which they came, whatever they cost, and others of the same key do not overtake
-// them.
+// Callers are served in order of arrival, whatever they cost, and other callers of the key do not overtake them.
 func TestWaitingCallersKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(paced("api.calls"))
@@ -109,7 +107,7 @@ func TestWaitingCallersKeepTheirOrder(t *testing.T) {
 	})
 }
 
-// Of a take that would come too late it is said at once, and when it would come behind those who wait.
+// A take that would come too late is refused at once, with the time at which it would come after the waiting callers.
 func TestWaitTooFarOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _, _ := begin(t, newStore(paced("api.calls")))
@@ -144,7 +142,7 @@ func TestWaitTooFarOff(t *testing.T) {
 	})
 }
 
-// What can never pass, what nobody knows and what only counts is not waited for.
+// Takes that can never pass, of unknown rules and of shadows do not wait.
 func TestWaitForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shadow := paced("api.shadow")
@@ -173,7 +171,7 @@ func TestWaitForNothing(t *testing.T) {
 	})
 }
 
-// A place that is given back goes to whoever waited longest, at once; whoever holds one renews it past those who wait.
+// A place that is given back goes at once to the caller who waited longest. Holders renew theirs without waiting.
 func TestWaitForAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _, _ := begin(t, newStore(slots("import.slots", 1)))
@@ -198,7 +196,7 @@ func TestWaitForAPlace(t *testing.T) {
 	})
 }
 
-// Whoever gives up leaves nothing behind: neither a place in the line nor what was taken for him meanwhile.
+// A caller who gives up leaves nothing behind: neither a place in the list nor a take.
 func TestWaitGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(paced("api.calls"), slots("import.slots", 1))
@@ -263,7 +261,7 @@ func TestWaitInACrowd(t *testing.T) {
 	})
 }
 
-// While the store is away the rule's policy decides for those who wait too, and the store when it is back.
+// While the store is away the rule's policy decides for waiting callers, too, and the store when it is back.
 func TestWaitWhileTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(paced("api.calls"))

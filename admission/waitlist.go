@@ -10,15 +10,15 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// How many callers may wait at once.
+// Maximum numbers of waiting callers.
 const (
 	maxWaiting    = 4096
 	maxWaitingKey = 1024
 )
 
-// waitlists are the callers who wait, in one list for each key of a rule.
+// waitlists has the waiting callers, in one list per key of a rule.
 type waitlists struct {
-	waiting atomic.Int64 // callers, so that it costs nothing while there are none
+	waiting atomic.Int64 // number of callers: without any, a check costs nothing
 
 	mu   sync.Mutex
 	keys map[waitKey]*waitlist
@@ -26,30 +26,30 @@ type waitlists struct {
 
 type waitKey struct{ rule, key string }
 
-// waitlist is the callers who wait for one key, in the order in which they came. Only the first asks the store.
+// waitlist has the callers that wait for one key, in order of arrival. Only the first asks the store.
 type waitlist struct {
 	key      waitKey
-	interval time.Duration // what a cost of 1 takes to come back; 0 is not known
+	interval time.Duration // as returned by interval
 	waiters  []*waiter
 
-	answer *rules.Taken  // the refusal that the first was told last; nil: none was yet
-	asker  *waiter       // who was told it
-	at     time.Time     // when
-	known  chan struct{} // closed when there is an answer
+	answer *rules.Taken  // last refusal of a first caller, or nil
+	asker  *waiter       // the caller that got it
+	at     time.Time     // time of the answer
+	known  chan struct{} // closed once there is an answer
 	again  chan struct{} // something was given back: ask again
 }
 
-// waiter is one caller. Its fields do not change.
+// waiter is a waiting caller. Its fields do not change.
 type waiter struct {
 	all   *waitlists
 	list  *waitlist
 	cost  int64
-	first chan struct{} // closed when nobody is before it
+	first chan struct{} // closed when it is first
 }
 
 func newWaitlists() *waitlists { return &waitlists{keys: map[waitKey]*waitlist{}} }
 
-// join puts a caller at the end of its list. Its error is ErrCrowded.
+// join adds a caller to its list. Its error is ErrCrowded.
 func (l *waitlists) join(rule string, t rules.Take, interval time.Duration) (*waiter, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +70,7 @@ func (l *waitlists) join(rule string, t rules.Take, interval time.Duration) (*wa
 	return w, nil
 }
 
-// leave takes a caller out of its list.
+// leave removes a caller from its list.
 func (l *waitlists) leave(w *waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,8 +86,8 @@ func (l *waitlists) leave(w *waiter) {
 	}
 }
 
-// behind is what those takes are answered that would overtake callers who wait: nil for each that would not, nil in all
-// if none would. Who holds a place of concurrency may renew it.
+// behind returns refusals for takes that would overtake waiting callers: nil for each take that would not, and nil if
+// there are none. Holders of a place of concurrency may renew it.
 func (l *waitlists) behind(rule string, takes []rules.Take) (refusals []*rules.Taken) {
 	if l.waiting.Load() == 0 {
 		return nil
@@ -108,7 +108,7 @@ func (l *waitlists) behind(rule string, takes []rules.Take) (refusals []*rules.T
 	return refusals
 }
 
-// wake has the first of a list ask again.
+// wake makes the first caller of a list ask again.
 func (l *waitlists) wake(rule, key string) {
 	if l.waiting.Load() == 0 {
 		return
@@ -123,13 +123,13 @@ func (l *waitlists) wake(rule, key string) {
 	}
 }
 
-// refusal is what a caller with so many before it is told: the last answer of the store, and when the take would pass
-// if all before it stay and nobody else takes any.
+// refusal returns the refusal for a caller with that many before it. It is the last answer of the store, with the time
+// at which the take would pass if all callers before it stay and nothing else is taken.
 func (one *waitlist) refusal(before int, cost int64) *rules.Taken {
 	taken := *one.answer
 	ahead := one.waiters[:before]
 	if len(ahead) > 0 && ahead[0] == one.asker {
-		ahead = ahead[1:] // the answer has what that one takes
+		ahead = ahead[1:] // the answer includes its take
 	}
 	for _, w := range ahead {
 		cost += w.cost
@@ -139,7 +139,7 @@ func (one *waitlist) refusal(before int, cost int64) *rules.Taken {
 	return &taken
 }
 
-// awaitFirst waits until nobody is before the caller, and returns a refusal if that takes too long, or would.
+// awaitFirst waits until the caller is first. It returns a refusal if that takes too long, or would.
 func (w *waiter) awaitFirst(ctx context.Context, until time.Time) (*rules.Taken, error) {
 	known := w.list.known
 	over := time.NewTimer(time.Until(until))
@@ -156,7 +156,7 @@ func (w *waiter) awaitFirst(ctx context.Context, until time.Time) (*rules.Taken,
 			return nil, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-timeout: // nothing can be said before the first was answered, which does not take long
+		case <-timeout: // the first caller gets its answer soon
 			timeout, known = nil, w.list.known
 		case <-known:
 			known = nil
@@ -167,7 +167,7 @@ func (w *waiter) awaitFirst(ctx context.Context, until time.Time) (*rules.Taken,
 	}
 }
 
-// hopeless returns the refusal of a caller whose time will be over, or is, before the take would pass.
+// hopeless returns a refusal if the caller's time ends, or has ended, before the take would pass.
 func (w *waiter) hopeless(until time.Time) *rules.Taken {
 	w.all.mu.Lock()
 	defer w.all.mu.Unlock()
@@ -182,7 +182,7 @@ func (w *waiter) hopeless(until time.Time) *rules.Taken {
 	return refused
 }
 
-// refused notes what the first of the list was told.
+// refused records the answer to the first caller of the list.
 func (w *waiter) refused(taken rules.Taken) {
 	w.all.mu.Lock()
 	defer w.all.mu.Unlock()
@@ -193,7 +193,7 @@ func (w *waiter) refused(taken rules.Taken) {
 	one.answer, one.asker, one.at = &taken, w, time.Now()
 }
 
-// pause waits before the first of the list asks again.
+// pause waits before the first caller asks again.
 func (w *waiter) pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

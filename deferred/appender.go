@@ -6,34 +6,34 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/penstock/penstock/internal/forward"
 	"github.com/penstock/penstock/queue"
 )
 
 const (
-	// probePause is how often an engine that is away is asked whether it is back.
+	// probePause is the time between two probes of an engine that is away.
 	probePause = 250 * time.Millisecond
-	// withdrawTimeout bounds taking back what could not be stored.
+	// withdrawTimeout bounds the withdrawal of jobs that could not be stored.
 	withdrawTimeout = 2 * time.Second
-	// retryFull is when to come back to a full overflow of which nothing better is known.
+	// retryFull is when to come back to a full overflow if nothing better is known.
 	retryFull = 5 * time.Second
 )
 
-// Engine is what the overflow needs of an engine.
+// Engine is the part of an engine that the overflow needs.
 type Engine interface {
 	queue.Overflow
 	queue.SpecReader
 }
 
-// Appender is a queue.Appender that puts jobs on the overflow: those that the engine
-// sets aside, and those that may wait while the engine is away. Make one with New, and Run
-// it.
+// Appender is a queue.Appender that puts jobs on the overflow: the jobs that the engine sets aside, and deferrable
+// jobs while the engine is away. Create one with New and run it with Run.
 type Appender struct {
 	engine   Engine
 	stream   *Stream
 	log      *slog.Logger
 	specs    specs
 	outages  *outages
-	gate     Gate
+	rules    RuleCheck
 	patience time.Duration
 
 	begun chan struct{} // closed when Run begins
@@ -42,19 +42,18 @@ type Appender struct {
 
 var _ queue.Appender = (*Appender)(nil)
 
-// New returns an Appender in front of engine, which Run runs. Neither the engine nor the
-// stream is closed by it. gate is asked about jobs that go past the engine while that is away; nil
-// lets all through.
-func New(engine Engine, stream *Stream, gate Gate) *Appender {
+// New returns an Appender in front of engine. Run runs it. It closes neither the engine nor the stream. rules checks
+// jobs that bypass the engine while it is away; nil allows all of them.
+func New(engine Engine, stream *Stream, rules RuleCheck) *Appender {
 	return &Appender{
-		engine: engine, stream: stream, log: stream.log, gate: gate, patience: stream.patience,
+		engine: engine, stream: stream, log: stream.log, rules: rules, patience: stream.patience,
 		specs: newSpecs(engine.Get, stream.patience, appendAge), outages: newOutages(), begun: make(chan struct{}),
 		ended: make(chan struct{}),
 	}
 }
 
-// Run looks after the queues whose engine is away, until ctx ends. It returns nil, and is
-// called once. End what calls Append first, then Run, then that of the Stream.
+// Run watches the queues whose engine is away until ctx ends. It returns nil and is called once. To stop, end the
+// calls of Append first, then Run, then the Run of the Stream.
 func (a *Appender) Run(ctx context.Context) error {
 	close(a.begun)
 	a.watch(ctx)
@@ -63,8 +62,8 @@ func (a *Appender) Run(ctx context.Context) error {
 	return nil
 }
 
-// runs waits for Run to begin: without it an engine that was away once would be so for
-// ever. It returns an error when it has ended.
+// runs waits for Run to start: without Run, an engine that was away once would stay so forever. It returns an error
+// after Run has ended.
 func (a *Appender) runs(ctx context.Context) error {
 	select {
 	case <-a.begun:
@@ -79,13 +78,12 @@ func (a *Appender) runs(ctx context.Context) error {
 	}
 }
 
-// Append implements queue.Appender. Of a job that was put on the overflow it answers
-// Accepted, with State Deferred. The payloads must not be changed before Append
-// returns; nor, ever, when it answers Failed or Deferred: an engine that did not
-// answer may still hold them.
+// Append implements queue.Appender. A job that was put on the overflow answers Accepted with State Deferred. The
+// caller must not change the payloads before Append returns, and never if the answer is Failed or Deferred: an engine
+// that did not answer may still hold them.
 //
-// Before Run it waits until Run begins, or ctx ends; after Run the answer is
-// queue.ErrClosed. In both cases nothing was done.
+// Before Run it waits until Run starts or ctx ends; after Run it returns queue.ErrClosed. In both cases nothing was
+// done.
 func (a *Appender) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -93,24 +91,23 @@ func (a *Appender) Append(ctx context.Context, jobs []queue.Job) ([]queue.Append
 	if err := a.runs(ctx); err != nil {
 		return nil, err
 	}
-	e := &appendCall{
+	c := &appendCall{
 		a: a, ctx: ctx, jobs: jobs, answers: make([]queue.Appended, len(jobs)),
 		routes: make([]route, len(jobs)),
 	}
-	e.route()
-	e.offer()
-	e.put()
-	return e.answers, e.err()
+	c.route()
+	c.offer()
+	c.put()
+	return c.answers, forward.Err(c.answers)
 }
 
-// deferrable reports whether a job may be put on the overflow, as far as is known
-// here.
+// deferrable reports whether a job may be put on the overflow, as far as this process knows.
 func (a *Appender) deferrable(j *queue.Job) bool {
 	spec, _, ok := a.specs.Known(j.Queue)
 	return ok && j.Deferrable(spec.overflow)
 }
 
-// away notes that the engine does not answer for a queue.
+// away records that the engine does not answer for a queue.
 func (a *Appender) away(name string, err error) {
 	if a.outages.begin(name) {
 		a.log.Warn("the engine does not answer; jobs that may wait go to the overflow", "queue", name,

@@ -29,7 +29,7 @@ func known(t *testing.T, a *Appender, name string) {
 	})
 }
 
-// What is deferred is answered like the engine says, and plain refusals pass through.
+// Deferred jobs are answered as the engine says, and plain refusals pass through.
 func TestAppend(t *testing.T) {
 	r := newRig(t)
 	spec := specFor("a", 2)
@@ -53,7 +53,7 @@ func TestAppend(t *testing.T) {
 	for _, x := range answers {
 		got = append(got, fmt.Sprintf("%s %v %v %d", x.ID, x.Outcome, x.State, x.Position))
 		if x.Ticket != "" {
-			t.Errorf("%s tells its ticket", x.ID)
+			t.Errorf("%s shows its ticket", x.ID)
 		}
 		if x.Outcome == queue.Accepted && x.ETA.At.IsZero() || (x.Outcome == queue.Full ||
 			x.Outcome == queue.OverflowFull) && x.RetryAfter <= 0 {
@@ -81,7 +81,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// A job whose first Put got lost is stored when its producer asks again.
+// A job whose first Put was lost is stored when its producer sends it again.
 func TestAppendAgain(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 1))
@@ -103,7 +103,7 @@ func TestAppendAgain(t *testing.T) {
 	}
 }
 
-// When the overflow is full nothing of the job stays, and the answer is a promise.
+// When the overflow is full, nothing of the job stays, and the answer says when to come back.
 func TestAppendFull(t *testing.T) {
 	r := newRig(t)
 	spec := specFor("a", 1)
@@ -151,8 +151,8 @@ func bound(t *testing.T, s *Stream, change func(*jetstream.StreamConfig)) {
 	}
 }
 
-// While NATS is away a job that would be deferred is not accepted, and nothing of it
-// stays; one that finds room is none of NATS' business.
+// While NATS is away, a job that would be deferred is not accepted and leaves nothing behind. A job that finds room
+// does not need NATS.
 func TestAppendWithoutNATS(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 2))
@@ -175,8 +175,7 @@ func TestAppendWithoutNATS(t *testing.T) {
 	await.Until(t, "deferred", func() bool { return one(t, a, job("a", "3")).State == queue.Deferred })
 }
 
-// A record that could not be withdrawn is given up in time, and a job that is asked for
-// again is stored.
+// A record that could not be withdrawn is given up in time, and a job that is sent again is stored.
 func TestAppendNotWithdrawn(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 1))
@@ -220,7 +219,7 @@ func TestAppendTooLarge(t *testing.T) {
 	}
 }
 
-// Append waits for Run to begin, and does nothing after it.
+// Append waits for Run to start, and does nothing after it.
 func TestAppendWithoutRun(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 10))

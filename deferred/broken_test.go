@@ -97,7 +97,7 @@ func (r *relay) cut() {
 	clear(r.conns)
 }
 
-// A call whose answer cannot come any more, because its connection broke, ends then and not when its time is over.
+// A call whose answer can no longer come, because its connection broke, ends then and not at its timeout.
 func TestCallsEndWithTheirConnection(t *testing.T) {
 	for name, call := range map[string]func(context.Context, *Stream) error{
 		"fetch": func(ctx context.Context, s *Stream) error {
@@ -135,8 +135,8 @@ func TestCallsEndWithTheirConnection(t *testing.T) {
 	}
 }
 
-// A NATS that is away for half a second does not stop a queue that is filled from the overflow for much longer,
-// whatever was under way as it went.
+// A NATS that is away for half a second does not stop a queue filled from the overflow for much longer, no matter
+// which calls were in progress.
 func TestAShortAbsenceStopsNoOutflow(t *testing.T) {
 	const away, round = 500 * time.Millisecond, 6
 	engine, _ := newBolt(t)

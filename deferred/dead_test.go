@@ -16,8 +16,8 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// Messages that are not ours become dead letters, those behind them come back, and what
-// has no subject of its own is left alone.
+// Foreign messages become dead letters, jobs behind them come back, and messages without an addressable subject are
+// left alone.
 func TestNotOurs(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 100))
@@ -111,7 +111,7 @@ func TestDeadLetter(t *testing.T) {
 	}
 }
 
-// A message that is not ours and as large as NATS takes is a dead letter too.
+// A foreign message as large as NATS allows becomes a dead letter, too.
 func TestNotOursLarge(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -129,8 +129,7 @@ func TestNotOursLarge(t *testing.T) {
 	r.idle(t, "a")
 }
 
-// Too old and too late are dead letters of the queue, also while it is full and there is
-// no room for anything.
+// Jobs that are too old or too late become dead jobs of the queue, even while it is full.
 func TestTooOld(t *testing.T) {
 	r := newRig(t)
 	spec := specFor("a", 2)
@@ -145,7 +144,7 @@ func TestTooOld(t *testing.T) {
 	if x := one(t, a, late); x.State != queue.Deferred {
 		t.Errorf("%+v", x)
 	}
-	more := numbered(20) // a look for each, of which there is one in 10 s, would take too long
+	more := numbered(20) // one look each, at one in 10 s, would take too long
 	for _, id := range more {
 		defers(t, a, "a", []string{id})
 	}
@@ -181,8 +180,7 @@ func itemsAt(name string, ids []string, at time.Time) []Item {
 	return items
 }
 
-// The jobs of a queue that was deleted become dead letters, and so do those of one that
-// was made again; those deferred since come back.
+// The jobs of a deleted queue become dead letters, even if the queue was created again; jobs deferred since come back.
 func TestQueueDeleted(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("gone", 2))
@@ -225,8 +223,8 @@ func (r *rig) seenDead() (n int) {
 	return n
 }
 
-// While dead letters cannot be stored nothing is removed, and it is told why nothing comes
-// back and what to do; it goes on by itself when that was done.
+// While dead letters cannot be stored, nothing is removed, and Stuck says why nothing comes back and what to do. It
+// recovers by itself.
 func TestDeadStreamFull(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -240,7 +238,7 @@ func TestDeadStreamFull(t *testing.T) {
 	if _, err := r.stream.js.UpdateStream(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	for _, subject := range []string{"a", "a", "B", "B"} { // of which B is no queue
+	for _, subject := range []string{"a", "a", "B", "B"} { // B is not a queue
 		if _, err := r.stream.js.Publish(t.Context(), "penstock.deferred."+subject, []byte("hello")); err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +274,7 @@ func TestDeadStreamFull(t *testing.T) {
 		t.Errorf("%d left", n)
 	}
 
-	// Whoever stops does not know any more; the next sees it for himself.
+	// A process that stops no longer knows; the next one finds out itself.
 	stop()
 	if err := r.stream.Stuck(); err != nil {
 		t.Errorf("nobody looks, but %v", err)
@@ -302,7 +300,7 @@ func TestDeadStreamFull(t *testing.T) {
 	}
 }
 
-// A head that cannot become a dead letter, and that somebody took away, is none any more.
+// A head that cannot become a dead letter is no longer stuck once it was removed.
 func TestStuckRemoved(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 100))
@@ -317,7 +315,7 @@ func TestStuckRemoved(t *testing.T) {
 	runReadmitter(t, r.readmitter())
 	await.Until(t, "it is stuck", func() bool { return r.stream.Stuck() != nil })
 	if err := r.stream.Stuck(); !strings.Contains(err.Error(), "queue a:") ||
-		!strings.Contains(err.Error(), "see that the stream is there") {
+		!strings.Contains(err.Error(), "check that the stream exists") {
 		t.Error(err)
 	}
 	if err := r.stream.jobs.DeleteMsg(t.Context(), ack.Sequence); err != nil {

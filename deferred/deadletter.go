@@ -12,8 +12,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// The headers of a dead letter. Its body is the payload of the job; or, of a message
-// that is not ours, that message's.
+// The headers of a dead letter. Its body is the payload of the job, or the body of a foreign message.
 const (
 	HeaderReason      = "Penstock-Reason"
 	HeaderDetail      = "Penstock-Detail"
@@ -21,33 +20,32 @@ const (
 	HeaderQueue       = "Penstock-Queue"
 	HeaderContentType = "Content-Type"
 	HeaderCost        = "Penstock-Cost"
-	HeaderLane        = "Penstock-Lane" // with what is no visible ASCII as %XX, as in a URL
+	HeaderLane        = "Penstock-Lane" // URL-encoded
 	HeaderPriority    = "Penstock-Priority"
 	HeaderNotBefore   = "Penstock-Not-Before"
 	HeaderExpiresAt   = "Penstock-Expires-At"
 	HeaderDeferredAt  = "Penstock-Deferred-At"
-	HeaderSubject     = "Penstock-Subject"  // where it was
-	HeaderSequence    = "Penstock-Sequence" // in which message
-	// HeaderCut is how long a message that is not ours was, if that left no place for
-	// these headers.
+	HeaderSubject     = "Penstock-Subject"  // the subject it was on
+	HeaderSequence    = "Penstock-Sequence" // the sequence of its message
+	// HeaderCut is the length of a foreign message that had to be cut to leave room for these headers.
 	HeaderCut = "Penstock-Cut"
-	// HeaderPrefix begins the names of the job's own headers.
+	// HeaderPrefix is the prefix of the job's own headers.
 	HeaderPrefix = "Penstock-Header-"
 )
 
-// deadLetter is what becomes a dead letter: a job, or a message that is not ours.
+// deadLetter is a job, or a foreign message, that becomes a dead letter.
 type deadLetter struct {
 	subject string
 	seq     uint64
 	index   int // of the job in its message
 	reason  Reason
 	detail  string
-	item    *Item // nil of a message that is not ours
+	item    *Item // nil for a foreign message
 	body    []byte
 }
 
-// bury stores dead letters and returns when all of them are acknowledged. The same
-// letter twice within the stream's window for duplicates is one.
+// bury stores dead letters and returns when all of them are acknowledged. The stream drops repetitions within its
+// window for duplicates.
 func (s *Stream) bury(ctx context.Context, deadLetters []deadLetter) error {
 	ctx, cancel := s.calling(ctx, callTimeout)
 	defer cancel()
@@ -55,7 +53,7 @@ func (s *Stream) bury(ctx context.Context, deadLetters []deadLetter) error {
 	for i := range deadLetters {
 		ack, err := s.js.PublishMsgAsync(s.write(&deadLetters[i]))
 		if err != nil {
-			return fmt.Errorf("a dead letter of %s: %w", deadLetters[i].subject, refusal(s.note(err)))
+			return fmt.Errorf("dead letter of %s: %w", deadLetters[i].subject, refusal(s.note(err)))
 		}
 		acks[i] = ack
 	}
@@ -68,7 +66,7 @@ func (s *Stream) bury(ctx context.Context, deadLetters []deadLetter) error {
 			err = ctx.Err()
 		}
 		if s.note(err) != nil {
-			return fmt.Errorf("a dead letter of %s: %w", deadLetters[i].subject, refusal(err))
+			return fmt.Errorf("dead letter of %s: %w", deadLetters[i].subject, refusal(err))
 		}
 	}
 	return nil
@@ -120,7 +118,7 @@ const timeFormat = "2006-01-02T15:04:05.000000Z07:00"
 
 func stamp(i *Item) string { return i.At.UTC().Format(timeFormat) }
 
-// printable makes text fit for a header's line.
+// printable makes text fit for a header.
 func printable(text string) string {
 	b := []byte(text[:min(len(text), queue.MaxReasonBytes)])
 	for i, c := range b {

@@ -7,32 +7,32 @@ import (
 )
 
 const (
-	// lookPause is how often the overflow is asked whether something came.
+	// lookPause is the time between two looks at whether the overflow has changed.
 	lookPause = 2 * time.Second
-	// listPause is how often its queues are listed though nothing came, and the engine is
-	// asked what it remembers.
+	// listPause is the time after which the queues on the overflow are listed even without a change, and after which
+	// the engine is asked for its backlogs.
 	listPause = 30 * time.Second
-	// listShare keeps the listing of very many queues from being most of what NATS does.
-	listShare = 20
+	// listLoad limits the listing of very many queues to a twentieth of the time.
+	listLoad = 20
 )
 
-// discover finds the queues that have something on the overflow, whoever put it there.
+// discover finds the queues with messages on the overflow, no matter which process put them there.
 func (r *Readmitter) discover(ctx context.Context) {
 	var list listing
 	for {
 		if err := r.find(ctx, &list); err != nil && ctx.Err() == nil && !list.failed {
 			list.failed = true
-			r.log.Warn("the overflow cannot be looked at; trying again", "error", err)
+			r.log.Warn("looking at the overflow failed; trying again", "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(max(lookPause, listShare*list.took)):
+		case <-time.After(max(lookPause, listLoad*list.took)):
 		}
 	}
 }
 
-// listing is what was seen the last time.
+// listing is the result of the last look.
 type listing struct {
 	last   uint64 // the stream's last sequence
 	at     time.Time
@@ -40,7 +40,7 @@ type listing struct {
 	failed bool
 }
 
-// find lists the queues, if there can be one that was not listed before.
+// find lists the queues, if there may be new ones.
 func (r *Readmitter) find(ctx context.Context, list *listing) error {
 	last, messages, err := r.stream.size(ctx)
 	if err != nil {
@@ -48,7 +48,7 @@ func (r *Readmitter) find(ctx context.Context, list *listing) error {
 	}
 	if list.failed {
 		list.failed = false
-		r.log.Info("the overflow can be looked at again")
+		r.log.Info("looking at the overflow works again")
 	}
 	if messages == 0 || last == list.last && time.Since(list.at) < listPause {
 		return nil
@@ -60,7 +60,7 @@ func (r *Readmitter) find(ctx context.Context, list *listing) error {
 	}
 	for subject := range subjects {
 		if !addressable(subject) {
-			r.log.Warn("a message on the overflow is not ours, and its subject cannot be asked for: remove it with "+
+			r.log.Warn("foreign message on the overflow, on a subject that cannot be requested: remove it with "+
 				"nats stream rmm", "subject", subject)
 			continue
 		}
@@ -70,15 +70,14 @@ func (r *Readmitter) find(ctx context.Context, list *listing) error {
 	return nil
 }
 
-// remember asks the engine which queues have a backlog: also those of which the overflow
-// has nothing, or not yet.
+// remember asks the engine which queues have a backlog, including those with no messages on the overflow, or not yet.
 func (r *Readmitter) remember(ctx context.Context) {
 	for {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		names, err := r.engine.Backlogged(call, maxPaths)
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			r.log.Warn("the engine does not say which queues have a backlog; trying again", "error", fmt.Sprint(err))
+			r.log.Warn("asking the engine for queues with a backlog failed; trying again", "error", fmt.Sprint(err))
 		}
 		for _, name := range names {
 			r.wake(r.stream.subjects.of(name), recorded)

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock/penstock/internal/test/smalldisk"
 )
 
-// The disk of the leader among three nodes is full: the two others go on, and keep all that was
-// acknowledged. When there is room and it was started again, it is one of three.
+// The disk of the leader of three nodes is full: the other two continue and keep all that was acknowledged. Once it
+// has room and was restarted, it is one of three again.
 func TestDiskFullOneOfThree(t *testing.T) {
 	t.Parallel() // it mostly waits
 	smalldisk.Run(t, 16<<20, func(t *testing.T, small string) {

@@ -16,15 +16,14 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// The disk of NATS is full: what cannot be stored is refused, first when no
-// acknowledgement comes, then at once, and the queue goes on as ever. When there is room
-// and nats-server was started again, all that was accepted comes back, once and in its
-// order, and jobs are deferred again.
+// The disk of NATS is full: what cannot be stored is refused, at first when no acknowledgment comes, later at once,
+// and the queue works as before. Once there is room and nats-server was restarted, all accepted jobs come back, once
+// and in order, and jobs are deferred again.
 func TestDiskFull(t *testing.T) {
 	testDiskFull(t, natsserver.Options{Listen: "127.0.0.1:0", LazySync: true})
 }
 
-// The same with the one that `penstock up` has.
+// The same with the server embedded in `penstock up`.
 func TestDiskFullEmbedded(t *testing.T) { testDiskFull(t, natsserver.Options{}) }
 
 func testDiskFull(t *testing.T, o natsserver.Options) {
@@ -121,7 +120,7 @@ func fillOverflow(t *testing.T, a *Appender) (accepted, unknown []string) {
 	return accepted, unknown
 }
 
-// untouched checks that the queue gives its jobs away and takes those that may not wait.
+// untouched checks that the queue releases its jobs and accepts jobs that may not wait.
 func untouched(t *testing.T, r *rig, a *Appender) {
 	t.Helper()
 	if got, want := leave(t, r, 8), numbered(8); !slices.Equal(got, want) {

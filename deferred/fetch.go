@@ -13,28 +13,28 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// stored is a message as the stream has it.
+// stored is a message of the stream.
 type stored struct {
 	seq    uint64
 	header nats.Header
 	body   []byte
 }
 
-// fetched is what a subject has at its head.
+// fetched is the head of a subject.
 type fetched struct {
 	messages []stored
-	last     uint64 // the sequence of the last one
-	pending  int64  // how many are behind them
+	last     uint64 // sequence of the last message
+	pending  int64  // number of messages behind them
 }
 
 const (
-	fetchBytes = 512 << 10 // about what is read at a time; one message more may come
-	// fetchTimeout is how long a reading waits for its next message. A replica that answers
-	// at all answers soon. After it died, or the connection broke, no answer comes.
+	fetchBytes = 512 << 10 // approximate maximum per read; one more message may come
+	// fetchTimeout is how long to wait for the next message. A replica that answers at all answers soon. If it died,
+	// or the connection broke, no answer comes.
 	fetchTimeout = time.Second
 )
 
-// size is about how much memory it takes, and the jobs that are made of it.
+// size returns the approximate memory of the messages and of their jobs.
 func (f *fetched) size() int64 {
 	n := 0
 	for i := range f.messages {
@@ -43,18 +43,17 @@ func (f *fetched) size() int64 {
 	return int64(n)
 }
 
-// drop leaves those out that are below a sequence; 0 is all of them.
+// drop drops the messages below a sequence, or all if it is 0.
 func (f *fetched) drop(below uint64) {
 	for len(f.messages) > 0 && (below == 0 || f.messages[0].seq < below) {
 		f.messages = f.messages[1:]
 	}
 }
 
-// fetch reads up to batch messages of a subject from a sequence on. It reads past no
-// gap: any replica may answer, and one that lags has a beginning of what the leader
-// has, to which it may add messages that were removed already. Neither does harm:
-// what is missing comes with a later look, "nothing" is believed of the leader only
-// (count), and the engine's order refuses what it has seen.
+// fetch reads up to batch messages of a subject from a sequence on. It does not read past gaps. Any replica may answer.
+// A lagging replica has only a prefix of the leader's messages, and may still have some that were removed. Neither does
+// harm: missing messages come with a later read, and the engine's order refuses messages it has seen. Only the leader
+// is believed if it has none (count).
 //
 // The subject must be addressable.
 func (s *Stream) fetch(ctx context.Context, subject string, from uint64, batch int) (fetched, error) {
@@ -69,8 +68,7 @@ func (s *Stream) directGet(ctx context.Context, subject string, from uint64, bat
 	ctx, cancel := s.calling(ctx, callTimeout)
 	defer cancel()
 	inbox := s.nc.NewInbox()
-	// A channel and not NextMsg, which takes a stored message that has a Status for an
-	// error of its own.
+	// A channel instead of NextMsg, which mistakes a stored message with a Status for an error of its own.
 	replies := make(chan *nats.Msg, batch+1)
 	sub, err := s.nc.ChanSubscribe(inbox, replies)
 	if err != nil {
@@ -107,26 +105,24 @@ func (s *Stream) directGet(ctx context.Context, subject string, from uint64, bat
 	}
 }
 
-// add takes a message of the stream, which the server has marked with its sequence and
-// that of the one it sent before: one that was lost on the way, with a connection that
-// broke and was made again, must not be taken for one that is not there.
+// add adds a message of the stream. The server marks it with its sequence and the sequence of the message sent before.
+// So a message lost on the way, when the connection broke and was re-established, does not count as missing.
 func (f *fetched) add(m *nats.Msg) error {
 	if last(m.Header, pendingHeader) == "" {
-		return errors.New("nats-server is too old: it reads one message at a time, 2.11 or newer is needed on every " +
-			"node")
+		return errors.New("nats-server is too old: it reads one message at a time; 2.11 or newer is needed on every node")
 	}
 	if err := f.follows(m); err != nil {
 		return err
 	}
 	seq, err := strconv.ParseUint(last(m.Header, jetstream.SequenceHeader), 10, 64)
 	if err != nil || seq <= f.last {
-		return fmt.Errorf("message %q came behind %d", last(m.Header, jetstream.SequenceHeader), f.last)
+		return fmt.Errorf("message %q came after %d", last(m.Header, jetstream.SequenceHeader), f.last)
 	}
 	f.messages, f.last = append(f.messages, stored{seq, m.Header, m.Data}), seq
 	return nil
 }
 
-// end takes the reply that is no message of the stream: the server's last word.
+// end handles the last reply, which is not a message of the stream.
 func (f *fetched) end(m *nats.Msg) error {
 	switch status := m.Header.Get("Status"); status {
 	case "204":
@@ -152,15 +148,14 @@ func (f *fetched) follows(m *nats.Msg) error {
 	return nil
 }
 
-// Of a reply to a reading of many: how many more there are, and the sequence of the one
-// sent before.
+// Headers of a reply to a batch read: the number of further messages, and the sequence of the message sent before.
 const (
 	pendingHeader = "Nats-Num-Pending"
 	lastHeader    = "Nats-Last-Sequence"
 )
 
-// last is a header's last value. The server adds its own behind those that the message
-// was stored with, which anybody may have named like the server's.
+// last returns the last value of a header. The server adds its own values after stored ones, which any client may have
+// given the same names.
 func last(h nats.Header, name string) string {
 	v := h[name]
 	if len(v) == 0 {
@@ -169,8 +164,7 @@ func last(h nats.Header, name string) string {
 	return v[len(v)-1]
 }
 
-// first asks the stream's leader for the sequence of a subject's first message; 0 is
-// none.
+// first asks the stream's leader for the sequence of the first message of a subject, or 0.
 func (s *Stream) first(ctx context.Context, subject string) (uint64, error) {
 	ctx, cancel := s.asking(ctx)
 	defer cancel()
@@ -178,11 +172,11 @@ func (s *Stream) first(ctx context.Context, subject string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// Not by GetMsg of the client, which would ask any replica.
+	// Not GetMsg of the client, which would ask any replica.
 	m, err := s.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+s.name, request)
 	err = brokenOff(ctx, err)
 	if s.note(err) != nil {
-		return 0, fmt.Errorf("asking for the first message of %s: %w", subject, err)
+		return 0, fmt.Errorf("first message of %s: %w", subject, err)
 	}
 	var answer struct {
 		Error   *jetstream.APIError `json:"error"`
@@ -191,61 +185,59 @@ func (s *Stream) first(ctx context.Context, subject string) (uint64, error) {
 		} `json:"message"`
 	}
 	if err := json.Unmarshal(m.Data, &answer); err != nil {
-		return 0, fmt.Errorf("asking for the first message of %s: %w", subject, err)
+		return 0, fmt.Errorf("first message of %s: %w", subject, err)
 	}
 	if answer.Error != nil && answer.Error.ErrorCode != jetstream.JSErrCodeMessageNotFound {
 		if slices.Contains(passing, answer.Error.ErrorCode) {
-			s.suspect() // a node answered in place of the leader
+			s.suspect() // another node answered instead of the leader
 		}
-		return 0, fmt.Errorf("asking for the first message of %s: %w", subject, answer.Error)
+		return 0, fmt.Errorf("first message of %s: %w", subject, answer.Error)
 	}
 	return answer.Message.Seq, nil
 }
 
-// count asks the stream's leader how many messages subjects have that match, and who
-// the stream is.
+// count asks the stream's leader how many messages the matching subjects have, and notes the stream's identity.
 func (s *Stream) count(ctx context.Context, subject string) (map[string]uint64, error) {
 	ctx, cancel := s.asking(ctx)
 	defer cancel()
 	return s.subjectsOf(ctx, subject)
 }
 
-// list returns how many messages each subject of the stream has. Listing many subjects
-// can keep the leader from other answers, so the call does not end when the leader seems
-// to be gone.
+// list returns the number of messages per subject of the stream. Listing many subjects can delay the leader's other
+// answers, so the call does not end when the leader seems to be gone.
 func (s *Stream) list(ctx context.Context) (map[string]uint64, error) {
 	ctx, cancel := s.calling(ctx, callTimeout)
 	defer cancel()
 	return s.subjectsOf(ctx, s.subjects.deferred+">")
 }
 
-// subjectsOf makes the call of count and list.
+// subjectsOf implements count and list.
 func (s *Stream) subjectsOf(ctx context.Context, subject string) (map[string]uint64, error) {
 	info, err := s.jobs.Info(ctx, jetstream.WithSubjectFilter(subject))
 	err = brokenOff(ctx, err)
 	if s.note(err) != nil {
-		return nil, fmt.Errorf("asking for what %s has: %w", subject, err)
+		return nil, fmt.Errorf("messages of %s: %w", subject, err)
 	}
 	s.answered(info)
 	return info.State.Subjects, nil
 }
 
-// size asks the stream's leader for its last sequence and how many messages it has.
+// size asks the stream's leader for its last sequence and its number of messages.
 func (s *Stream) size(ctx context.Context) (last, messages uint64, err error) {
 	ctx, cancel := s.asking(ctx)
 	defer cancel()
 	info, err := s.jobs.Info(ctx)
 	err = brokenOff(ctx, err)
 	if s.note(err) != nil {
-		return 0, 0, fmt.Errorf("asking for the size of %s: %w", s.name, err)
+		return 0, 0, fmt.Errorf("size of %s: %w", s.name, err)
 	}
 	s.answered(info)
 	return info.State.LastSeq, info.State.Msgs, nil
 }
 
-// remove takes the messages of a subject away that are below a sequence.
+// remove removes the messages of a subject below a sequence.
 func (s *Stream) remove(ctx context.Context, subject string, below uint64) error {
-	if below <= 1 { // NATS takes 0 for all, and 1 for none
+	if below <= 1 { // to NATS, 0 means all and 1 means none
 		return nil
 	}
 	ctx, cancel := s.asking(ctx)

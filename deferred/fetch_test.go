@@ -7,8 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// What is stored under the server's names does not deceive: not the sequence, not the
-// end of a reading, not an error.
+// Forged headers of stored messages do not deceive: not about the sequence, the end of a read, or an error.
 func TestFetchForged(t *testing.T) {
 	s := newStream(t)
 	subject := s.subjects.of("a")
@@ -43,7 +42,7 @@ func TestFetchForged(t *testing.T) {
 	}
 }
 
-// A reply that was lost on the way is noticed, and not taken for a job that is not there.
+// A reply lost on the way is noticed, and not mistaken for a missing job.
 func TestFetchLostReply(t *testing.T) {
 	reply := func(seq, before string) *nats.Msg {
 		return &nats.Msg{Header: nats.Header{
@@ -74,7 +73,7 @@ func TestFetchLostReply(t *testing.T) {
 	}
 }
 
-// What a replica still shows that the leader has removed is left out.
+// Messages that a replica still has after the leader removed them are left out.
 func TestFetchedDrop(t *testing.T) {
 	for below, want := range map[uint64]int{1: 3, 3: 3, 4: 2, 8: 1, 9: 0, 0: 0} {
 		f := fetched{messages: []stored{{seq: 3}, {seq: 5}, {seq: 8}}}

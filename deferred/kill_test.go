@@ -85,9 +85,8 @@ func drainAll(t *testing.T, r *rig, seen map[string]bool, n int, nudge func()) {
 	})
 }
 
-// A re-admitter is killed at each of its calls, before the engine has heard it or before
-// the answer came, with another one waiting beside it: nothing is lost and nothing is in
-// the queue twice.
+// A readmitter is killed at each of its calls, before the engine received it or before the answer came, with another
+// one waiting: nothing is lost and nothing is in the queue twice.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -140,8 +139,8 @@ func TestKilled(t *testing.T) {
 	t.Logf("%d were killed", deaths)
 }
 
-// A re-admitter stops at each of its calls for longer than its hold lasts. Meanwhile
-// another one takes over and everything leaves; then it goes on where it was.
+// A readmitter stops at each of its calls for longer than its hold lasts. Meanwhile another one takes over and
+// everything leaves; then the first continues.
 func TestPaused(t *testing.T) {
 	for call := range 8 {
 		for _, after := range []bool{false, true} {
@@ -189,8 +188,7 @@ func TestPaused(t *testing.T) {
 	}
 }
 
-// Two re-admitters and more share the work, whoever is asked first, and one that stops
-// leaves it to the others at once.
+// Two or more readmitters share the work, in any order, and one that stops leaves it to the others at once.
 func TestMany(t *testing.T) {
 	r := newRig(t)
 	for _, name := range []string{"a", "b", "c"} {
@@ -218,8 +216,8 @@ func TestMany(t *testing.T) {
 	}
 }
 
-// NATS loses its last writes with the power and gives their sequences again. What is put
-// then comes back, though the engine has been further already.
+// NATS loses its last writes in a power failure and reuses their sequences. Jobs put afterwards come back, although
+// the engine's order is already beyond them.
 func TestSequenceRunsBack(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -13,13 +13,13 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// A job keeps its lane, its priority and its schedule on the overflow, whether the engine
-// has set it aside or it went past an engine that was away.
+// A job keeps its lane, priority and schedule on the overflow, whether the engine set it aside or it bypassed an
+// engine that was away.
 func TestLanesComeBack(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		t.Run(fmt.Sprintf("away %v", away), func(t *testing.T) {
 			r := newRig(t)
-			putSpec(t, r, specFor("a", 8)) // of which four are for those that come back
+			putSpec(t, r, specFor("a", 8)) // four places are for returning jobs
 			f := &faulty{Engine: r}
 			a := newAppender(t, f, r.stream)
 			defers(t, a, "a", numbered(8))
@@ -71,7 +71,7 @@ func TestLanesComeBack(t *testing.T) {
 	}
 }
 
-// What an engine would find wrong with a job is found while it is away, too.
+// Invalid jobs are refused while the engine is away, too.
 func TestLanesWithoutEngine(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 4))

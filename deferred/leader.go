@@ -10,30 +10,30 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// NATS tells no client that the leader of a stream died, and a dead leader answers no call. So a call that waits for
+// NATS does not tell clients that the leader of a stream died, and a dead leader answers no call. So a call that waits
 // long makes watchLeader look for the leader. The call ends when the leader is gone, or when another node leads.
 
 const (
-	// leaderCallTimeout bounds a call to the leader. Each may be repeated, and is: after a change that went unnoticed, no
+	// leaderCallTimeout bounds a call to the leader. Calls are repeated: after an unnoticed change of leaders no
 	// answer may come.
 	leaderCallTimeout = 2 * time.Second
 	// suspectAfter is how long a call waits before watchLeader looks for the leader.
 	suspectAfter = 500 * time.Millisecond
-	// leaderTimeout is how long the leader may take to say that it is there.
+	// leaderTimeout is how long the leader may take to answer that it is there.
 	leaderTimeout = 500 * time.Millisecond
-	// leaderPause is the pause between two questions while there is no leader.
+	// leaderPause is the time between two requests while there is no leader.
 	leaderPause = 100 * time.Millisecond
-	// leaderAge is how often watchLeader looks in any case. It could take a change long ago for a new one, and end calls
-	// that the present leader will answer.
+	// leaderAge is how often watchLeader looks in any case. Otherwise it could take an old change for a new one, and
+	// end calls that the present leader will answer.
 	leaderAge = 10 * time.Second
 )
 
-// errNoLeader ends the calls to a leader that does not answer.
+// errNoLeader ends calls to a leader that does not answer.
 var errNoLeader = fmt.Errorf("%w: the stream has no leader", ErrUnavailable)
 
 // leadership is the state of the leader of the stream of jobs. The mutex of the Stream guards it.
 type leadership struct {
-	name string          // empty while it is not known, and outside of a cluster
+	name string          // empty while unknown, and outside a cluster
 	ctx  context.Context // ends when the leader is gone or the contact ends
 	lose context.CancelCauseFunc
 	gone time.Time // when the leader was found gone; zero while there is one
@@ -47,7 +47,7 @@ func (s *Stream) suspect() {
 	}
 }
 
-// watchLeader looks for the leader when a call waits for long, and goes on until there is one. It ends when ctx does.
+// watchLeader looks for the leader when a call waits long, until there is one. It ends when ctx does.
 func (s *Stream) watchLeader(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -89,7 +89,7 @@ func (s *Stream) findLeader(ctx context.Context) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.leader.name == "" { // a single server is slow, and has no other to elect
+	if s.leader.name == "" { // a single server is just slow: there is no other to elect
 		return true
 	}
 	if s.leader.gone.IsZero() {
@@ -104,13 +104,13 @@ func hasLeader(info *jetstream.StreamInfo) bool {
 	return info.Cluster == nil || info.Cluster.Leader != ""
 }
 
-// answered notes what the leader said about the stream. During an election a node without a leader may answer, too.
+// answered records the leader's answer about the stream. During an election a node without a leader may answer, too.
 func (s *Stream) answered(info *jetstream.StreamInfo) {
 	if !hasLeader(info) {
 		return
 	}
 	s.created.Store(info.Created.UnixNano())
-	name := "" // outside of a cluster
+	name := "" // outside a cluster
 	if info.Cluster != nil {
 		name = info.Cluster.Leader
 	}
@@ -119,7 +119,7 @@ func (s *Stream) answered(info *jetstream.StreamInfo) {
 	}
 }
 
-// setLeader notes which node leads the stream, and reports whether looks that failed before can succeed now.
+// setLeader records which node leads the stream, and reports whether failed looks may succeed now.
 func (s *Stream) setLeader(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,21 +133,21 @@ func (s *Stream) setLeader(name string) bool {
 	return changed || gone
 }
 
-// leaderless returns since when the stream has had no leader. It is zero while there is one.
+// leaderless returns when the stream lost its leader, or zero while it has one.
 func (s *Stream) leaderless() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.leader.gone
 }
 
-// renewContact ends all calls under way. It is called with mu held.
+// renewContact ends all calls in progress. mu is held.
 func (s *Stream) renewContact() {
 	s.broke()
 	s.contact, s.broke = context.WithCancel(context.Background())
 	s.renewLeader()
 }
 
-// renewLeader lets calls to the leader begin again. It is called with mu held.
+// renewLeader allows calls to the leader again. mu is held.
 func (s *Stream) renewLeader() {
 	s.leader.ctx, s.leader.lose = context.WithCancelCause(s.contact)
 	s.leader.gone = time.Time{}

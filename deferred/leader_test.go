@@ -18,8 +18,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// The leader of three nodes dies under load and stays dead, and then a second node does: jobs come back all the while,
-// also without a leader. Once the nodes are back, jobs are put again. Every job leaves once and in order.
+// The leader of three nodes dies under load and stays dead, and then a second node does: jobs keep coming back, even
+// without a leader. Once the nodes are back, jobs are put again. Every job leaves once and in order.
 func TestLeaderStaysDead(t *testing.T) {
 	t.Parallel() // it mostly waits
 	c, r := newClusterRig(t)
@@ -100,7 +100,7 @@ func TestLeaderStaysDead(t *testing.T) {
 	}
 }
 
-// Calls to a leader that is gone end at once, and succeed again when it is found.
+// Calls to a leader that is gone end at once, and succeed again when there is a leader.
 func TestCallsWithoutALeader(t *testing.T) {
 	t.Parallel()
 	s := newStream(t)
@@ -130,7 +130,7 @@ func (silentAck) Ok() <-chan *jetstream.PubAck { return nil }
 func (silentAck) Err() <-chan error            { return nil }
 func (silentAck) Msg() *nats.Msg               { return nil }
 
-// A message whose leader does not lead any more may have been stored, and nobody waits for its acknowledgment.
+// A message to a former leader may have been stored, and no caller waits for its acknowledgment.
 func TestPutToAFormerLeader(t *testing.T) {
 	t.Parallel()
 	s := newStream(t)
@@ -151,8 +151,8 @@ func TestPutToAFormerLeader(t *testing.T) {
 	}
 }
 
-// During an election a node may answer that there is no leader. The stream stays one of a cluster, whose calls may look
-// for another leader.
+// During an election a node may answer that there is no leader. The stream still counts as one of a cluster, whose
+// calls look for another leader.
 func TestAnswerOfANodeWithoutALeader(t *testing.T) {
 	t.Parallel()
 	s := newStream(t)

@@ -10,13 +10,12 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// linkPause is how often the connection is looked at though it tells of no change: why it
-// cannot be made may be another reason by now.
+// linkPause is how often the connection is checked without news: the reason why it fails may have changed.
 const linkPause = time.Second
 
-// watchLink keeps what is known of the connection, until ctx ends. The client itself cannot
-// be asked by who must not wait: while a connection is being made it answers nobody, and to
-// a machine that is down that takes its whole timeout, again and again.
+// watchLink keeps the state of the connection up to date until ctx ends. Callers that must not wait cannot ask the
+// client itself: it does not answer while it connects. If the machine is down, that takes its whole timeout, again and
+// again.
 func (s *Stream) watchLink(ctx context.Context) {
 	changes := s.nc.StatusChanged()
 	defer s.nc.RemoveStatusListener(changes)
@@ -45,16 +44,15 @@ func (s *Stream) watchLink(ctx context.Context) {
 	}
 }
 
-// link is why there is no connection, as far as is known; nil if there is one.
+// link returns why there is no connection, as far as is known, or nil.
 func (s *Stream) link() error {
 	if l := s.linked.Load(); l != nil {
 		return l.err
 	}
-	return s.askLink() // nobody watches yet
+	return s.askLink() // watchLink does not run yet
 }
 
-// askLink asks the client. A connection that was closed comes back as little as one whose
-// login is refused.
+// askLink asks the client. A closed connection never comes back, and neither does one whose login is refused.
 func (s *Stream) askLink() error {
 	status := s.nc.Status()
 	if status == nats.CONNECTED {
@@ -75,8 +73,8 @@ func disconnected(status nats.Status) error {
 	return fmt.Errorf("%w: not connected to NATS (%s)", ErrUnavailable, strings.ToLower(status.String()))
 }
 
-// calling returns the context of a call to NATS. It ends after the timeout, or when the contact ends: then no answer
-// can come.
+// calling returns the context of a call to NATS. It ends after the timeout, or with the contact: then no answer can
+// come.
 func (s *Stream) calling(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	s.mu.Lock()
 	contact := s.contact
@@ -84,8 +82,8 @@ func (s *Stream) calling(ctx context.Context, timeout time.Duration) (context.Co
 	return within(ctx, contact, timeout)
 }
 
-// asking returns the context of a call to the leader of the stream. It ends after leaderCallTimeout, or when the leader
-// is gone. A call that waits for long makes watchLeader look for the leader.
+// asking returns the context of a call to the stream's leader. It ends after leaderCallTimeout, or when the leader is
+// gone. A call that waits long makes watchLeader look for the leader.
 func (s *Stream) asking(ctx context.Context) (context.Context, context.CancelFunc) {
 	s.mu.Lock()
 	leader := s.leader.ctx
@@ -110,7 +108,7 @@ func within(ctx, other context.Context, timeout time.Duration) (context.Context,
 	}
 }
 
-// brokenOff returns the error of a call, as an ErrUnavailable if the call ended with its contact or with the leader.
+// brokenOff returns the error of a call: an ErrUnavailable if the call ended with its contact or its leader.
 func brokenOff(call context.Context, err error) error {
 	if err == nil || !errors.Is(call.Err(), context.Canceled) || errors.Is(err, ErrUnavailable) {
 		return err
@@ -121,14 +119,14 @@ func brokenOff(call context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// breakOff ends the calls under way: their connection broke.
+// breakOff ends the calls in progress because their connection broke.
 func (s *Stream) breakOff() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.renewContact()
 }
 
-// back has what failed while NATS was away tried again now.
+// back retries what failed while NATS was away.
 func (s *Stream) back() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

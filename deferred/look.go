@@ -9,20 +9,20 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// StreamState is one of the overflow's two streams: of jobs, and of dead letters.
+// StreamState describes one of the overflow's two streams: of jobs, and of dead letters.
 type StreamState struct {
 	Name    string
-	Missing bool // it is made when a process first opens the overflow
-	// Err is why it would lose or refuse jobs, nil if it would not.
+	Missing bool // created when a process first opens the overflow
+	// Err says why the stream would lose or refuse jobs, or nil.
 	Err             error
 	Messages        uint64
 	Bytes, MaxBytes int64
-	Oldest          time.Time // when the oldest message was stored; zero if there is none
-	// Time is the clock of NATS, and Asked and Answered the instants of this machine between which it was read.
+	Oldest          time.Time // time of the oldest message, or zero
+	// Time is the clock of NATS. It was read between Asked and Answered on this machine's clock.
 	Time, Asked, Answered time.Time
 }
 
-// Look tells how the streams are, and makes and changes nothing. Its errors are those of Open.
+// Look returns the state of the streams without creating or changing anything. Its errors are those of Open.
 func (s *Stream) Look(ctx context.Context) ([]StreamState, error) {
 	if err := s.askLink(); err != nil {
 		return nil, err

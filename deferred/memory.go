@@ -6,15 +6,14 @@ import (
 )
 
 const (
-	// readers is how many return paths may hold as much as one reading fetches, about
-	// fetchBytes and one message.
+	// readers is how many return paths may hold as much as one read returns: about fetchBytes and one message.
 	readers = 8
-	// smallBytes is how much all others may hold together, who have read less: with many
-	// queues most have little, and they can be many at once.
+	// smallBytes is how much all other return paths may hold in total after they have read less. With many queues most
+	// have little, so many can proceed at once.
 	smallBytes = 4 << 20
 )
 
-// memory bounds what return paths hold in memory, however many there are.
+// memory bounds the memory of all return paths together.
 type memory struct {
 	slots chan struct{}
 	small atomic.Int64
@@ -22,37 +21,36 @@ type memory struct {
 
 func newMemory() *memory { return &memory{slots: make(chan struct{}, readers)} }
 
-// hold waits until something may be read. What it returns gives that back; it is called
-// once what was read is gone.
-func (m *memory) hold(ctx context.Context) (*held, error) {
+// acquire waits for permission to read. Release the permit once the data is no longer used.
+func (m *memory) acquire(ctx context.Context) (*permit, error) {
 	select {
 	case m.slots <- struct{}{}:
-		return &held{m: m}, nil
+		return &permit{m: m}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// held is one's part of a memory.
-type held struct {
+// permit is a part of a memory.
+type permit struct {
 	m     *memory
-	small int64 // of it; 0 of one who has a slot
+	small int64 // bytes of smallBytes; 0 for a permit with a slot
 }
 
-// settle is told how much was read: if that is little, somebody else may read.
-func (h *held) settle(n int64) {
-	if h.m.small.Add(n) > smallBytes {
-		h.m.small.Add(-n)
+// shrink reduces the permit to the bytes read: if they are few, another return path may read.
+func (p *permit) shrink(n int64) {
+	if p.m.small.Add(n) > smallBytes {
+		p.m.small.Add(-n)
 		return
 	}
-	h.small = n
-	<-h.m.slots
+	p.small = n
+	<-p.m.slots
 }
 
-func (h *held) release() {
-	if h.small == 0 {
-		<-h.m.slots
+func (p *permit) release() {
+	if p.small == 0 {
+		<-p.m.slots
 		return
 	}
-	h.m.small.Add(-h.small)
+	p.m.small.Add(-p.small)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// A queue that was missing only for a moment loses nothing.
+// A queue that is missing only briefly loses nothing.
 func TestQueueMissing(t *testing.T) {
 	r := newRig(t)
 	noError(t, r.stream.Put(t.Context(), itemsNow("a", numbered(10))))
@@ -42,7 +42,7 @@ func (r *rig) generation(t testing.TB, name string) {
 	}
 }
 
-// Records of jobs that the overflow does not have are given up in time.
+// Records of jobs that are not on the overflow are given up in time.
 func TestMissing(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 1))
@@ -63,14 +63,14 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// A job that never got to the overflow does not keep its queue on the detour, however
-// many others are set aside meanwhile: it is given up when they have come back.
+// A job that never reached the overflow does not keep its queue's backlog alive, however many others are set aside
+// meanwhile: it is given up when they have come back.
 func TestMissingUnderInflow(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 10))
 	a := newAppender(t, r, r.stream)
 	defers(t, a, "a", numbered(10))
-	lost, err := r.Offer(t.Context(), []queue.Job{job("a", "lost")}) // and whoever offered it dies
+	lost, err := r.Offer(t.Context(), []queue.Job{job("a", "lost")}) // and its caller dies
 	if err != nil || lost[0].Outcome != queue.SetAside {
 		t.Fatalf("%+v, %v", lost, err)
 	}

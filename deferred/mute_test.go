@@ -13,8 +13,8 @@ import (
 	"github.com/penstock/penstock/internal/test/await"
 )
 
-// While the connection is being made anew, to a NATS that never says a word, everybody is
-// told at once that nothing can be deferred: the client keeps whoever asks it waiting.
+// While the connection is re-established to a NATS that never responds, callers learn at once that nothing can be
+// deferred, although the client would block them.
 func TestMuteNATS(t *testing.T) {
 	server := startNATS(t)
 	s := openStream(t, connect(t, server.URL(), nats.Timeout(time.Hour)), Options{})

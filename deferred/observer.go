@@ -2,42 +2,40 @@ package deferred
 
 import "time"
 
-// Observer is told what happens on the overflow: metrics are made of it. Its methods
-// are called from many goroutines and must not block. Embed NoObserver to take only
-// some.
+// Observer observes the overflow, for metrics. Its methods are called concurrently and must not block. Embed
+// NoObserver to implement only some of them.
 type Observer interface {
-	// Stored: so many jobs were put on the overflow in one message, which took so long
-	// to be acknowledged, or failed with err.
+	// Stored reports that jobs were put on the overflow in one message, how long the acknowledgment took, and the
+	// error if it failed.
 	Stored(queue string, jobs int, took time.Duration, err error)
-	// Returned: so many came back into their queue.
+	// Returned reports that jobs came back into their queue.
 	Returned(queue string, jobs int)
-	// DeadLetter: so many became dead letters, on the overflow's stream of them, or in the
-	// queue's own keeping (TooOld, TooLate, TooLarge). queue is empty where there is none.
+	// DeadLetter reports that jobs became dead letters on the overflow's stream, or dead jobs of their queue (TooOld,
+	// TooLate, TooLarge). queue is empty if there is none.
 	DeadLetter(queue string, reason Reason, jobs int)
-	// DeadLetterFailed: an attempt to store dead letters failed with err. It is made again;
-	// until it succeeds, nothing behind them comes back into the queue.
+	// DeadLetterFailed reports that dead letters could not be stored. It is tried again; until it succeeds, nothing
+	// behind them comes back into the queue.
 	DeadLetterFailed(queue string, err error)
-	// Missing: so many were recorded as deferred, and the overflow does not have them.
+	// Missing reports that jobs were recorded as deferred but are not on the overflow.
 	Missing(queue string, jobs int)
-	// Depth: about so many are deferred, the oldest since then, as seen by this process,
-	// which has the queue's way back to itself. With no jobs and no instant there are none,
-	// or another process has it now.
+	// Depth reports about how many jobs are deferred, and since when the oldest is, as seen by this process, which has
+	// the queue's way back. 0 and a zero time mean that there are none, or that another process has the way back now.
 	Depth(queue string, jobs int64, oldest time.Time)
 }
 
-// Reason is why a job became a dead letter.
+// Reason is the reason why a job became a dead letter.
 type Reason string
 
 // The reasons.
 const (
 	Clash        Reason = "clash"         // another job has its id
-	Orphaned     Reason = "orphaned"      // its queue was deleted, and a new one has the name
+	Orphaned     Reason = "orphaned"      // its queue was deleted, and a new queue has the name
 	QueueDeleted Reason = "queue_deleted" // its queue was deleted
-	Unreadable   Reason = "unreadable"    // the store has something that is not ours under its id
-	NotOurs      Reason = "not_ours"      // a message that Penstock did not write, or a newer one
-	TooOld       Reason = "too_old"       // deferred for longer than max_age; a dead letter of its queue
-	TooLate      Reason = "too_late"      // its expires-at has passed; a dead letter of its queue
-	TooLarge     Reason = "too_large"     // it takes more than max_bytes; a dead letter of its queue
+	Unreadable   Reason = "unreadable"    // the record under its id in the store is invalid
+	NotOurs      Reason = "not_ours"      // a message not written by Penstock, or by a newer version
+	TooOld       Reason = "too_old"       // deferred longer than max_age; a dead job of its queue
+	TooLate      Reason = "too_late"      // its expires_at has passed; a dead job of its queue
+	TooLarge     Reason = "too_large"     // needs more than max_bytes; a dead job of its queue
 )
 
 // NoObserver is an Observer that does nothing.

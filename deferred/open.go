@@ -14,27 +14,25 @@ import (
 )
 
 const (
-	// awayPause is how long it is until a NATS that does not answer is asked again.
+	// awayPause is the time between attempts to open the overflow while NATS does not answer.
 	awayPause = time.Second
-	// unfitPause is how long it is until one is that somebody has to change first.
+	// unfitPause is the same while NATS is unfit and must be changed first.
 	unfitPause = 30 * time.Second
 )
 
-// passing are the codes with which a cluster refuses what it may well do when more of its
-// nodes are there.
+// passing are the error codes of a cluster for calls that may succeed once more of its nodes are up.
 var passing = []jetstream.ErrorCode{
 	10004, // incomplete results
 	10005, // no suitable peers for placement
 	10007, // not assigned to this server
 	10008, // temporarily unavailable
 	10009, // not the leader
-	10041, // of raft
+	10041, // a Raft error
 }
 
-// Open makes the two streams where they are not there, and checks them where they are;
-// it changes none. Any number of processes may do that at once. It tries once: an error is
-// an ErrUnfit, which only a change of NATS or of the Options mends, or ErrUnavailable.
-// Who does not need to know calls Run alone.
+// Open creates the two streams or checks existing ones; it changes none. Any number of processes may call it at once.
+// It tries once: an error is an ErrUnfit, which only a change of NATS or of the Options fixes, or an ErrUnavailable.
+// Callers that do not need the result can just call Run.
 func (s *Stream) Open(ctx context.Context) error {
 	s.opening.Lock()
 	defer s.opening.Unlock()
@@ -78,16 +76,16 @@ func (s *Stream) openBoth(ctx context.Context) (jetstream.Stream, error) {
 	return jobs, nil
 }
 
-// keepOpening returns when the overflow is open, or ctx has ended. It tries again after a
-// while, and as soon as there is a connection.
+// keepOpening returns when the overflow is open or ctx has ended. It retries after a while, and as soon as there is a
+// connection.
 func (s *Stream) keepOpening(ctx context.Context) {
-	told := told{log: s.log}
+	log := openLog{log: s.log}
 	for {
 		err := s.Open(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		told.tell(err)
+		log.report(err)
 		if err == nil {
 			return
 		}
@@ -104,14 +102,14 @@ func (s *Stream) keepOpening(ctx context.Context) {
 	}
 }
 
-// told is what the log has of the opening, each once.
-type told struct {
+// openLog logs the results of opening the overflow, each once.
+type openLog struct {
 	log   *slog.Logger
 	away  bool
 	unfit string
 }
 
-func (t *told) tell(err error) {
+func (t *openLog) report(err error) {
 	switch {
 	case err == nil && (t.away || t.unfit != ""):
 		t.log.Info("the overflow is open")
@@ -119,22 +117,21 @@ func (t *told) tell(err error) {
 	case errors.Is(err, ErrUnfit):
 		if text := err.Error(); text != t.unfit {
 			t.unfit = text
-			t.log.Error("the overflow cannot be opened until somebody mends this, and nothing is deferred; trying "+
-				"again now and then", "error", text)
+			t.log.Error("the overflow cannot be opened, and nothing is deferred: fix NATS or the settings; retrying "+
+				"now and then", "error", text)
 		}
 	case !t.away:
 		t.away = true
-		t.log.Warn("the overflow cannot be opened yet, and nothing is deferred; trying again", "error", fmt.Sprint(err))
+		t.log.Warn("the overflow cannot be opened yet, and nothing is deferred; retrying", "error", fmt.Sprint(err))
 	}
 }
 
-// checkServer refuses a NATS without JetStream, or without reading many messages at
-// once.
+// checkServer rejects a NATS without JetStream, or without batch reads.
 func (s *Stream) checkServer(ctx context.Context) error {
 	account, err := s.js.AccountInfo(ctx)
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, nats.ErrNoResponders):
-		return unfit{fmt.Errorf("the NATS server at %s has no JetStream: start it with --jetstream, or name another",
+		return unfit{fmt.Errorf("the NATS server at %s has no JetStream: start it with --jetstream, or use another server",
 			s.nc.ConnectedUrlRedacted())}
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		return unfit{fmt.Errorf("the account on NATS at %s has no JetStream: enable it for the account, or use another",
@@ -147,12 +144,12 @@ func (s *Stream) checkServer(ctx context.Context) error {
 	return nil
 }
 
-// openOne looks a stream up, or makes it.
+// openOne looks up a stream or creates it.
 func (s *Stream) openOne(ctx context.Context, wants jetstream.StreamConfig) (jetstream.Stream, error) {
 	stream, err := s.js.Stream(ctx, wants.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		stream, err = s.js.CreateStream(ctx, wants)
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made meanwhile, with other settings
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // created meanwhile, with other settings
 			stream, err = s.js.Stream(ctx, wants.Name)
 		}
 	}
@@ -165,13 +162,13 @@ func (s *Stream) openOne(ctx context.Context, wants jetstream.StreamConfig) (jet
 		return nil, err
 	}
 	if has.MaxBytes > 0 && has.MaxBytes < wants.MaxBytes {
-		s.log.Warn("a stream of the overflow holds less than asked for; it was made so, and is left as it is",
+		s.log.Warn("a stream of the overflow was created with a smaller limit than configured, and is left as it is",
 			"stream", wants.Name, "max_bytes", has.MaxBytes, "asked", wants.MaxBytes)
 	}
 	return stream, nil
 }
 
-// fit refuses a stream that would lose or refuse jobs.
+// fit rejects a stream that would lose or refuse jobs.
 func (s *Stream) fit(has, wants jetstream.StreamConfig) error {
 	if d := differences(has, wants, s.nc.MaxPayload()); len(d) > 0 {
 		return unfit{fmt.Errorf("stream %s would lose or refuse jobs: %s; it was left as it is: change it with "+
@@ -181,13 +178,13 @@ func (s *Stream) fit(has, wants jetstream.StreamConfig) error {
 	return nil
 }
 
-// judge tells what waiting mends from what it does not.
+// judge distinguishes errors that may pass from those that need a change.
 func (s *Stream) judge(err error) error {
 	var answer *jetstream.APIError
 	if errors.As(err, &answer) && !slices.Contains(passing, answer.ErrorCode) {
 		return unfit{err}
 	}
-	// To what an account may not ask there is no answer, but a word on the connection.
+	// NATS does not answer requests that an account may not make; it only reports an error on the connection.
 	if last := s.nc.LastError(); errors.Is(err, context.DeadlineExceeded) &&
 		errors.Is(last, nats.ErrPermissionViolation) {
 		return unfit{fmt.Errorf("%w: %w", err, last)}
@@ -195,7 +192,7 @@ func (s *Stream) judge(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// unfit is an ErrUnfit.
+// unfit marks an error as ErrUnfit.
 type unfit struct{ error }
 
 func (u unfit) Unwrap() error { return u.error }

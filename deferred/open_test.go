@@ -28,8 +28,8 @@ func persistent(t testing.TB, url string) *nats.Conn {
 	)
 }
 
-// NATS is away when all begin: what would be deferred is refused for certain, and the way
-// back waits; when NATS comes, all go on by themselves.
+// NATS is away at the start: deferrable jobs are definitely refused, and the way back waits. When NATS comes,
+// everything continues by itself.
 func TestOpenLater(t *testing.T) {
 	nats := startNATS(t)
 	url := nats.URL()
@@ -78,8 +78,7 @@ func TestOpenLater(t *testing.T) {
 	r.idle(t, "a")
 }
 
-// A stream that is found unfit only when NATS comes is told of, once, and taken when
-// somebody has mended it.
+// A stream that turns out unfit when NATS comes is reported once, and used when it is fixed.
 func TestUnfitLater(t *testing.T) {
 	server := startNATS(t)
 	nc := persistent(t, server.URL())
@@ -109,7 +108,7 @@ func TestUnfitLater(t *testing.T) {
 	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	looked := func() int { return strings.Count(log.Tail(4000), "until somebody mends this") }
+	looked := func() int { return strings.Count(log.Tail(4000), "fix NATS or the settings") }
 	await.Until(t, "it is told", func() bool {
 		return s.Connected() != nil && strings.Contains(s.Connected().Error(), "max_age is 1h0m0s") && looked() > 0
 	})
@@ -151,7 +150,7 @@ func guarded(t *testing.T, users ...*server.User) (*server.Server, *server.Optio
 	return s, o
 }
 
-// A login that is refused is tried again for ever, and is told of.
+// A refused login is retried forever and reported.
 func TestRefusedLogin(t *testing.T) {
 	guard, o := guarded(t, &server.User{Username: "penstock", Password: "old"})
 	url := strings.Replace(guard.ClientURL(), "nats://", "nats://penstock:new@", 1)
@@ -176,7 +175,7 @@ func TestRefusedLogin(t *testing.T) {
 	await.Until(t, "it is open", func() bool { return s.Connected() == nil })
 }
 
-// Nor does waiting mend a permission that an account does not have.
+// Waiting does not fix a missing permission of the account, either.
 func TestNotAllowed(t *testing.T) {
 	guard, _ := guarded(t, &server.User{
 		Username: "penstock", Password: "x",
@@ -194,7 +193,7 @@ func TestNotAllowed(t *testing.T) {
 	})
 }
 
-// What a cluster refuses while too few of its nodes are there comes by waiting.
+// Calls that a cluster refuses while too few of its nodes are up succeed by waiting.
 func TestJudge(t *testing.T) {
 	s := newStream(t)
 	for err, fatal := range map[error]bool{

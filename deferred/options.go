@@ -1,6 +1,7 @@
 package deferred
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -16,50 +17,42 @@ const (
 	MinMaxBytes     = 1 << 20
 
 	maxPrefixBytes = 32
-	maxReplicas    = 5 // of JetStream
+	maxReplicas    = 5 // JetStream's maximum
 )
 
-// Options of a Stream. Zero fields mean the defaults named.
+// Options configures a Stream. Zero fields mean the defaults named.
 type Options struct {
-	// Prefix begins the names of the streams, in capitals, and their subjects: 1 to 32 of
-	// a-z 0-9 _ -; "penstock". Stores that share a NATS have one each.
+	// Prefix is the prefix of the names of the streams, in capitals, and of their subjects: 1 to 32 characters of a-z
+	// 0-9 _ -. The default is "penstock". Stores that share a NATS need different prefixes.
 	Prefix string
-	// Replicas is on how many nodes of a JetStream cluster each job is kept; 1.
-	// Streams with fewer are refused.
+	// Replicas is the number of nodes of a JetStream cluster that store each job. The default is 1. Streams with fewer
+	// are refused.
 	Replicas int
-	// MaxBytes is how much the stream of deferred jobs may hold when it is made;
-	// 10 GiB. That of the dead letters is made to hold a tenth of it.
+	// MaxBytes is the limit of the stream of deferred jobs when it is created. The default is 10 GiB. The stream of
+	// dead letters gets a tenth of it.
 	MaxBytes int64
-	// Patience is how long an engine may take to answer before a job that may wait goes without it; 800 ms.
+	// Patience is how long an engine may take to answer before deferrable jobs bypass it. The default is 800 ms.
 	Patience time.Duration
-	// Logger receives what no caller is told; nil discards it.
+	// Logger receives what no caller sees; nil discards it.
 	Logger *slog.Logger
-	// Observer is told what happens; nil is nobody.
+	// Observer observes the overflow; nil means none.
 	Observer Observer
 }
 
 func (o Options) withDefaults() (Options, error) {
-	if o.Prefix == "" {
-		o.Prefix = DefaultPrefix
-	}
+	o.Prefix = cmp.Or(o.Prefix, DefaultPrefix)
 	if len(o.Prefix) > maxPrefixBytes || strings.ContainsFunc(o.Prefix, notPrefix) {
-		return o, fmt.Errorf("deferred: prefix %.40q: must be 1 to %d of a-z 0-9 _ -", o.Prefix, maxPrefixBytes)
+		return o, fmt.Errorf("deferred: prefix %.40q: must be 1 to %d characters of a-z 0-9 _ -", o.Prefix, maxPrefixBytes)
 	}
-	if o.Replicas == 0 {
-		o.Replicas = DefaultReplicas
-	}
+	o.Replicas = cmp.Or(o.Replicas, DefaultReplicas)
 	if o.Replicas < 1 || o.Replicas > maxReplicas {
 		return o, fmt.Errorf("deferred: replicas %d: must be from 1 to %d", o.Replicas, maxReplicas)
 	}
-	if o.MaxBytes == 0 {
-		o.MaxBytes = DefaultMaxBytes
-	}
+	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
 	if o.MaxBytes < MinMaxBytes {
 		return o, fmt.Errorf("deferred: max bytes %d: must be at least %d", o.MaxBytes, MinMaxBytes)
 	}
-	if o.Patience == 0 {
-		o.Patience = DefaultPatience
-	}
+	o.Patience = cmp.Or(o.Patience, DefaultPatience)
 	if o.Patience < 0 {
 		return o, fmt.Errorf("deferred: patience %v: must not be negative", o.Patience)
 	}
@@ -72,7 +65,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// notPrefix tells what would be another token, a wildcard, or no name of a stream.
+// notPrefix rejects characters that could form another token, a wildcard or an invalid stream name.
 func notPrefix(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_' || r == '-')
 }

@@ -54,7 +54,7 @@ func inOrder(t *testing.T, left []string, producers, n int) {
 	}
 }
 
-// Each producer's jobs leave in its order, whichever of them were deferred.
+// Each producer's jobs leave in order, no matter which of them were deferred.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -75,8 +75,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// The same while Redis is killed, and while it hangs: every job is accepted in time, in
-// its order, and is delivered once.
+// The same while Redis is killed, and while it hangs: every job is accepted in time, in order, and is delivered once.
 func TestOrderThroughRedisOutage(t *testing.T) {
 	t.Parallel()
 	for name, trouble := range map[string]struct{ begin, end func(*redistest.Server) error }{
@@ -158,8 +157,7 @@ func newClusterRig(t *testing.T) (*natsserver.Cluster, *rig) {
 	return c, r
 }
 
-// NATS loses its leader while jobs are put and come back: nothing that was accepted is
-// lost, and nothing leaves twice.
+// NATS loses its leader while jobs are put and come back: no accepted job is lost, and none leaves twice.
 func TestBackThroughLeaders(t *testing.T) {
 	t.Parallel()
 	c, r := newClusterRig(t)
@@ -200,7 +198,7 @@ func TestBackThroughLeaders(t *testing.T) {
 	}
 }
 
-// NATS is stopped and started while jobs come back, and the engine all the while works.
+// NATS is stopped and started while jobs come back and the engine works.
 func TestBackThroughRestarts(t *testing.T) {
 	t.Parallel()
 	server := startNATS(t)

@@ -9,35 +9,34 @@ import (
 )
 
 const (
-	// unknownGrace is how long a queue must have been missing before its jobs become dead
-	// letters: a store that was restored may have its queues a little later.
+	// unknownGrace is how long a queue must be missing before its jobs become dead letters: a restored store may get
+	// its queues a little later.
 	unknownGrace = 30 * time.Second
-	// buryBatch is how many messages become dead letters at a time, and buryPause when the
-	// next follow: there may be very many of them, and they are in no hurry.
+	// buryBatch is how many messages become dead letters at a time, and buryPause the time between: there may be very
+	// many, and they are not urgent.
 	buryBatch = 16
 	buryPause = 100 * time.Millisecond
 )
 
-// orphans makes dead letters of the jobs of a queue that does not exist. Nobody can have
-// that path to himself; but several who do it at once write the same dead letters, which
-// NATS stores once, and remove the same messages.
-func (w *returnPath) orphans(ctx context.Context) (pause time.Duration, left bool, err error) {
-	w.lost()
+// orphans turns the jobs of a missing queue into dead letters. No process can have that way back alone, but several
+// processes write the same dead letters, which NATS stores once, and remove the same messages.
+func (p *returnPath) orphans(ctx context.Context) (pause time.Duration, left bool, err error) {
+	p.lost()
 	now := time.Now()
-	if w.unknown.IsZero() {
-		w.unknown = now
+	if p.unknown.IsZero() {
+		p.unknown = now
 	}
-	if wait := w.r.grace - now.Sub(w.unknown); wait > 0 {
-		return min(wait, w.r.grace/4+1), true, nil
+	if wait := p.r.grace - now.Sub(p.unknown); wait > 0 {
+		return min(wait, p.r.grace/4+1), true, nil
 	}
-	return w.clear(ctx, QueueDeleted, "there is no such queue", func(ctx context.Context) error {
-		// After the look: what was put by now was not put for a queue that was made since.
+	return p.clear(ctx, QueueDeleted, "the queue does not exist", func(ctx context.Context) error {
+		// After the look: a job put later may have been put for a new queue of the name.
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		_, err := w.r.engine.Get(ctx, w.name)
+		_, err := p.r.engine.Get(ctx, p.name)
 		switch {
 		case err == nil:
-			w.unknown = time.Time{}
+			p.unknown = time.Time{}
 			return errQueueBack
 		case errors.Is(err, queue.ErrUnknownQueue):
 			return nil
@@ -46,55 +45,55 @@ func (w *returnPath) orphans(ctx context.Context) (pause time.Duration, left boo
 	})
 }
 
-var errQueueBack = errors.New("the queue was made again")
+var errQueueBack = errors.New("the queue was created again")
 
-// foreign makes dead letters of messages on a subject that is no queue's.
-func (w *returnPath) foreign(ctx context.Context) (pause time.Duration, left bool, err error) {
-	return w.clear(ctx, NotOurs, "its subject is no queue's", func(context.Context) error { return nil })
+// foreign turns messages on a subject that belongs to no queue into dead letters.
+func (p *returnPath) foreign(ctx context.Context) (pause time.Duration, left bool, err error) {
+	return p.clear(ctx, NotOurs, "its subject belongs to no queue", func(context.Context) error { return nil })
 }
 
-// clear makes dead letters of the next messages, unless sure says no.
-func (w *returnPath) clear(
+// clear turns the next messages into dead letters, unless sure returns an error.
+func (p *returnPath) clear(
 	ctx context.Context, why Reason, detail string, sure func(context.Context) error,
 ) (pause time.Duration, left bool, err error) {
-	h, err := w.r.memory.hold(ctx)
+	permit, err := p.r.memory.acquire(ctx)
 	if err != nil {
 		return 0, true, err
 	}
-	defer h.release()
-	f, err := w.r.stream.fetch(ctx, w.subject, 1, buryBatch)
+	defer permit.release()
+	f, err := p.r.stream.fetch(ctx, p.subject, 1, buryBatch)
 	if err != nil {
 		return 0, true, err
 	}
 	if len(f.messages) == 0 {
-		w.clearStuck()
-		subjects, err := w.r.stream.count(ctx, w.subject)
-		w.tries++
-		return w.backoff(1), subjects[w.subject] > 0, err
+		p.clearStuck()
+		subjects, err := p.r.stream.count(ctx, p.subject)
+		p.tries++
+		return p.backoff(1), subjects[p.subject] > 0, err
 	}
 	if err := sure(ctx); err != nil {
 		return 0, true, err
 	}
-	deadLetters := w.deadLetters(&f, why, detail)
-	if err := w.r.stream.bury(ctx, deadLetters); err != nil {
-		return 0, true, w.noteStuck(ctx, err)
+	deadLetters := p.deadLetters(&f, why, detail)
+	if err := p.r.stream.bury(ctx, deadLetters); err != nil {
+		return 0, true, p.noteStuck(ctx, err)
 	}
-	w.clearStuck()
-	w.tries = 0
-	w.r.observer.DeadLetter(w.name, why, len(deadLetters))
-	w.r.log.Warn("deferred jobs became dead letters", "subject", w.subject, "reason", string(why),
+	p.clearStuck()
+	p.tries = 0
+	p.r.observer.DeadLetter(p.name, why, len(deadLetters))
+	p.r.log.Warn("deferred jobs became dead letters", "subject", p.subject, "reason", string(why),
 		"jobs", len(deadLetters))
-	return buryPause, true, w.r.stream.remove(ctx, w.subject, f.last+1)
+	return buryPause, true, p.r.stream.remove(ctx, p.subject, f.last+1)
 }
 
-// deadLetters are those of messages, one for each job that can be read.
-func (w *returnPath) deadLetters(f *fetched, why Reason, detail string) []deadLetter {
+// deadLetters returns a dead letter per readable job, and per unreadable message.
+func (p *returnPath) deadLetters(f *fetched, why Reason, detail string) []deadLetter {
 	var all []deadLetter
 	for i := range f.messages {
 		m := &f.messages[i]
-		l := deadLetter{subject: w.subject, seq: m.seq, reason: why, detail: detail, body: m.body}
-		items, err := w.read(m)
-		if err != nil || w.name == "" {
+		l := deadLetter{subject: p.subject, seq: m.seq, reason: why, detail: detail, body: m.body}
+		items, err := p.read(m)
+		if err != nil || p.name == "" {
 			if err != nil {
 				l.reason, l.detail = NotOurs, err.Error()
 			}

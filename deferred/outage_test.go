@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Not connected is known at once and for certain; it reconnects by itself.
+// A missing connection is known at once and for certain; it reconnects by itself.
 func TestPutDisconnected(t *testing.T) {
 	server := startNATS(t)
 	nc := connect(t, server.URL())
@@ -39,8 +39,7 @@ func TestPutDisconnected(t *testing.T) {
 	}
 }
 
-// NATS is stopped and started under load: every job that was acknowledged is there, and
-// none that was refused for certain.
+// NATS is stopped and started under load: every acknowledged job is stored, and none that was definitely refused.
 func TestPutThroughRestarts(t *testing.T) {
 	server := startNATS(t)
 	s := openStream(t, connect(t, server.URL()), Options{})

@@ -5,20 +5,20 @@ import (
 	"sync/atomic"
 )
 
-// maxAway bounds how many queues are remembered as away, which anybody can name.
+// maxAway bounds the number of queues remembered as away, whose names any caller can choose.
 const maxAway = 10_000
 
-// outage is that of a queue whose engine does not answer, or did not.
+// outage is the state of a queue whose engine does not, or did not, answer.
 type outage struct {
-	away   bool   // nothing is asked about it
-	strays uint64 // how often a job was put on the overflow that the engine knows nothing of
-	ending bool   // the engine answers, and is about to hear of those strays
+	away   bool   // the engine is not asked about it
+	strays uint64 // number of jobs put on the overflow without the engine's knowledge
+	ending bool   // the engine answers, and is about to learn of the strays
 }
 
-// outages are all of them. Each queue has its own: where the queues are on several
-// servers, those of one that works are not kept from it.
+// outages has the outages by queue. Queues may be on different servers, and the queues of a working server must not
+// suffer.
 type outages struct {
-	count atomic.Int64 // of queues, so that it costs nothing while there are none
+	count atomic.Int64 // number of queues: without outages a check costs nothing
 	wake  chan struct{}
 
 	mu     sync.Mutex
@@ -29,8 +29,8 @@ func newOutages() *outages {
 	return &outages{wake: make(chan struct{}, 1), queues: map[string]*outage{}}
 }
 
-// of tells whether a queue's engine is away, and whether jobs strayed that the
-// engine must hear of before it is offered others that may wait.
+// of reports whether a queue's engine is away, and whether there are strays of which the engine must learn before it
+// is offered other deferrable jobs.
 func (a *outages) of(name string) (away, strayed bool) {
 	if a.count.Load() == 0 {
 		return false, false
@@ -44,7 +44,7 @@ func (a *outages) of(name string) (away, strayed bool) {
 	return q.away, q.strays > 0
 }
 
-// begin notes that a queue's engine does not answer, and reports whether it did before.
+// begin records that a queue's engine does not answer, and reports whether that is news.
 func (a *outages) begin(name string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -58,10 +58,9 @@ func (a *outages) begin(name string) bool {
 	return !before
 }
 
-// stray notes that a job was put on the overflow past the engine. It reports whether
-// the engine will be told; if the queue is not absent any more, or is about not to be,
-// whoever put the job has to see to that himself: were such jobs to keep the queue absent,
-// under load it would never cease to be.
+// stray records that a job bypassed the engine to the overflow. It reports whether the engine will learn of it. If the
+// queue's outage is over, or about to end, the caller has to announce the job itself. If such jobs prolonged the
+// outage, it would never end under load.
 func (a *outages) stray(name string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,14 +72,14 @@ func (a *outages) stray(name string) bool {
 	return true
 }
 
-// untold notes that the engine does not know of a job that strayed.
+// untold records that the engine does not know of a stray.
 func (a *outages) untold(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.at(name).strays++
 }
 
-// at is called with mu held.
+// at returns the outage of a queue and wakes Run. mu is held.
 func (a *outages) at(name string) *outage {
 	q := a.queues[name]
 	if q == nil {
@@ -95,7 +94,7 @@ func (a *outages) at(name string) *outage {
 	return q
 }
 
-// all returns the names, in no order.
+// all returns the names, in no particular order.
 func (a *outages) all() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,7 +105,7 @@ func (a *outages) all() []string {
 	return names
 }
 
-// strays is how often a job of the queue has strayed.
+// strays returns how many jobs of the queue have strayed.
 func (a *outages) strays(name string) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -116,9 +115,9 @@ func (a *outages) strays(name string) uint64 {
 	return 0
 }
 
-// answered notes that the engine answers, and has heard of so many strays. It reports
-// whether the engine was away, and whether it has yet to hear of some. Until it has, the
-// queue stays absent: who put those was answered, and his next job must not overtake them.
+// answered records that the engine answers and has learned of that many strays. It reports whether the engine was
+// away, and whether it has yet to learn of more. Until then the outage continues: the callers of those jobs were
+// answered, and their next jobs must not overtake them.
 func (a *outages) answered(name string, heard uint64) (was, more bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -134,7 +133,7 @@ func (a *outages) answered(name string, heard uint64) (was, more bool) {
 	return was, more
 }
 
-// unheard notes that the engine answers, but has not heard of the strays.
+// unheard records that the engine answers, but has not learned of the strays.
 func (a *outages) unheard(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

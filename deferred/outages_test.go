@@ -12,9 +12,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// While the engine is away jobs that may wait are accepted all the same, the others are
-// not; and when it is back they come into their queue, once, though it had one of them
-// all along.
+// While the engine is away deferrable jobs are accepted and others are not. When it is back they come into their
+// queue, once, even if it already had one of them.
 func TestAppendWithoutEngine(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -97,7 +96,7 @@ func TestAppendWithoutEngine(t *testing.T) {
 				away, strayed := a.outages.of("a")
 				return !away && !strayed
 			})
-			next := 6 // the first may still follow those that were put past the engine
+			next := 6 // the first may still follow the strays
 			await.Until(t, "a job goes straight in", func() bool {
 				r.idle(t, "a")
 				next++
@@ -110,8 +109,8 @@ func TestAppendWithoutEngine(t *testing.T) {
 	}
 }
 
-// An engine that is full of other things takes no job; one that may wait does so, behind
-// those that already do. One that is no store any more is nobody's to go past.
+// A full engine accepts no job; deferrable jobs wait behind the present backlog. Jobs never bypass a server that is no
+// longer a store.
 func TestAppendStoreTrouble(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 100))
@@ -154,7 +153,7 @@ func TestAppendStoreTrouble(t *testing.T) {
 	}
 }
 
-// Neither the engine nor NATS: nothing is claimed that is not known.
+// With neither the engine nor NATS, no answer claims more than is known.
 func TestAppendWithoutBoth(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 100))
@@ -175,7 +174,7 @@ func TestAppendWithoutBoth(t *testing.T) {
 	}
 }
 
-// A caller who leaves learns what his own leaving means, and the engine is not blamed.
+// A caller who leaves gets the error of its own leaving, and the engine is not blamed.
 func TestAppendGivenUp(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 100))

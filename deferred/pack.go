@@ -7,65 +7,60 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/jobrecord"
+	"github.com/penstock/penstock/internal/pack"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/names"
 )
 
-// A message on the overflow is many jobs of one queue, whose name is in its subject.
-// Its header Penstock-Format is 1, and its body, for each job,
+// A message on the overflow has many jobs of one queue, which its subject names. Its header Penstock-Format is 1. Its
+// body has for each job
 //
 //	id      uvarint length and text
 //	ticket  uvarint length and text
 //	at      uvarint, microseconds since 1970
 //	record  uvarint length and bytes, as jobrecord.Pack has it
 //
-// with nothing between or behind. What a job says about overflow is not carried: it
-// has been heeded.
+// with nothing in between or after. What a job says about overflow is left out: it has been applied.
 const (
 	formatHeader = "Penstock-Format"
 	format       = "1"
 
-	maxJobs  = 64        // in a message that is written
-	maxBytes = 256 << 10 // of one with more than one job
+	maxJobs  = 64        // in a message when writing
+	maxBytes = 256 << 10 // of a message with several jobs
 	headroom = 4 << 10   // for the headers of a message, and of a dead letter
 
-	// stride is how far apart the Orders of two messages are: more than any message has
-	// jobs. A stream's sequence can grow to 2^43 before an Order exceeds what Lua counts
-	// exactly.
+	// stride is the distance between the Orders of two messages, more than any message has jobs. A stream's sequence
+	// can grow to 2^43 before an Order exceeds the integers that Lua represents exactly.
 	stride = 1024
 )
 
-// Item is a job to be put on the overflow. The job is normalized and valid.
+// Item is a normalized, valid job to put on the overflow.
 type Item struct {
 	queue.Job
 	Ticket queue.Ticket
 	At     time.Time
 }
 
-// pack returns an item's part of a message.
-func pack(i *Item) []byte {
+// encode encodes an item for a message.
+func encode(i *Item) []byte {
 	record := jobrecord.Pack(&i.Job)
 	b := make([]byte, 0, len(i.ID)+len(i.Ticket)+len(record)+4*binary.MaxVarintLen64)
-	b = appendText(b, i.ID)
-	b = appendText(b, string(i.Ticket))
+	b = pack.AppendText(b, i.ID)
+	b = pack.AppendText(b, string(i.Ticket))
 	b = binary.AppendUvarint(b, uint64(i.At.UnixMicro()))
 	b = binary.AppendUvarint(b, uint64(len(record)))
 	return append(b, record...)
 }
 
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-// errNotOurs is a message that Penstock did not write.
+// errNotOurs marks a message that Penstock did not write.
 var errNotOurs = errors.New("not a message of Penstock's")
 
-// latest is the last instant that a job may carry: the year 2200.
+// latest is the last instant that a job may have: the year 2200.
 var latest = uint64(time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
 
-// unpack reads a message's body. It takes only what pack can have written, all of it or
-// nothing; the payloads share memory with the body. The errors wrap errNotOurs.
-func unpack(name string, body []byte) ([]Item, error) {
+// decode decodes a message's body. It accepts only what encode can have written, completely or not at all. The payloads
+// share memory with the body. Its errors wrap errNotOurs.
+func decode(name string, body []byte) ([]Item, error) {
 	var items []Item
 	r := reader{b: body}
 	for len(r.b) > 0 && !r.bad {
@@ -95,8 +90,8 @@ func unpack(name string, body []byte) ([]Item, error) {
 	return items, nil
 }
 
-// valid checks what the framing does not: a job that no producer could hand in must
-// not get into a queue this way either.
+// valid checks what the framing does not: a job that no producer could append must not get into a queue this way,
+// either.
 func valid(i *Item, record []byte) error {
 	for _, c := range []byte(i.Ticket) {
 		if c <= ' ' || c > '~' {
@@ -107,19 +102,18 @@ func valid(i *Item, record []byte) error {
 		return err
 	}
 	if i.Fingerprint() != binary.BigEndian.Uint64(record[jobrecord.FingerprintAt:]) {
-		return errors.New("its fingerprint is another job's")
+		return errors.New("its fingerprint belongs to another job")
 	}
 	return nil
 }
 
-// reader takes a body apart; after the first fault it yields nothing.
+// reader decodes a body. After the first fault it returns nothing.
 type reader struct {
 	b   []byte
 	bad bool
 }
 
-// uvarint takes only the shortest way to write a number, so that a message has one
-// form.
+// uvarint accepts only the shortest encoding of a number, so that a message has exactly one encoding.
 func (r *reader) uvarint(limit uint64) uint64 {
 	v, n := binary.Uvarint(r.b)
 	if r.bad || n <= 0 || v > limit || n > 1 && r.b[n-1] == 0 {

@@ -41,14 +41,14 @@ func samples() []Item {
 func packAll(items []Item) []byte {
 	var body []byte
 	for i := range items {
-		body = append(body, pack(&items[i])...)
+		body = append(body, encode(&items[i])...)
 	}
 	return body
 }
 
 func TestPack(t *testing.T) {
 	items := samples()
-	got, err := unpack("q", packAll(items))
+	got, err := decode("q", packAll(items))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,10 +62,10 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// What a job says about overflow has been heeded and is not carried.
+// A job's overflow setting was applied and is not stored.
 func TestPackLeavesOverflowOut(t *testing.T) {
 	i := itemFor(queue.Job{Queue: "q", ID: "a", Overflow: queue.Defer}, "")
-	got, err := unpack("q", pack(&i))
+	got, err := decode("q", encode(&i))
 	if err != nil || got[0].Overflow != "" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -74,7 +74,7 @@ func TestPackLeavesOverflowOut(t *testing.T) {
 func TestUnpackRefuses(t *testing.T) {
 	good := packAll(samples())
 	one := itemFor(queue.Job{Queue: "q", ID: "a", Payload: []byte("p")}, "7.1")
-	packed := pack(&one)
+	packed := encode(&one)
 	change := func(at int, to ...byte) []byte {
 		b := bytes.Clone(packed)
 		return append(b[:at], append(to, b[at+1:]...)...)
@@ -94,36 +94,36 @@ func TestUnpackRefuses(t *testing.T) {
 		"id longer":       change(0, 0xff, 0x01),
 		"ticket blank":    change(3, ' '),
 		"number too long": change(0, 0x81, 0x00),
-		"no instant":      pack(&early),
-		"late instant":    pack(&late),
-		"cost":            pack(&costly),
+		"no instant":      encode(&early),
+		"late instant":    encode(&late),
+		"cost":            encode(&costly),
 		"other payload":   change(len(packed)-1, 'q'),
 		"too many":        bytes.Repeat(packed, stride+1),
 	} {
-		if items, err := unpack("q", body); !errors.Is(err, errNotOurs) || items != nil {
+		if items, err := decode("q", body); !errors.Is(err, errNotOurs) || items != nil {
 			t.Errorf("%s: %v, %v", name, items, err)
 		}
 	}
 	for n := range len(packed) {
-		if items, err := unpack("q", packed[:n]); err == nil || items != nil {
+		if items, err := decode("q", packed[:n]); err == nil || items != nil {
 			t.Errorf("cut at %d: %v", n, items)
 		}
 	}
-	if items, err := unpack("q", bytes.Repeat(packed, stride)); err != nil || len(items) != stride {
+	if items, err := decode("q", bytes.Repeat(packed, stride)); err != nil || len(items) != stride {
 		t.Errorf("%d jobs: %v", len(items), err)
 	}
-	if _, err := unpack("not a queue", packed); err == nil {
+	if _, err := decode("not a queue", packed); err == nil {
 		t.Error("a job of no queue")
 	}
 }
 
-// FuzzUnpack: what can be read is valid, and is what would be written.
+// FuzzUnpack checks that what decodes is valid and encodes to the same bytes.
 func FuzzUnpack(f *testing.F) {
 	f.Add(packAll(samples()))
 	f.Add([]byte{})
 	f.Add([]byte{1, 'a', 0, 1, 0})
 	f.Fuzz(func(t *testing.T, body []byte) {
-		items, err := unpack("q", body)
+		items, err := decode("q", body)
 		if err != nil {
 			if !errors.Is(err, errNotOurs) || items != nil {
 				t.Errorf("%v, %v", items, err)
@@ -138,7 +138,7 @@ func FuzzUnpack(f *testing.F) {
 				t.Error(err)
 			}
 		}
-		again, err := unpack("q", packAll(items))
+		again, err := decode("q", packAll(items))
 		if err != nil || !reflect.DeepEqual(again, items) {
 			t.Errorf("%v\n%+v\n%+v", err, items, again)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// packedJob is one job on its way, packed: nothing of the caller's is kept.
+// packedJob is an encoded job. It shares no memory with the caller.
 type packedJob struct {
 	queue string
 	body  []byte
@@ -21,12 +21,10 @@ type packedJob struct {
 
 func (p packedJob) size() int { return len(p.body) }
 
-// Put stores items and answers in the same order: nil when NATS has acknowledged the
-// job, else ErrUnavailable, ErrFull, ErrTooLarge or queue.ErrOutcomeUnknown, wrapped. It is
-// ErrUnavailable, at once, until the Stream is open, and after its Run.
-// Items of one queue that are all stored are stored in the order given. Jobs of
-// concurrent callers travel in the same messages, so that one write to disk serves
-// many.
+// Put stores items and returns an error per item, in the same order. It is nil once NATS has acknowledged the job.
+// Otherwise it wraps ErrUnavailable, ErrFull, ErrTooLarge or queue.ErrOutcomeUnknown. Before the Stream is open, and
+// after its Run, it returns ErrUnavailable at once. Items of one queue are stored in the order given, as far as they
+// are stored. Jobs of concurrent callers share messages, so that one disk write serves many.
 func (s *Stream) Put(ctx context.Context, items []Item) []error {
 	errs := make([]error, len(items))
 	if err := s.reachable(); err != nil {
@@ -35,16 +33,16 @@ func (s *Stream) Put(ctx context.Context, items []Item) []error {
 	limit := s.nc.MaxPayload() - headroom
 	packed, at := make([]packedJob, 0, len(items)), make([]int, 0, len(items))
 	for i := range items {
-		p := packedJob{items[i].Queue, pack(&items[i])}
+		p := packedJob{items[i].Queue, encode(&items[i])}
 		if int64(len(p.body)) > limit {
-			errs[i] = fmt.Errorf("%w: %d bytes, NATS takes at most %d (max_payload)", ErrTooLarge, len(p.body), limit)
+			errs[i] = fmt.Errorf("%w: %d bytes, NATS accepts at most %d (max_payload)", ErrTooLarge, len(p.body), limit)
 			continue
 		}
 		packed, at = append(packed, p), append(at, i)
 	}
 	answers, err := s.puts.Do(ctx, packed)
 	if answers == nil && err != nil {
-		if !errors.Is(err, queue.ErrOutcomeUnknown) { // closed, or given up before any had left
+		if !errors.Is(err, queue.ErrOutcomeUnknown) { // closed, or given up before any job was sent
 			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 		for _, i := range at {
@@ -65,18 +63,18 @@ func fill(errs []error, err error) []error {
 	return errs
 }
 
-// message is jobs of one queue on their way.
+// message is a message to send, with jobs of one queue.
 type message struct {
 	queue string
 	body  []byte
-	at    []int // which of the packed jobs
+	at    []int // indexes of its packed jobs
 	sent  time.Time
-	away  <-chan struct{} // closed when no acknowledgment can come any more
+	away  <-chan struct{} // closed when no acknowledgment can come anymore
 	ack   jetstream.PubAckFuture
 	err   error
 }
 
-// send sends one batch: all its messages leave, and then each is waited for.
+// send sends all messages of a batch and then waits for each acknowledgment.
 func (s *Stream) send(ctx context.Context, packed []packedJob) ([]error, error) {
 	if err := s.checkWritable(); err != nil {
 		return fill(make([]error, len(packed)), err), nil
@@ -98,7 +96,7 @@ func (s *Stream) send(ctx context.Context, packed []packedJob) ([]error, error) 
 		}
 		s.observer.Stored(m.queue, len(m.at), time.Since(m.sent), m.err)
 		if m.err == nil {
-			s.tell(m.queue)
+			s.notify(m.queue)
 		}
 	}
 	if silent {
@@ -107,7 +105,7 @@ func (s *Stream) send(ctx context.Context, packed []packedJob) ([]error, error) 
 	return answers, nil
 }
 
-// load puts packed jobs into messages, those of one queue in their order.
+// load loads packed jobs into messages. Jobs of one queue stay in order.
 func load(packed []packedJob, limit int) []*message {
 	var messages []*message
 	open := map[string]*message{}
@@ -124,10 +122,9 @@ func load(packed []packedJob, limit int) []*message {
 	return messages
 }
 
-// publish sends a message once. Its id is of this publish and not of any job: within
-// the stream's window for duplicates, a second job of that id would be acknowledged
-// and dropped. It is not sent again where nobody listens: what was sent behind it
-// would overtake it.
+// publish sends a message once. Its id identifies this publication, not a job: within the stream's window for
+// duplicates, a second message with the same id would be acknowledged and dropped. It is not sent again if no server
+// listens: messages sent after it would overtake it.
 func (s *Stream) publish(m *message) {
 	m.sent = time.Now()
 	s.mu.Lock()
@@ -139,8 +136,8 @@ func (s *Stream) publish(m *message) {
 	m.ack, m.err = s.js.PublishMsgAsync(msg, jetstream.WithRetryAttempts(0))
 }
 
-// errGone is an unknown outcome: the message may be stored, but no acknowledgment can come any more.
-var errGone = errors.New("the connection it was sent on broke, or another node leads the stream now")
+// errGone means an unknown outcome: the message may be stored, but no acknowledgment can come anymore.
+var errGone = errors.New("its connection broke, or another node leads the stream now")
 
 func (s *Stream) await(ctx context.Context, m *message) {
 	if m.err == nil {
@@ -149,7 +146,7 @@ func (s *Stream) await(ctx context.Context, m *message) {
 		case m.err = <-m.ack.Err():
 		case <-m.away:
 			select {
-			case <-m.ack.Ok(): // it came before, while another message was waited for
+			case <-m.ack.Ok(): // arrived earlier, during the wait for another message
 			default:
 				m.err = errGone
 			}

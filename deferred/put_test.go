@@ -23,7 +23,7 @@ func storedJobs(t *testing.T, s *Stream, name string) (ids []string, messages in
 			t.Fatal(err)
 		}
 		for _, m := range f.messages {
-			items, err := unpack(name, m.body)
+			items, err := decode(name, m.body)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +56,7 @@ func noError(t *testing.T, errs []error) {
 	}
 }
 
-// What is put in one call is there, in its order, several jobs a message.
+// Items of one call are stored in order, several jobs per message.
 func TestPut(t *testing.T) {
 	s := newStream(t)
 	ids := numbered(1000)
@@ -73,7 +73,7 @@ func TestPut(t *testing.T) {
 	}
 }
 
-// Concurrent callers share messages, and the jobs of a message are of one queue.
+// Concurrent callers share messages, and the jobs of a message belong to one queue.
 func TestPutTogether(t *testing.T) {
 	s := newStream(t)
 	var all sync.WaitGroup
@@ -130,15 +130,15 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// A job that NATS would not take is refused alone, and those beside it are stored; the
-// largest that is taken can become a dead letter too.
+// A job too large for NATS is refused alone, and the jobs beside it are stored. The largest job that fits can become a
+// dead letter, too.
 func TestPutTooLarge(t *testing.T) {
 	s := openStream(t, connect(t, startNATSWith(t, 1<<20).URL()), Options{})
 	large := func(id string, n int) Item {
 		return itemFor(queue.Job{Queue: "a", ID: id, Payload: make([]byte, n)}, "")
 	}
 	empty := large("b", 0)
-	fits := int(s.nc.MaxPayload()) - headroom - len(pack(&empty)) - 2 // two more bytes say how long it is
+	fits := int(s.nc.MaxPayload()) - headroom - len(encode(&empty)) - 2 // two more bytes say how long it is
 	errs := s.Put(t.Context(), []Item{
 		large("a", 10), large("b", fits), large("c", fits+1), large("d", queue.MaxPayloadBytes), large("e", 10),
 	})
@@ -159,8 +159,7 @@ func TestPutTooLarge(t *testing.T) {
 	}
 }
 
-// Every limit that a stream or server may be at is a full overflow, and nothing that was
-// refused is there.
+// Every limit of a stream or server counts as a full overflow, and no refused job is stored.
 func TestPutFull(t *testing.T) {
 	limits := map[string]struct {
 		server natsserver.Options
@@ -222,7 +221,7 @@ func TestPutFull(t *testing.T) {
 	}
 }
 
-// A caller who gives up before his jobs have left knows that they have not.
+// A caller who gives up before its jobs were sent knows that they were not.
 func TestPutGivenUp(t *testing.T) {
 	s, err := open(t.Context(), connect(t, startNATS(t).URL()), Options{})
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// What finds no room is deferred, comes back in its order as room comes, and nothing is
-// left behind.
+// Jobs that find no room are deferred and come back in order as room appears, and nothing is left behind.
 func TestBackInOrder(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 20))
@@ -41,8 +40,7 @@ func TestBackInOrder(t *testing.T) {
 	}
 }
 
-// Jobs that were deferred before this process began are found, and what is put by
-// another one.
+// Jobs deferred before this process started are found, and jobs put by another process.
 func TestFound(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 10))
@@ -62,7 +60,7 @@ func TestFound(t *testing.T) {
 	r.idle(t, "b.c")
 }
 
-// Jobs that were put past the engine are judged when they come back.
+// Jobs that bypassed the engine are judged when they come back.
 func TestWithoutTicket(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 100))
@@ -83,8 +81,7 @@ func itemsNow(name string, ids []string) []Item {
 	return items
 }
 
-// The same id twice on the overflow, in two queues, again after it was delivered, and with
-// another payload.
+// The same id twice on the overflow, in two queues, again after its delivery, and with another payload.
 func TestSameID(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 2))

@@ -10,18 +10,17 @@ import (
 )
 
 const (
-	// looks is how many return paths are looked at at a time.
+	// looks is how many return paths are looked at concurrently.
 	looks = 64
-	// maxReturnPaths bounds how many queues are looked after; the others wait until one of these
-	// has nothing left.
+	// maxPaths bounds the number of return paths; further queues wait until one of these is empty.
 	maxPaths = 200_000
-	// leaveTimeout is how long a Readmitter that stops gives up what it holds.
+	// leaveTimeout is how long a stopping Readmitter tries to give up its return paths.
 	leaveTimeout = 2 * time.Second
 	leavers      = 16 // at a time
 )
 
-// Readmitter takes deferred jobs back into their queues as room comes. Any number of
-// processes may run one. Make one with NewReadmitter.
+// Readmitter takes deferred jobs back into their queues as room appears. Any number of processes may run one. Create
+// one with NewReadmitter.
 type Readmitter struct {
 	engine   Engine
 	stream   *Stream
@@ -40,7 +39,7 @@ type Readmitter struct {
 	running sync.WaitGroup
 }
 
-// NewReadmitter returns a Readmitter, which Run runs.
+// NewReadmitter returns a Readmitter. Run runs it.
 func NewReadmitter(engine Engine, stream *Stream) *Readmitter {
 	return &Readmitter{
 		engine: engine, stream: stream, log: stream.log, observer: stream.observer, holder: "r-" + queue.NewID(),
@@ -50,12 +49,11 @@ func NewReadmitter(engine Engine, stream *Stream) *Readmitter {
 	}
 }
 
-// Run takes jobs back until ctx ends; then it gives up what it has to itself, so that
-// another process goes on at once, and returns nil. It is called once.
+// Run takes jobs back until ctx ends. Then it gives up its return paths, so that another process continues at once,
+// and returns nil. It is called once.
 //
-// Nothing is kept between two looks at a queue's overflow but where it stands: memory
-// does not depend on how much is deferred, and a process that is killed leaves nothing
-// behind but its hold on the return paths, for queue.ReadmitFor.
+// Between two looks at a queue it keeps only the position, so memory does not depend on how much is deferred. A killed
+// process only leaves its hold on the return paths, for queue.ReadmitFor.
 //
 // It waits until the Stream is open.
 func (r *Readmitter) Run(ctx context.Context) error {
@@ -81,8 +79,8 @@ func (r *Readmitter) Run(ctx context.Context) error {
 	sources.Wait()
 	r.mu.Lock()
 	r.ctx = nil
-	for _, w := range r.paths {
-		w.stopTimer()
+	for _, p := range r.paths {
+		p.stopTimer()
 	}
 	r.mu.Unlock()
 	r.running.Wait()
@@ -91,123 +89,122 @@ func (r *Readmitter) Run(ctx context.Context) error {
 	return nil
 }
 
-// ring has a queue looked at now: there is room, and there was something to fill it.
+// ring looks at a queue now: there is room, and recently there were jobs to fill it.
 func (r *Readmitter) ring(name string) { r.wake(r.stream.subjects.of(name), room) }
 
-// put is told that something was put on the overflow.
+// put reports that a job was put on the overflow.
 func (r *Readmitter) put(name string) { r.wake(r.stream.subjects.of(name), something) }
 
-// back has the return paths looked at whose last look failed: NATS is connected again.
+// back looks at the return paths whose last look failed: NATS is connected again.
 func (r *Readmitter) back() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ctx == nil {
 		return
 	}
-	for _, w := range r.paths {
+	for _, p := range r.paths {
 		switch {
-		case w.running:
-			w.rung = true
-		case w.failed:
-			w.tries = 0
-			r.start(w)
+		case p.running:
+			p.rung = true
+		case p.failed:
+			p.tries = 0
+			r.start(p)
 		}
 	}
 }
 
-// news is why a subject is to be looked at.
+// news is the reason to look at a subject.
 type news uint8
 
 const (
-	room      news = iota // there is room; and something to fill it, a moment ago
-	something             // there is something
-	recorded              // the engine believes that there is something
+	room      news = iota // there is room, and recently there were jobs to fill it
+	something             // there is a message
+	recorded              // the engine believes that there is a message
 )
 
-// wake starts a look at a subject, or has the one under way followed by another. One
-// that waits for room is left alone by anything else.
+// wake starts a look at a subject, or schedules another one after the present one. A path that waits for room is left
+// alone for any other reason.
 func (r *Readmitter) wake(subject string, why news) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ctx == nil {
 		return
 	}
-	w := r.paths[subject]
-	if w == nil {
+	p := r.paths[subject]
+	if p == nil {
 		if len(r.paths) >= maxPaths {
 			return
 		}
-		w = newReturnPath(r, subject)
-		r.paths[subject] = w
+		p = newReturnPath(r, subject)
+		r.paths[subject] = p
 	}
-	w.sure = w.sure || why == something
+	p.sure = p.sure || why == something
 	switch {
-	case why != room && !w.idle:
-	case w.running:
-		w.rung = true
-	case w.failed: // room does not mend that: its timer is set, and back tries it sooner
+	case why != room && !p.idle:
+	case p.running:
+		p.rung = true
+	case p.failed: // room does not fix that: its timer is set, and back tries it sooner
 	default:
-		r.start(w)
+		r.start(p)
 	}
 }
 
-// start is called with mu held.
-func (r *Readmitter) start(w *returnPath) {
-	w.stopTimer()
-	w.running, w.rung = true, false
+// start starts a look. mu is held.
+func (r *Readmitter) start(p *returnPath) {
+	p.stopTimer()
+	p.running, p.rung = true, false
 	ctx := r.ctx
 	r.running.Go(func() {
 		r.looks <- struct{}{} // a look ends soon when ctx does
-		pause, left := w.look(ctx)
+		pause, left := p.look(ctx)
 		<-r.looks
-		r.rest(w, pause, left)
+		r.rest(p, pause, left)
 	})
 }
 
-// rest lets a path be until its time comes or it is rung; one that has nothing left, for
-// good.
-func (r *Readmitter) rest(w *returnPath, pause time.Duration, left bool) {
+// rest lets a path rest until its time comes or it is rung. It forgets a path with nothing left.
+func (r *Readmitter) rest(p *returnPath, pause time.Duration, left bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w.running = false
+	p.running = false
 	switch {
 	case r.ctx == nil:
-	case w.rung:
-		r.start(w)
+	case p.rung:
+		r.start(p)
 	case !left:
-		delete(r.paths, w.subject)
+		delete(r.paths, p.subject)
 	default:
-		w.timer = time.AfterFunc(pause, func() {
+		p.timer = time.AfterFunc(pause, func() {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			if r.ctx != nil && !w.running && r.paths[w.subject] == w {
-				r.start(w)
+			if r.ctx != nil && !p.running && r.paths[p.subject] == p {
+				r.start(p)
 			}
 		})
 	}
 }
 
-// leave gives up the return paths that are still held.
+// leave gives up the return paths still held.
 func (r *Readmitter) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
 	var leaving sync.WaitGroup
 	slots := make(chan struct{}, leavers)
-	for _, w := range r.paths {
-		if w.name == "" || !time.Now().Before(w.held) {
+	for _, p := range r.paths {
+		if p.name == "" || !time.Now().Before(p.held) {
 			continue
 		}
 		slots <- struct{}{}
 		leaving.Go(func() {
 			defer func() { <-slots }()
-			// Should it fail, the hold runs out.
-			_, _ = r.engine.Readmit(ctx, w.request(queue.ReadmitRequest{Behind: max(1, w.behind), Leave: true}))
+			// If it fails, the hold runs out.
+			_, _ = r.engine.Readmit(ctx, p.request(queue.ReadmitRequest{Behind: max(1, p.behind), Leave: true}))
 		})
 	}
 	leaving.Wait()
-	for _, w := range r.paths {
-		w.show(0, time.Time{})
-		w.clearStuck()
+	for _, p := range r.paths {
+		p.show(0, time.Time{})
+		p.clearStuck()
 	}
 	clear(r.paths)
 }

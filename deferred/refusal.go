@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// What JetStream may answer in place of an acknowledgement, by the code of its error.
+// Errors that JetStream may answer instead of an acknowledgment.
 const (
 	codeAccountFull   = 10002 // resource limits exceeded for account
 	codeNotAvailable  = 10008 // the cluster has no leader
@@ -19,16 +19,16 @@ const (
 	codeNotForAccount = 10039
 	codeStorageFull   = 10047
 	codeTooLarge      = 10054 // the stream's max_msg_size
-	codeOtherStream   = 10060 // the subject is another stream's now
+	codeOtherStream   = 10060 // the subject now belongs to another stream
 	codeNotEnabled    = 10076
-	codeNotStored     = 10077 // why, is in the description
+	codeNotStored     = 10077 // the description says why
 	codeHeaders       = 10097 // of more than 64 KiB
 	codeSealed        = 10109
 	codeNoLimits      = 10120 // the account has no limit for so many replicas
 )
 
-// The descriptions with which 10077 refuses for certain. Others, such as "store is
-// closed", befell a message that another node of the cluster may have stored.
+// Descriptions with which codeNotStored is a definite refusal. Others, such as "store is closed", may concern a
+// message that another node of the cluster has stored.
 var notStored = map[string]error{
 	"maximum bytes exceeded":                ErrFull,
 	"maximum messages exceeded":             ErrFull,
@@ -36,8 +36,8 @@ var notStored = map[string]error{
 	"message too large":                     ErrTooLarge,
 }
 
-// refusal is what became of a message that was not acknowledged. Only where NATS is
-// known not to have stored it, it says so; everything else is an unknown outcome.
+// refusal classifies the error of a message that was not acknowledged. Only if NATS definitely did not store the
+// message does it say so; everything else is an unknown outcome.
 func refusal(err error) error {
 	var answer *jetstream.APIError
 	if errors.As(err, &answer) {
@@ -49,14 +49,14 @@ func refusal(err error) error {
 		nats.ErrConnectionReconnecting,
 		nats.ErrInvalidConnection, nats.ErrHeadersNotSupported, nats.ErrBadSubject,
 	} {
-		if errors.Is(err, before) { // it has not left, or nobody was there
+		if errors.Is(err, before) { // it was not sent, or no server was there
 			return fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 	}
 	if errors.Is(err, nats.ErrMaxPayload) {
 		return fmt.Errorf("%w: %w", ErrTooLarge, err)
 	}
-	return fmt.Errorf("%w: the overflow has not acknowledged: %w", queue.ErrOutcomeUnknown, err)
+	return fmt.Errorf("%w: no acknowledgment from the overflow: %w", queue.ErrOutcomeUnknown, err)
 }
 
 func refusedWith(answer *jetstream.APIError) error {

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// What NATS answers, and what is certain about it. The errors are those of nats-server
-// itself, so that a newer one that words them otherwise fails here.
+// The answers of NATS, and what is certain about them. The errors are nats-server's own, so that a version with other
+// wording fails here.
 func TestRefusal(t *testing.T) {
 	answer := func(id server.ErrorIdentifier) error {
 		e := server.ApiErrors[id]

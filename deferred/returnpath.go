@@ -8,274 +8,270 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
+	"github.com/penstock/penstock/internal/backoff"
 	"github.com/penstock/penstock/queue"
 )
 
 const (
-	// headPause is how often the head is looked at while nothing can come back: what has
-	// become too old must not wait for room.
+	// headPause is how often the head is looked at while nothing can come back: jobs that are too old must not wait
+	// for room.
 	headPause = 10 * time.Second
-	// firstPause and longestPause bound how long a look waits that found nothing where
-	// something should be, or failed.
+	// firstPause and longestPause bound the pause after a look that failed, or that found nothing where jobs should
+	// be.
 	firstPause   = 20 * time.Millisecond
 	longestPause = 10 * time.Second
 )
 
-// returnPath is the way back of one queue, or of a subject that is no queue's.
+// returnPath is the way back of one queue, or of a subject that belongs to no queue.
 type returnPath struct {
 	r       *Readmitter
 	subject string
-	name    string // of the queue; empty if the subject is none's
+	name    string // of the queue; empty if the subject belongs to none
 
 	// Guarded by the Readmitter's mutex.
 	running bool
 	rung    bool
 	timer   *time.Timer
-	idle    bool // waits for something to come, and not for room
-	sure    bool // something has come since the last look
-	failed  bool // the last look did
+	idle    bool // waits for messages, not for room
+	sure    bool // a message has come since the last look
+	failed  bool // whether the last look failed
 
-	// The others belong to the look that is under way.
-	stream  string    // the identity of the stream when it was last looked at
+	// The other fields belong to the present look.
+	stream  string    // identity of the stream at the last look
 	doubt   string    // see doubtful
-	trusted int64     // the order as this process left it, if nothing has happened since that throws doubt on it
-	contact uint64    // how often NATS had been connected to then
-	each    int       // about how many jobs a message has
-	behind  int64     // how many jobs are on the overflow, at the least: a message counts as one until it is read
-	now     time.Time // of the engine's last answer
-	asOf    time.Time // what that was when the overflow was last looked at
+	trusted int64     // the order as this process left it; 0 if in doubt
+	contact uint64    // number of reconnects to NATS at that time
+	each    int       // average number of jobs per message
+	behind  int64     // minimum number of jobs on the overflow: an unread message counts as one
+	now     time.Time // time of the engine's last answer
+	asOf    time.Time // value of now at the last look
 	held    time.Time
-	head    time.Time // when the head was last handed in
+	head    time.Time // when the engine last got the head
 	spec    spec
-	unknown time.Time // since when there is no such queue
-	tries   int       // in vain, one after the other
+	unknown time.Time // since when the queue is unknown
+	tries   int       // failed tries in a row
 
-	// What came back while the stream had no leader, and is not removed yet.
-	ahead     uint64 // the sequence behind its last message; 0: nothing did
-	unremoved int64  // how many jobs
+	// Jobs that came back while the stream had no leader, and are not removed yet.
+	ahead     uint64 // sequence after their last message, or 0
+	unremoved int64  // number of jobs
 }
 
 func newReturnPath(r *Readmitter, subject string) *returnPath {
-	w := &returnPath{r: r, subject: subject, each: 8, idle: true}
+	p := &returnPath{r: r, subject: subject, each: 8, idle: true}
 	if name, ok := r.stream.subjects.queueOf(subject); ok {
-		w.name = name
+		p.name = name
 	}
-	return w
+	return p
 }
 
-// stopTimer is called with the Readmitter's mutex held.
-func (w *returnPath) stopTimer() {
-	if w.timer != nil {
-		w.timer.Stop()
+// stopTimer stops the timer. The Readmitter's mutex is held.
+func (p *returnPath) stopTimer() {
+	if p.timer != nil {
+		p.timer.Stop()
 	}
 }
 
-// busy notes that a look is under way, and reports whether something has come.
-func (w *returnPath) busy() (sure bool) {
-	w.r.mu.Lock()
-	defer w.r.mu.Unlock()
-	sure, w.idle, w.sure = w.sure, false, false
+// busy records that a look starts, and reports whether a message has come.
+func (p *returnPath) busy() (sure bool) {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	sure, p.idle, p.sure = p.sure, false, false
 	return sure
 }
 
-// wait notes that it now waits for something to come, and not for room.
-func (w *returnPath) wait() {
-	w.r.mu.Lock()
-	defer w.r.mu.Unlock()
-	w.idle = true
+// wait records that the path waits for messages, not for room.
+func (p *returnPath) wait() {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	p.idle = true
 }
 
-// look takes back what there is room for. It returns when to look again, and whether
-// there is anything left to look for.
-func (w *returnPath) look(ctx context.Context) (pause time.Duration, left bool) {
-	if w.busy() {
-		w.behind = max(1, w.behind)
+// look takes back as many jobs as there is room for. It returns when to look again, and whether anything is left.
+func (p *returnPath) look(ctx context.Context) (pause time.Duration, left bool) {
+	if p.busy() {
+		p.behind = max(1, p.behind)
 	}
-	pause, left, err := w.pass(ctx)
-	w.fails(err != nil)
+	pause, left, err := p.pass(ctx)
+	p.fails(err != nil)
 	if err == nil {
 		return pause, left
 	}
-	w.trusted = 0
-	w.busy() // what is put from now on must not have it tried again at once
-	w.tries++
-	if ctx.Err() == nil && w.tries&(w.tries-1) == 0 { // seldom, if it goes on
-		w.r.log.Warn("jobs do not come back from the overflow; trying again", "subject", w.subject, "tries", w.tries,
+	p.trusted = 0
+	p.busy() // messages put from now on must not cause another try at once
+	p.tries++
+	if ctx.Err() == nil && p.tries&(p.tries-1) == 0 { // ever more rarely
+		p.r.log.Warn("jobs do not come back from the overflow; retrying", "subject", p.subject, "tries", p.tries,
 			"error", fmt.Sprint(err))
 	}
-	return jittered(w.backoff(2)), true
+	return jittered(p.backoff(2)), true
 }
 
-// fails notes whether a look failed.
-func (w *returnPath) fails(failed bool) {
-	w.r.mu.Lock()
-	defer w.r.mu.Unlock()
-	w.failed = failed
+// fails records whether a look failed.
+func (p *returnPath) fails(failed bool) {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	p.failed = failed
 }
 
-// backoff is the pause after so many tries in vain.
-func (w *returnPath) backoff(from int) time.Duration {
-	return min(firstPause*time.Duration(from)<<min(w.tries, 12), longestPause)
+// backoff returns the pause after the present number of failed tries.
+func (p *returnPath) backoff(from int) time.Duration {
+	return backoff.Doubled(firstPause*time.Duration(from), longestPause, p.tries)
 }
 
-// jittered keeps processes that wait for the same from coming at once.
+// jittered spreads out processes that wait for the same event.
 func jittered(d time.Duration) time.Duration { return d + mathrand.N(d/4+1) }
 
-func (w *returnPath) pass(ctx context.Context) (pause time.Duration, left bool, err error) {
-	if w.name == "" {
-		return w.foreign(ctx)
+func (p *returnPath) pass(ctx context.Context) (pause time.Duration, left bool, err error) {
+	if p.name == "" {
+		return p.foreign(ctx)
 	}
-	if w.behind == 0 { // were something said to be behind, a queue that has none would have a backlog
-		return w.empty(ctx)
+	if p.behind == 0 { // claiming jobs would give an empty queue a backlog
+		return p.empty(ctx)
 	}
-	a, err := w.readmit(ctx, queue.ReadmitRequest{Behind: w.behind})
+	a, err := p.readmit(ctx, queue.ReadmitRequest{Behind: p.behind})
 	if err == nil && a.Busy == 0 {
-		w.spec, err = w.r.specs.Get(ctx, w.name)
+		p.spec, err = p.r.specs.Get(ctx, p.name)
 	}
 	if errors.Is(err, queue.ErrUnknownQueue) {
-		return w.orphans(ctx)
+		return p.orphans(ctx)
 	}
-	w.unknown = time.Time{}
+	p.unknown = time.Time{}
 	for first := true; err == nil && a.Busy == 0; first = false {
-		open := w.spec.window.Open(a.Now)
-		if first && (a.Room == 0 || !open) && time.Since(w.head) < w.r.pace {
-			return w.full(a.Now), true, nil
+		open := p.spec.window.Open(a.Now)
+		if first && (a.Room == 0 || !open) && time.Since(p.head) < p.r.pace {
+			return p.full(a.Now), true, nil
 		}
-		var t takeResult
-		if t, err = w.take(ctx, a, open); err != nil {
+		var t batchResult
+		if t, err = p.readmitBatch(ctx, a, open); err != nil {
 			break
 		}
 		a = t.last
 		switch {
 		case a.Busy > 0:
-		case t.nothing:
-			return w.empty(ctx)
+		case t.empty:
+			return p.empty(ctx)
 		case t.stuck:
-			return w.full(a.Now), true, nil
+			return p.full(a.Now), true, nil
 		}
 		if err = ctx.Err(); err == nil {
-			w.spec, err = w.r.specs.Get(ctx, w.name)
+			p.spec, err = p.r.specs.Get(ctx, p.name)
 		}
 	}
 	if err != nil {
 		return 0, true, err
 	}
-	w.lost()
-	w.clearStuck()
+	p.lost()
+	p.clearStuck()
 	return a.Busy + mathrand.N(queue.ReadmitFor/10), true, nil
 }
 
-// full is how long to wait while the queue has no room, or its window is closed: room
-// rings.
-func (w *returnPath) full(now time.Time) time.Duration {
-	pause := jittered(max(0, w.r.pace-time.Since(w.head)))
-	if opens := w.spec.window.Opens(now).Sub(now); opens > 0 {
+// full returns how long to wait while the queue has no room or its window is closed. New room rings earlier.
+func (p *returnPath) full(now time.Time) time.Duration {
+	pause := jittered(max(0, p.r.pace-time.Since(p.head)))
+	if opens := p.spec.window.Opens(now).Sub(now); opens > 0 {
 		pause = min(pause, opens)
 	}
 	return max(pause, time.Millisecond)
 }
 
-// empty asks the stream's leader whether there is nothing, and tells the engine.
-func (w *returnPath) empty(ctx context.Context) (pause time.Duration, left bool, err error) {
-	w.wait() // before the look: what is put from now on rings
-	w.asOf = w.now
-	subjects, err := w.r.stream.count(ctx, w.subject)
+// empty asks the stream's leader whether there are no messages, and tells the engine.
+func (p *returnPath) empty(ctx context.Context) (pause time.Duration, left bool, err error) {
+	p.wait() // before the look: messages put from now on ring
+	p.asOf = p.now
+	subjects, err := p.r.stream.count(ctx, p.subject)
 	if err != nil {
 		return 0, true, err
 	}
-	if n := subjects[w.subject]; n > 0 {
-		again := w.behind == 0 // this was the first look
-		w.behind = int64(n)
+	if n := subjects[p.subject]; n > 0 {
+		again := p.behind == 0 // the first look
+		p.behind = int64(n)
 		if again {
 			return 0, true, nil
 		}
-		// On a replica that lags; or here and taken, and not removed: then, from the
-		// beginning.
-		if w.tries++; w.tries > 3 {
-			w.trusted = 0
+		// A lagging replica; or the messages were taken but not removed: then start from the beginning.
+		if p.tries++; p.tries > 3 {
+			p.trusted = 0
 		}
-		return w.backoff(1), true, nil
+		return p.backoff(1), true, nil
 	}
-	w.behind = 0
-	w.clearStuck()
-	a, err := w.readmit(ctx, queue.ReadmitRequest{Empty: true, Leave: true})
+	p.behind = 0
+	p.clearStuck()
+	a, err := p.readmit(ctx, queue.ReadmitRequest{Empty: true, Leave: true})
 	if errors.Is(err, queue.ErrUnknownQueue) {
 		return 0, false, nil
 	}
 	if err != nil {
 		return 0, true, err
 	}
-	w.lost()
+	p.lost()
 	if a.Busy > 0 {
 		return a.Busy + mathrand.N(queue.ReadmitFor/10), true, nil
 	}
-	// Those that are recorded are on their way, or are given up in time. What was announced
-	// came after the look, or before the engine first answered.
-	w.tries++
-	return w.backoff(1), a.Deferred > 0 || a.Behind > 0, nil
+	// Recorded jobs are on their way, or are given up in time. Announced jobs came after the look, or before the
+	// engine first answered.
+	p.tries++
+	return p.backoff(1), a.Deferred > 0 || a.Behind > 0, nil
 }
 
-// readmit calls the engine, and takes note of what it says.
-func (w *returnPath) readmit(ctx context.Context, r queue.ReadmitRequest) (queue.Readmitted, error) {
+// readmit calls the engine and records its answer.
+func (p *returnPath) readmit(ctx context.Context, r queue.ReadmitRequest) (queue.Readmitted, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if id := w.r.stream.identity(); id != w.stream {
-		w.stream, w.doubt, w.trusted, w.ahead, w.unremoved = id, "", 0, 0, 0
+	if id := p.r.stream.identity(); id != p.stream {
+		p.stream, p.doubt, p.trusted, p.ahead, p.unremoved = id, "", 0, 0, 0
 	}
 	begin := time.Now()
-	a, err := w.r.engine.Readmit(ctx, w.request(r))
+	a, err := p.r.engine.Readmit(ctx, p.request(r))
 	if err != nil {
-		return a, fmt.Errorf("taking jobs of %s back: %w", w.name, err)
+		return a, fmt.Errorf("readmitting jobs of %s: %w", p.name, err)
 	}
-	w.now = a.Now
+	p.now = a.Now
 	if a.Missing > 0 {
-		w.r.observer.Missing(w.name, int(a.Missing))
-		w.r.log.Error("jobs were recorded as deferred, and the overflow does not have them", "queue", w.name,
+		p.r.observer.Missing(p.name, int(a.Missing))
+		p.r.log.Error("jobs recorded as deferred are not on the overflow", "queue", p.name,
 			"jobs", a.Missing)
 	}
 	if a.Busy == 0 && !r.Leave {
-		w.held = begin.Add(queue.ReadmitFor)
+		p.held = begin.Add(queue.ReadmitFor)
 	}
 	return a, nil
 }
 
-func (w *returnPath) request(r queue.ReadmitRequest) queue.ReadmitRequest {
-	r.Queue, r.Holder, r.Overflow, r.AsOf = w.name, w.r.holder, w.stream+w.doubt, w.asOf
+func (p *returnPath) request(r queue.ReadmitRequest) queue.ReadmitRequest {
+	r.Queue, r.Holder, r.Overflow, r.AsOf = p.name, p.r.holder, p.stream+p.doubt, p.asOf
 	return r
 }
 
-// trusts reports whether an order is as this process left it. If so, what lies below was
-// taken and removed by it.
-func (w *returnPath) trusts(order int64) bool {
-	return order > 0 && order == w.trusted && w.contact == w.r.stream.nc.Stats().Reconnects
+// trusts reports whether the order is as this process left it. Then everything below was taken and removed by it.
+func (p *returnPath) trusts(order int64) bool {
+	return order > 0 && order == p.trusted && p.contact == p.r.stream.nc.Stats().Reconnects
 }
 
-func (w *returnPath) trust(order int64) {
-	w.trusted, w.contact = order, w.r.stream.nc.Stats().Reconnects
+func (p *returnPath) trust(order int64) {
+	p.trusted, p.contact = order, p.r.stream.nc.Stats().Reconnects
 }
 
-// suspects reports whether the first message lies where the order says that all was
-// taken and removed; the message that the order is in may be half taken, but then by
-// this process.
-func (w *returnPath) suspects(first uint64, order int64) bool {
+// suspects reports whether the first message lies where, according to the order, everything was taken and removed. The
+// message at the order itself may be half taken, but only by this process.
+func (p *returnPath) suspects(first uint64, order int64) bool {
 	in := uint64(order) / stride
-	return first < in || first == in && !w.trusts(order)
+	return first < in || first == in && !p.trusts(order)
 }
 
-// doubtful is called when the stream's leader has a message that the order says was taken. Usually a process was killed
-// before it removed what it had taken, or the stream had no leader. But a NATS that lost its last writes with the power
-// assigns their sequences again, to jobs that were never taken. So the order is not believed: under another name the
-// engine begins anew, and judges each job by its id, which it remembers for the retention.
-func (w *returnPath) doubtful() { w.doubt = "~" + rand.Text()[:10] }
+// doubtful is called when the stream's leader has a message that was taken according to the order. Usually a process
+// was killed before it removed what it had taken, or the stream had no leader. But a NATS that lost its last writes in
+// a power failure reuses their sequences for jobs that were never taken. So the order is not trusted: under another
+// name the engine starts anew and judges each job by its id, which it remembers for the retention.
+func (p *returnPath) doubtful() { p.doubt = "~" + rand.Text()[:10] }
 
-// lost notes that the way back is not, or not any more, this process's.
-func (w *returnPath) lost() {
-	w.held = time.Time{}
-	w.show(0, time.Time{})
+// lost records that this process does not, or no longer, have the way back.
+func (p *returnPath) lost() {
+	p.held = time.Time{}
+	p.show(0, time.Time{})
 }
 
-func (w *returnPath) show(jobs int64, oldest time.Time) {
-	if w.name != "" {
-		w.r.observer.Depth(w.name, jobs, oldest)
+func (p *returnPath) show(jobs int64, oldest time.Time) {
+	if p.name != "" {
+		p.r.observer.Depth(p.name, jobs, oldest)
 	}
 }

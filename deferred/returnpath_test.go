@@ -39,8 +39,8 @@ func (g *gated) pass() {
 	<-g.gone
 }
 
-// What is said of the overflow arrives after a job had strayed there, and the engine was
-// told: it was seen before, and says nothing of that job, which nobody overtakes.
+// The result of a look arrives after a job strayed and the engine learned of it. The look was earlier and says nothing
+// about that job, which no other job overtakes.
 func TestSeenBeforeAStray(t *testing.T) {
 	for name, before := range map[string][]string{
 		"counted nothing":    nil,
@@ -66,7 +66,7 @@ func TestSeenBeforeAStray(t *testing.T) {
 			if x := one(t, a, job("a", "1")); x.State != queue.Deferred {
 				t.Fatalf("%+v", x)
 			}
-			r.clock.jump(queue.ReadmitFor) // whoever had the way back to himself has it no longer
+			r.clock.jump(queue.ReadmitFor) // the hold on the way back ends
 			f.set(nil, false, false)
 			await.Until(t, "the engine is told", func() bool { away, strayed := a.outages.of("a"); return !away && !strayed })
 			g.pass()

@@ -94,8 +94,7 @@ func (r *rig) readmitter() *Readmitter {
 	return m
 }
 
-// defers appends jobs of these ids, all of which are to be accepted, and returns how many
-// were deferred.
+// defers appends jobs with these ids, expects all of them to be accepted, and returns how many were deferred.
 func defers(t testing.TB, a queue.Appender, name string, ids []string) (deferred int) {
 	t.Helper()
 	for chunk := range slices.Chunk(ids, 100) {

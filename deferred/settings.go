@@ -12,11 +12,11 @@ import (
 
 const (
 	duplicateWindow = 2 * time.Minute
-	// largestMessage is that of one job with everything at its limit.
+	// largestMessage is the size of a message with one job at all its limits.
 	largestMessage = queue.MaxPayloadBytes + queue.MaxHeaderBytes + 16<<10
 )
 
-// settings are those of the two streams, as they are made.
+// settings returns the configurations with which the two streams are created.
 func settings(o Options) (deferred, dead jetstream.StreamConfig) {
 	name, s := strings.ToUpper(o.Prefix), newSubjects(o.Prefix)
 	deferred = jetstream.StreamConfig{
@@ -34,9 +34,8 @@ func settings(o Options) (deferred, dead jetstream.StreamConfig) {
 	return deferred, dead
 }
 
-// differences are what an existing stream would lose or refuse jobs by, each as
-// "field is ..., needs ...". More of anything than asked for is none, and fewer
-// bytes is none: a full stream says so.
+// differences lists the settings by which an existing stream would lose or refuse jobs, each as "field is ..., needs
+// ...". Larger values than configured are fine, and so are fewer bytes: a full stream reports that.
 func differences(has, wants jetstream.StreamConfig, maxPayload int64) []string {
 	var d []string
 	differs := func(bad bool, field string, is, needs any) {

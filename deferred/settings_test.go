@@ -51,8 +51,7 @@ func configs(t *testing.T, s *Stream) (jobs, dead jetstream.StreamConfig) {
 	return jobs, dead
 }
 
-// The streams are as they should be, and as they were when they are opened again, with
-// other wishes too.
+// The streams are created as configured, and stay as they are when opened again with other options.
 func TestOpen(t *testing.T) {
 	nc := connect(t, startNATS(t).URL())
 	s := openStream(t, nc, Options{MaxBytes: 1 << 30})
@@ -96,8 +95,8 @@ func TestOpenAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// A stream that was made otherwise is refused with what differs, and left as it is; one
-// that is more than needed is taken.
+// An existing stream with other settings is refused with the differences and left as it is; one with larger limits is
+// used.
 func TestOpenExisting(t *testing.T) {
 	nc := connect(t, startNATS(t).URL())
 	js, err := jetstream.New(nc)
@@ -210,7 +209,7 @@ func TestOpenExisting(t *testing.T) {
 	}
 }
 
-// What cannot be made with this server, as the list of differences has it.
+// Settings that this server cannot create, as the list of differences reports them.
 func TestDifferences(t *testing.T) {
 	o, err := Options{Replicas: 3}.withDefaults()
 	if err != nil {
@@ -233,7 +232,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// A NATS that is not fit says so.
+// An unfit NATS is reported.
 func TestOpenUnfit(t *testing.T) {
 	opts := &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true}
 	plain, err := server.NewServer(opts)

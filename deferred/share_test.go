@@ -12,9 +12,8 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// With twice as much coming in as leaves, half of it jobs that may wait and half that may
-// not, for long: both leave. Time plays no part: for each job that leaves, one of each
-// comes, when the queue has what it is to hold.
+// For a long time twice as much comes in as leaves, half of it deferrable and half not: both kinds leave. Time plays
+// no role: once the queue is full, each job that leaves is followed by one of each kind.
 func TestShares(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -56,8 +55,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// Very many queues with something deferred at once: all come back, and nothing of it is
-// kept when they have.
+// Very many queues with deferred jobs at once: all jobs come back, and nothing of them is kept.
 func TestManyQueues(t *testing.T) {
 	t.Parallel()
 	const queues, each = 2000, 5
@@ -97,7 +95,7 @@ func TestManyQueues(t *testing.T) {
 	}
 }
 
-// A queue that stays full keeps no other from coming back.
+// A queue that stays full does not delay others from coming back.
 func TestFullDelaysNobody(t *testing.T) {
 	r := newRig(t)
 	a := newAppender(t, r, r.stream)
@@ -116,9 +114,8 @@ func TestFullDelaysNobody(t *testing.T) {
 	r.idle(t, "free")
 }
 
-// In its quiet hours a queue takes nothing back, but for what is too old; it does so when
-// they are over, and when a spec without them is put. What may be taken at all is the
-// engine's clock's to say.
+// During its quiet hours a queue takes back only jobs that are too old. The others come back when the hours are over,
+// or when a spec without them is put. The engine's clock decides.
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

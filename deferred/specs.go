@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// appendAge is how old a queue's spec is when an Appender reads it again, in the background.
+	// appendAge is how old a queue's spec is when an Appender reads it again in the background.
 	appendAge = 30 * time.Second
-	// readmitAge is how old a spec may be by which a Readmitter goes: a change applies without a restart.
+	// readmitAge is the maximum age of a spec that a Readmitter uses: changes apply without a restart.
 	readmitAge = 5 * time.Second
 )
 
-// spec is what the overflow needs to know of a queue.
+// spec is the part of a queue's spec that the overflow needs.
 type spec struct {
 	overflow  string
 	window    queue.Window
 	retention queue.Retention
 }
 
-// specs remembers the queues that were used, and what they say while the engine cannot be asked.
+// specs caches the specs of queues in use, also for times when the engine cannot be reached.
 type specs struct{ *speccache.Cache[spec] }
 
 func newSpecs(get func(context.Context, string) (queue.Info, error), patience, maxAge time.Duration) specs {
@@ -33,14 +33,13 @@ func newSpecs(get func(context.Context, string) (queue.Info, error), patience, m
 			if err != nil {
 				return spec{}, 0, err
 			}
-			w, _ := info.Spec.Deferred.Window() // an engine keeps none that is not valid
+			w, _ := info.Spec.Deferred.Window() // engines only keep valid ones
 			return spec{overflow: info.Spec.Overflow, window: w, retention: info.Spec.Retention}, info.Revision, nil
 		},
 	})}
 }
 
-// opens is how long it is until a queue takes jobs back, by the clock here; 0 if it does
-// now, or is not known.
+// opens returns how long until a queue takes jobs back, by this machine's clock; 0 if it does now, or if unknown.
 func (s specs) opens(name string) time.Duration {
 	known, _, ok := s.Known(name)
 	if !ok {

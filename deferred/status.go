@@ -8,34 +8,33 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// ErrUnfit says that NATS is there, but the overflow cannot be on it, as long as nobody changes NATS
-// or the Options: see Open.
+// ErrUnfit means that NATS answers but cannot hold the overflow until NATS or the Options are changed: see Open.
 var ErrUnfit = errors.New("unfit for the overflow")
 
-// Errors of Put, besides queue.ErrOutcomeUnknown. With these a job was not stored, for
-// certain.
+// Errors of Put besides queue.ErrOutcomeUnknown. They mean that the job was definitely not stored.
 var (
-	// ErrUnavailable: NATS, or JetStream, cannot be reached; or the Stream is not open. It is a queue.ErrUnavailable.
+	// ErrUnavailable means that NATS or JetStream cannot be reached, or that the Stream is not open. It is a
+	// queue.ErrUnavailable.
 	ErrUnavailable = fmt.Errorf("overflow: %w", queue.ErrUnavailable)
-	// ErrFull: the stream, the account or the server is at its limit.
+	// ErrFull means that the stream, the account or the server is at its limit.
 	ErrFull = errors.New("the overflow is full")
-	// ErrTooLarge: the job is larger than NATS' max_payload.
+	// ErrTooLarge means that the job exceeds max_payload of NATS.
 	ErrTooLarge = errors.New("too large for the overflow")
 )
 
-// Status is how the overflow is doing.
+// Status is the state of the overflow.
 type Status struct {
 	Connected bool
-	Open      bool   // the streams were found fit
-	Deferred  string // the name of the stream of jobs
-	Dead      string // and of that of dead letters
-	// Err is why it is not open; or why the last call to NATS failed, nil when it succeeded.
+	Open      bool   // the streams exist and are fit
+	Deferred  string // name of the stream of jobs
+	Dead      string // name of the stream of dead letters
+	// Err says why the overflow is not open, or why the last call to NATS failed; nil if it succeeded.
 	Err error
-	// Stuck is what Stream.Stuck returns.
+	// Stuck is the result of Stream.Stuck.
 	Stuck error
 }
 
-// Status tells how the overflow is doing, from what is known: it asks nobody.
+// Status returns the known state of the overflow without asking NATS.
 func (s *Stream) Status() Status {
 	st := Status{Connected: s.link() == nil, Open: s.isOpen(), Deferred: s.name, Dead: s.deadName, Stuck: s.Stuck()}
 	if f := s.failure.Load(); f != nil {
@@ -47,8 +46,7 @@ func (s *Stream) Status() Status {
 	return st
 }
 
-// Connected returns nil, or why nothing can be put on the overflow now. It asks
-// nobody.
+// Connected returns nil, or why nothing can be put on the overflow now. It does not ask NATS.
 func (s *Stream) Connected() error {
 	if err := s.reachable(); err != nil {
 		return err
@@ -56,7 +54,7 @@ func (s *Stream) Connected() error {
 	return s.writeError()
 }
 
-// reachable is the same, but for a stream that cannot write: a batch asks that again.
+// reachable is Connected without the check for write failures: a batch makes that one again.
 func (s *Stream) reachable() error {
 	if err := s.link(); err != nil {
 		return err
@@ -67,8 +65,7 @@ func (s *Stream) reachable() error {
 	return nil
 }
 
-// closed says why the overflow is not open: an ErrUnavailable in any case, for a job that
-// finds it so may come again.
+// closed returns why the overflow is not open. It is always an ErrUnavailable, because the job may come again.
 func (s *Stream) closed() error {
 	f := s.unopened.Load()
 	switch {
@@ -80,7 +77,7 @@ func (s *Stream) closed() error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, f.err)
 }
 
-// note remembers how the last call went. Whoever gave up by himself learnt nothing.
+// note records the result of the last call. A caller's own cancellation says nothing about NATS.
 func (s *Stream) note(err error) error {
 	switch {
 	case err == nil:

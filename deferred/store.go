@@ -11,68 +11,67 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// put stores what goes to the overflow, in the order in which it was handed in, and
-// answers for it.
-func (e *appendCall) put() {
+// put stores the jobs that go to the overflow, in the order of the call, and answers them.
+func (c *appendCall) put() {
 	var items []Item
 	var at []int
-	for i, w := range e.routes {
-		if w == toEngine || w == answered {
+	for i, way := range c.routes {
+		if way == toEngine || way == answered {
 			continue
 		}
-		job := e.jobs[i]
+		job := c.jobs[i]
 		job.Normalize()
-		item := Item{Job: job, Ticket: e.answers[i].Ticket, At: e.answers[i].At}
-		if w == pastEngine || w == maybeInEngine {
-			if e.refused(i, &job) {
+		item := Item{Job: job, Ticket: c.answers[i].Ticket, At: c.answers[i].At}
+		if way == pastEngine || way == maybeInEngine {
+			if c.refused(i, &job) {
 				continue
 			}
-			// Judged by the clock here, for want of the engine's.
+			// There is only this machine's clock.
 			item.Ticket, item.At = "", time.Now()
 		}
 		items, at = append(items, item), append(at, i)
 	}
-	if items, at = e.askGate(items, at); len(items) == 0 {
+	if items, at = c.checkRules(items, at); len(items) == 0 {
 		return
 	}
-	var back []int                  // those to withdraw
-	untold := map[string]struct{}{} // queues of which the engine has to hear
-	for k, err := range e.a.stream.Put(e.ctx, items) {
+	var back []int                  // jobs to withdraw
+	untold := map[string]struct{}{} // queues with strays that the engine must learn of
+	for k, err := range c.a.stream.Put(c.ctx, items) {
 		i := at[k]
-		said := e.checked(i, err)
+		rulings := c.rulings(i, err)
 		switch {
 		case err == nil:
-			if e.stored(i, items[k].At, said) {
-				untold[e.jobs[i].Queue] = struct{}{}
+			if c.stored(i, items[k].At, rulings) {
+				untold[c.jobs[i].Queue] = struct{}{}
 			}
-		case e.routes[i] == setAside && !errors.Is(err, queue.ErrOutcomeUnknown):
-			e.answers[i].Err = err
+		case c.routes[i] == setAside && !errors.Is(err, queue.ErrOutcomeUnknown):
+			c.answers[i].Err = err
 			back = append(back, i)
 		default:
-			e.notStored(i, err)
+			c.notStored(i, err)
 		}
 	}
-	e.withdraw(back)
-	e.giveBack()
-	e.tell(untold)
+	c.withdraw(back)
+	c.giveBack()
+	c.announce(untold)
 }
 
-// tell is done before anybody is answered: whoever has his answer may send the next job,
-// which must not overtake this one.
-func (e *appendCall) tell(untold map[string]struct{}) {
+// announce announces strays before the call is answered: then the caller may send the next job, which must not overtake
+// this one.
+func (c *appendCall) announce(untold map[string]struct{}) {
 	if len(untold) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), e.a.patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), c.a.patience)
 	defer cancel()
 	for name := range untold {
-		e.a.follow(ctx, name)
+		c.a.follow(ctx, name)
 	}
 }
 
-// refused answers for a job that cannot go past the engine.
-func (e *appendCall) refused(i int, job *queue.Job) bool {
-	err := e.answers[i].Err // the engine's, if it was asked
+// refused answers a job that cannot bypass the engine, and reports whether it did.
+func (c *appendCall) refused(i int, job *queue.Job) bool {
+	err := c.answers[i].Err // the engine's error, if it was asked
 	if err == nil {
 		err = fmt.Errorf("%w: the engine does not answer", queue.ErrUnavailable)
 	}
@@ -84,67 +83,64 @@ func (e *appendCall) refused(i int, job *queue.Job) bool {
 	}
 	if bad != nil {
 		answer.Outcome, answer.Err = queue.Invalid, bad
-	} else if e.a.deferrable(job) {
+	} else if c.a.deferrable(job) {
 		if job.ExpiresAt.IsZero() || job.ExpiresAt.After(now) {
 			return false
 		}
 		answer.Outcome, answer.Err = queue.Lapsed, nil
 	}
-	e.answers[i] = answer
+	c.answers[i] = answer
 	return true
 }
 
-// stored answers for a job that NATS has acknowledged, and reports whether the engine
-// has to be told of it.
-func (e *appendCall) stored(i int, at time.Time, said []rules.Ruling) (untold bool) {
-	answer := &e.answers[i]
-	switch e.routes[i] {
+// stored answers a job that NATS has acknowledged, and reports whether the engine must learn of it.
+func (c *appendCall) stored(i int, at time.Time, rulings []rules.Ruling) (untold bool) {
+	answer := &c.answers[i]
+	switch c.routes[i] {
 	case setAside:
 		answer.Outcome = queue.Accepted
 	case pastEngine, maybeInEngine:
-		untold = !e.a.outages.stray(e.jobs[i].Queue)
-		*answer = queue.Appended{Outcome: queue.Accepted, ID: e.jobs[i].ID, State: queue.Deferred, At: at, Rules: said}
+		untold = !c.a.outages.stray(c.jobs[i].Queue)
+		*answer = queue.Appended{Outcome: queue.Accepted, ID: c.jobs[i].ID, State: queue.Deferred, At: at, Rules: rulings}
 	}
-	answer.Ticket = "" // nobody else's business
+	answer.Ticket = "" // internal
 	return untold
 }
 
-// notStored answers for a job that NATS has not acknowledged, and that is not
-// withdrawn.
-func (e *appendCall) notStored(i int, err error) {
-	answer := queue.Appended{Outcome: queue.Failed, ID: e.jobs[i].ID, Err: err}
+// notStored answers a job that NATS has not acknowledged and that is not withdrawn.
+func (c *appendCall) notStored(i int, err error) {
+	answer := queue.Appended{Outcome: queue.Failed, ID: c.jobs[i].ID, Err: err}
 	switch {
 	case errors.Is(err, queue.ErrOutcomeUnknown):
-	case e.routes[i] == maybeInEngine: // the engine may have it
-		answer.Err = e.answers[i].Err
-	case e.routes[i] == storeAgain: // it may have been stored before
-		answer.Err = fmt.Errorf("%w: it is recorded as deferred, and could not be stored once more: %w",
+	case c.routes[i] == maybeInEngine: // the engine may have it
+		answer.Err = c.answers[i].Err
+	case c.routes[i] == storeAgain: // it may have been stored before
+		answer.Err = fmt.Errorf("%w: the job is recorded as deferred, but could not be stored again: %w",
 			queue.ErrOutcomeUnknown, err)
 	case errors.Is(err, ErrFull):
-		answer.Outcome, answer.RetryAfter = queue.OverflowFull, max(retryFull, e.a.specs.opens(e.jobs[i].Queue))
-	case errors.Is(err, ErrTooLarge): // for the overflow; the engine may take it when it is back
+		answer.Outcome, answer.RetryAfter = queue.OverflowFull, max(retryFull, c.a.specs.opens(c.jobs[i].Queue))
+	case errors.Is(err, ErrTooLarge): // the engine may accept it when it is back
 		answer.Err = fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
 	}
-	e.answers[i] = answer
+	c.answers[i] = answer
 }
 
-// withdraw tells the engine which of the jobs that it set aside could not be stored, and
-// answers for them. Should the engine not hear it: the records are given up in time, and
-// a job that is sent again is stored again.
-func (e *appendCall) withdraw(back []int) {
+// withdraw withdraws jobs that the engine set aside but that could not be stored, and answers them. If the engine
+// cannot be reached, it gives their records up in time, and stores a job again that is sent again.
+func (c *appendCall) withdraw(back []int) {
 	if len(back) == 0 {
 		return
 	}
 	w := make([]queue.Ticketed, len(back))
 	for k, i := range back {
-		w[k] = queue.Ticketed{Queue: e.jobs[i].Queue, ID: e.answers[i].ID, Ticket: e.answers[i].Ticket}
+		w[k] = queue.Ticketed{Queue: c.jobs[i].Queue, ID: c.answers[i].ID, Ticket: c.answers[i].Ticket}
 	}
-	// The caller may have left; what he left behind must not stay.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), withdrawTimeout)
+	// The caller may have left; the records must not stay.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), withdrawTimeout)
 	defer cancel()
-	after, err := e.a.engine.Withdraw(ctx, w)
+	after, err := c.a.engine.Withdraw(ctx, w)
 	if err != nil {
-		e.a.log.Warn("jobs that could not be stored on the overflow were not withdrawn; they are given up in time",
+		c.a.log.Warn("withdrawing jobs that could not be stored on the overflow failed; the engine gives them up in time",
 			"jobs", len(w), "error", err)
 	}
 	for k, i := range back {
@@ -152,11 +148,11 @@ func (e *appendCall) withdraw(back []int) {
 		if err == nil && len(after) == len(back) {
 			promise = after[k]
 		}
-		e.answers[i] = e.a.sentBack(&e.jobs[i], e.answers[i].Err, promise)
+		c.answers[i] = c.a.sentBack(&c.jobs[i], c.answers[i].Err, promise)
 	}
 }
 
-// sentBack is the answer to a job that is neither in the queue nor on the overflow.
+// sentBack returns the answer for a job that is neither in the queue nor on the overflow.
 func (a *Appender) sentBack(job *queue.Job, err error, promise time.Duration) queue.Appended {
 	answer := queue.Appended{Outcome: queue.Failed, ID: job.ID, Err: err}
 	switch {
@@ -164,8 +160,8 @@ func (a *Appender) sentBack(job *queue.Job, err error, promise time.Duration) qu
 		answer.Outcome, answer.RetryAfter = queue.OverflowFull, max(promise, a.specs.opens(job.Queue))
 	case errors.Is(err, ErrTooLarge):
 		answer.Outcome, answer.Err = queue.Invalid, &invalid.Error{
-			Field: "payload", Reason: fmt.Sprintf("there is no room in the queue, and it is %v: raise max_payload of "+
-				"NATS, or send it again when there is room", err),
+			Field: "payload", Reason: fmt.Sprintf("the queue has no room, and the job is %v: raise max_payload of NATS, or "+
+				"send the job again when there is room", err),
 		}
 	}
 	return answer

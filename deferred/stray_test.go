@@ -9,9 +9,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// The engine is told of the jobs that went past it as soon as it answers, also while
-// another process has the way back to itself: those that may wait follow them, and the
-// others need not.
+// The engine learns of strays as soon as it answers, even while another process has the way back: deferrable jobs
+// follow them, and the others need not.
 func TestAppendBehindStrays(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 100))
@@ -29,7 +28,7 @@ func TestAppendBehindStrays(t *testing.T) {
 	}
 	f.set(nil, false, false)
 	await.Until(t, "the engine is told", func() bool { away, strayed := a.outages.of("a"); return !away && !strayed })
-	hold.AsOf = seen.Now // he saw nothing, before
+	hold.AsOf = seen.Now // an earlier look found nothing
 	if x, err := r.Readmit(t.Context(), hold); err != nil || x.Busy != 0 || x.Behind != 1 {
 		t.Fatal(x, err)
 	}
@@ -82,8 +81,7 @@ func (s *slow) Announce(ctx context.Context, name string) error {
 	return s.Engine.Announce(ctx, name)
 }
 
-// The engine answers before it could be told of the jobs that went past it meanwhile:
-// until it is, those that may wait still follow them.
+// The engine answers before it has learned of the strays: until it has, deferrable jobs still follow them.
 func TestStraysWhileTheEngineComesBack(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 100))
@@ -113,7 +111,7 @@ func TestStraysWhileTheEngineComesBack(t *testing.T) {
 	case x := <-second:
 		t.Errorf("answered before the engine was told: %+v", x)
 		close(f.announce.open)
-	case <-f.announce.come: // who put this one tells it himself
+	case <-f.announce.come: // the caller of this one announces it itself
 		close(f.announce.open)
 		if x := <-second; x.State != queue.Deferred {
 			t.Errorf("overtook the first: %+v", x)

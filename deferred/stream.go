@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// ackTimeout is how long a message may take to be acknowledged.
+	// ackTimeout is how long the acknowledgment of a message may take.
 	ackTimeout = 5 * time.Second
-	// callTimeout bounds every other call to NATS, and to the engine.
+	// callTimeout bounds every other call to NATS, and calls to the engine.
 	callTimeout = 5 * time.Second
 
-	lanes = 2 // batches of jobs under way at a time
+	senders = 2 // concurrent batches of jobs
 )
 
-// Stream is the overflow as NATS keeps it: a stream of deferred jobs and one of dead
-// letters. Its methods are safe for use by many goroutines. Make one with NewStream.
+// Stream is the overflow on NATS: a stream of deferred jobs and a stream of dead letters. Its methods are safe for
+// concurrent use. Create one with NewStream.
 type Stream struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
@@ -33,45 +33,42 @@ type Stream struct {
 	observer Observer
 	patience time.Duration
 	subjects subjects
-	name     string // of the stream of jobs
-	deadName string // of that of dead letters
+	name     string // name of the stream of jobs
+	deadName string // name of the stream of dead letters
 	puts     *coalesce.Coalescer[packedJob, error]
-	created  atomic.Int64 // when the stream of jobs was made, by which it is told from another of its name
+	created  atomic.Int64 // when the stream of jobs was created; identifies it
 	failure  atomic.Pointer[failure]
 	stuck    *stuck
 
 	linked    atomic.Pointer[failure] // see link
-	connected chan struct{}           // has something when it was connected a moment ago
+	connected chan struct{}           // receives a value after a connect
 	suspected chan struct{}           // wakes watchLeader
 
-	wants, wantsDead      jetstream.StreamConfig // as they are made
-	opening               sync.Mutex             // held while somebody opens it
-	opened                chan struct{}          // closed when it is open: jobs is set then, and created
+	wants, wantsDead      jetstream.StreamConfig // configurations to create them
+	opening               sync.Mutex             // held while opening
+	opened                chan struct{}          // closed when open; jobs and created are then set
 	unopened              atomic.Pointer[failure]
-	awayPause, unfitPause time.Duration // the constants of that name
+	awayPause, unfitPause time.Duration // the constants; shorter in tests
 	jobs                  jetstream.Stream
 
 	writeFailure atomic.Pointer[writeFailure]
 
 	mu        sync.Mutex
-	listeners map[*Readmitter]struct{} // who wants to know what was put
+	listeners map[*Readmitter]struct{} // notified of new messages
 	contact   context.Context          // ends when the connection breaks or the leader changes
 	broke     context.CancelFunc
 	leader    leadership
 }
 
-// failure is why something failed.
+// failure wraps an error for an atomic.Pointer.
 type failure struct{ err error }
 
-// NewStream returns the overflow on a connection to NATS. It asks NATS nothing, which may
-// be away: Run opens the overflow as soon as it can be, or Open at once. Until then
-// nothing can be put on it.
+// NewStream returns the overflow on a connection to NATS. It does not ask NATS, which may be away: Run opens the
+// overflow as soon as possible, Open at once. Until then nothing can be put on it.
 //
-// The connection stays the caller's, to close after Run. Make it with
-// nats.ReconnectBufSize(-1): what NATS cannot be given now is refused now, and not kept
-// back to be stored after its producer was told that it was not. With
-// nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1) and nats.IgnoreAuthErrorAbort()
-// it does not give up either.
+// The caller keeps the connection and closes it after Run. Create it with nats.ReconnectBufSize(-1): what NATS cannot
+// receive now must be refused now, not buffered and stored after its producer was told that it failed. With
+// nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1) and nats.IgnoreAuthErrorAbort() it never gives up, either.
 func NewStream(nc *nats.Conn, o Options) (*Stream, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -92,17 +89,15 @@ func NewStream(nc *nats.Conn, o Options) (*Stream, error) {
 	s.renewContact()
 	s.wants, s.wantsDead = settings(o)
 	s.name, s.deadName = s.wants.Name, s.wantsDead.Name
-	s.puts = coalesce.New(lanes, ackTimeout+time.Second, packedJob.size, s.send,
+	s.puts = coalesce.New(senders, ackTimeout+time.Second, packedJob.size, s.send,
 		func(_ packedJob, err error) error { return err })
 	return s, nil
 }
 
-// Run opens the overflow, unless Open has, and tries for as long as that takes. When ctx
-// ends it waits for what is being put, refuses more, and returns nil. It is called once;
-// an Appender and a Readmitter on the Stream should end before it does.
+// Run opens the overflow, unless Open did, and keeps trying. When ctx ends it waits for the puts in progress, refuses
+// further ones, and returns nil. It is called once. Appenders and Readmitters on the Stream should end first.
 //
-// What keeps the overflow from being opened is logged once, and told by Connected and
-// Status.
+// Errors of opening are logged once, and returned by Connected and Status.
 func (s *Stream) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { s.watchLink(ctx) })
@@ -115,11 +110,10 @@ func (s *Stream) Run(ctx context.Context) error {
 	return nil
 }
 
-// identity tells this stream from another of its name, in which the sequence begins
-// anew.
+// identity distinguishes this stream from another one with the same name, whose sequence starts anew.
 func (s *Stream) identity() string { return strconv.FormatInt(s.created.Load(), 36) }
 
-// listen has r told of every queue that something is put for, until forget.
+// listen notifies r of every queue that jobs are put for, until forget is called.
 func (s *Stream) listen(r *Readmitter) (forget func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +125,7 @@ func (s *Stream) listen(r *Readmitter) (forget func()) {
 	}
 }
 
-func (s *Stream) tell(queue string) {
+func (s *Stream) notify(queue string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for r := range s.listeners {

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// stuck are the subjects whose head has to become a dead letter and cannot: nothing
-// behind it comes back until it does.
+// stuck has the subjects whose first job must become a dead letter but cannot: until it does, nothing behind it comes
+// back.
 type stuck struct {
 	mu       sync.Mutex
 	subjects map[string]error
@@ -28,8 +28,7 @@ func (s *stuck) clear(subject string) {
 	delete(s.subjects, subject)
 }
 
-// first is the least of the subjects, so that it is the same each time, and how many
-// there are.
+// first returns the smallest of the subjects, so that it stays the same, and the number of subjects.
 func (s *stuck) first() (subject string, n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,10 +40,10 @@ func (s *stuck) first() (subject string, n int, err error) {
 	return subject, len(s.subjects), err
 }
 
-// Stuck returns nil, or why jobs do not come back although there may be room: the first of
-// them has to become a dead letter, and the stream of these does not take it. Only who runs
-// a Readmitter on this Stream can know, of the queues that it has to itself now. It asks
-// nobody; it ends by itself when the stream takes dead letters again.
+// Stuck returns nil, or why jobs do not come back although there may be room. It means that the first of them must
+// become a dead letter, and the stream of dead letters does not accept it. Only a process with a Readmitter on this
+// Stream knows, for the queues whose way back it has now. It does not ask NATS. It recovers by itself when the stream
+// accepts dead letters again.
 func (s *Stream) Stuck() error {
 	subject, n, err := s.stuck.first()
 	if n == 0 {
@@ -57,25 +56,24 @@ func (s *Stream) Stuck() error {
 	if n > 1 {
 		where += fmt.Sprintf(" and %d more", n-1)
 	}
-	advice := "see that the stream is there and takes messages"
+	advice := "check that the stream exists and accepts messages"
 	if errors.Is(err, ErrFull) {
 		advice = fmt.Sprintf("look at it with nats stream view %s, then make room with nats stream purge %[1]s or "+
 			"raise its limits with nats stream edit %[1]s", s.deadName)
 	}
-	return fmt.Errorf("nothing comes back from the overflow for %s: the first there has to become a dead letter, and "+
-		"stream %s does not take it: %w; %s", where, s.deadName, err, advice)
+	return fmt.Errorf("nothing comes back from the overflow for %s: its first job must become a dead letter, but stream "+
+		"%s does not accept it: %w; %s", where, s.deadName, err, advice)
 }
 
-// noteStuck notes that dead letters could not be stored, unless that is because ctx has ended.
-// It returns err.
-func (w *returnPath) noteStuck(ctx context.Context, err error) error {
+// noteStuck records that dead letters could not be stored, unless only ctx has ended. It returns err.
+func (p *returnPath) noteStuck(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
-	w.r.stream.stuck.set(w.subject, err)
-	w.r.observer.DeadLetterFailed(w.name, err)
+	p.r.stream.stuck.set(p.subject, err)
+	p.r.observer.DeadLetterFailed(p.name, err)
 	return err
 }
 
-// clearStuck notes that there are none to store, or that another process sees to them.
-func (w *returnPath) clearStuck() { w.r.stream.stuck.clear(w.subject) }
+// clearStuck records that no dead letters are waiting, or that another process handles them.
+func (p *returnPath) clearStuck() { p.r.stream.stuck.clear(p.subject) }

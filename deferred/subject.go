@@ -6,25 +6,24 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// subjects are those of one prefix. A queue's name is valid before it gets here, and
-// has nothing in it that means anything to NATS but the dot of a child, so it can
-// become no other queue's subject, no wildcard, and nothing outside the prefix.
+// subjects has the subjects of a prefix. Queue names are validated before they get here. Only a child's dot has a
+// meaning in NATS, so a name cannot become another queue's subject, a wildcard, or a subject outside the prefix.
 type subjects struct{ deferred, dead string }
 
 func newSubjects(prefix string) subjects {
 	return subjects{deferred: prefix + ".deferred.", dead: prefix + ".dead."}
 }
 
-// of is where a queue's deferred jobs are put.
+// of returns the subject of a queue's deferred jobs.
 func (s subjects) of(queue string) string { return s.deferred + queue }
 
-// queueOf is the queue that a subject is of, if it is of one.
+// queueOf returns the queue of a subject, if it has one.
 func (s subjects) queueOf(subject string) (name string, ok bool) {
 	name, ok = strings.CutPrefix(subject, s.deferred)
 	return name, ok && names.Validate(name) == nil
 }
 
-// deadOf is where the dead letters of a subject are put.
+// deadOf returns the subject of the dead letters of a subject.
 func (s subjects) deadOf(subject string) string {
 	if name, ok := s.queueOf(subject); ok {
 		return s.dead + name
@@ -32,9 +31,8 @@ func (s subjects) deadOf(subject string) string {
 	return s.dead + "_" // no queue has this name
 }
 
-// addressable reports whether a subject that is stored can be asked for. One with a
-// wildcard in it can be stored, by a client that means harm, and would stand for
-// everything else there.
+// addressable reports whether a stored subject can be requested. A hostile client can store a subject with a wildcard,
+// which would stand for everything else there.
 func addressable(subject string) bool {
 	for token := range strings.SplitSeq(subject, ".") {
 		if token == "*" || token == ">" {

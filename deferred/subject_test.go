@@ -7,8 +7,8 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// No name that a job may have becomes a subject other than its own queue's: one token or
-// two below the prefix, none of them empty or a wildcard.
+// No valid name leads to another queue's subject: it makes one or two tokens below the prefix, none of them empty or a
+// wildcard.
 func TestSubjectOf(t *testing.T) {
 	s := newSubjects("penstock")
 	for _, name := range []string{
@@ -55,7 +55,7 @@ func checkSubject(t *testing.T, s subjects, name string) {
 	}
 }
 
-// A subject outside the prefix is no queue's, whatever follows.
+// A subject outside the prefix belongs to no queue.
 func TestQueueOfOthers(t *testing.T) {
 	s := newSubjects("penstock")
 	for _, subject := range []string{

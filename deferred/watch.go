@@ -10,12 +10,12 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// probes is how many queues are probed at a time, and how many may fail before the
-// others have to wait for the next time.
+// probes is how many queues are probed concurrently, and how many probes may fail before the rest wait for the next
+// round.
 const probes = 8
 
-// watch looks after the queues whose engine is away, until ctx ends: whether it is
-// back, and what it must hear first.
+// watch watches the queues whose engine is away, until ctx ends: whether the engine is back, and what it must learn
+// first.
 func (a *Appender) watch(ctx context.Context) {
 	for {
 		names := a.outages.all()
@@ -55,12 +55,11 @@ func (a *Appender) probe(ctx context.Context, names []string) {
 	running.Wait()
 }
 
-// ask asks for one queue, and reports whether there was an answer.
+// ask probes the engine of one queue, and reports whether it answered.
 //
-// Of a queue whose jobs have strayed the engine is told that something is behind: so
-// the next job that may wait is set aside, and overtakes none. Until it has heard of all,
-// such jobs go on past the engine, behind those that strayed; those that may not wait are
-// the engine's already.
+// If the queue has strays, it announces them: then the engine sets the next deferrable job aside, so that it overtakes
+// none. Until the engine has learned of all strays, deferrable jobs keep bypassing it, behind the strays. Other jobs
+// go to the engine again.
 func (a *Appender) ask(ctx context.Context, name string) bool {
 	ctx, cancel := context.WithTimeout(ctx, a.patience)
 	defer cancel()
@@ -78,7 +77,7 @@ func (a *Appender) ask(ctx context.Context, name string) bool {
 			if away, more = a.outages.answered(name, strays); away {
 				a.log.Info("the engine answers again", "queue", name)
 			}
-		case answers(err): // what is wrong, those are told who offer a job
+		case answers(err): // the next caller learns what is wrong
 			a.outages.unheard(name)
 			return true
 		default:
@@ -89,26 +88,25 @@ func (a *Appender) ask(ctx context.Context, name string) bool {
 	return true
 }
 
-// answers reports whether an error comes from an engine that is there.
+// answers reports whether an error comes from an engine that is reachable.
 func answers(err error) bool {
 	return !errors.Is(err, queue.ErrUnavailable) && !errors.Is(err, queue.ErrOutcomeUnknown) &&
 		!errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
 }
 
-// announce tells the engine that a queue has something on the overflow that it knows
-// nothing of.
+// announce tells the engine that a queue has jobs on the overflow that it does not know.
 func (a *Appender) announce(ctx context.Context, name string) error {
 	err := a.engine.Announce(ctx, name)
 	if errors.Is(err, queue.ErrUnknownQueue) {
 		return nil // nothing can be overtaken
 	}
 	if err == nil {
-		a.stream.tell(name) // it may be back already: then nothing is behind
+		a.stream.notify(name) // the job may be back already
 	}
 	return err
 }
 
-// follow announces a job that strayed when the engine was about to be told, or had been.
+// follow announces a job that strayed when the engine was about to learn of strays, or already had.
 func (a *Appender) follow(ctx context.Context, name string) {
 	if err := a.announce(ctx, name); err != nil {
 		a.outages.untold(name)

@@ -9,39 +9,37 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A nats-server that once failed to write, because its disk was full, say, serves the
-// stream on but stores nothing more in it, and removes nothing, until it is started
-// again. What is published to it then gets no answer; only a removal is told why it
-// fails. So a stream that owes an acknowledgement is asked to remove nothing, and while
-// it says that it cannot, jobs are refused for certain and at once.
+// A nats-server that once failed to write, for example because its disk was full, keeps serving the stream but stores
+// and removes nothing until it is restarted. Publications then get no answer; only a removal gets an error. So a
+// stream that owes an acknowledgment is asked to remove nothing. While it says that it cannot, jobs are refused
+// definitely and at once.
 
 const (
-	// askPause is how often a stream that cannot write is asked again.
+	// askPause is the time between two requests to a stream that cannot write.
 	askPause = time.Second
-	// askTimeout is how long it may take to say so: it is known without looking.
+	// askTimeout bounds that request, which needs no disk access.
 	askTimeout = time.Second
-	// codePurgeFailed is JetStream's when it could not remove.
+	// codePurgeFailed is JetStream's error for a failed removal.
 	codePurgeFailed = 10051
 )
 
-// writeFailure is why the stream cannot write.
+// writeFailure says why the stream cannot write.
 type writeFailure struct {
 	err     error
-	contact uint64 // how often NATS had been connected to then
+	contact uint64 // number of reconnects to NATS at that time
 	asked   time.Time
 }
 
-// writeError returns nil, or why the stream cannot write, as far as is known. It asks
-// nobody.
+// writeError returns nil, or why the stream cannot write, as far as is known. It does not ask NATS.
 func (s *Stream) writeError() error {
-	// else it may have been started again
+	// after a reconnect the server may have been restarted
 	if d := s.writeFailure.Load(); d != nil && d.contact == s.nc.Stats().Reconnects {
 		return d.err
 	}
 	return nil
 }
 
-// checkWritable is the same, but asks again from time to time.
+// checkWritable is writeError, but asks again from time to time.
 func (s *Stream) checkWritable() error {
 	d, err := s.writeFailure.Load(), s.writeError()
 	if err == nil || time.Since(d.asked) < askPause {
@@ -51,16 +49,16 @@ func (s *Stream) checkWritable() error {
 	return s.writeError()
 }
 
-// ask has the stream remove nothing, and notes whether it can.
+// ask asks the stream to remove nothing, and records whether it can.
 func (s *Stream) ask() {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
-	// Of a subject of the other stream this one has nothing. Asked for nothing below 1,
-	// nats-server would not even look.
+	// The subject belongs to the other stream, so this one has no such message. With sequence 1, nats-server would not
+	// even look.
 	s.noteWrite(s.jobs.Purge(ctx, jetstream.WithPurgeSubject(s.subjects.dead+"_"), jetstream.WithPurgeSequence(2)))
 }
 
-// noteWrite notes whether the stream could remove something.
+// noteWrite records the result of a removal.
 func (s *Stream) noteWrite(err error) {
 	before := s.writeFailure.Load()
 	var answer *jetstream.APIError
@@ -70,14 +68,14 @@ func (s *Stream) noteWrite(err error) {
 			s.log.Info("the overflow can write again", "stream", s.name)
 		}
 	case errors.As(err, &answer) && answer.ErrorCode == codePurgeFailed:
-		why := fmt.Errorf("%w: nats-server cannot write to stream %s, and has to be started again when that is seen "+
-			"to: %s", ErrUnavailable, s.name, answer.Description)
+		why := fmt.Errorf("%w: nats-server cannot write to stream %s; fix its disk and restart it: %s",
+			ErrUnavailable, s.name, answer.Description)
 		s.writeFailure.Store(&writeFailure{err: why, contact: s.nc.Stats().Reconnects, asked: time.Now()})
 		if before == nil {
-			s.log.Error("the overflow cannot write: make room on the disk of nats-server and start it again",
+			s.log.Error("the overflow cannot write: make room on the disk of nats-server and restart it",
 				"stream", s.name, "error", answer.Description)
 		}
-	case before != nil: // not known
+	case before != nil: // unknown
 		s.writeFailure.CompareAndSwap(before,
 			&writeFailure{err: before.err, contact: before.contact, asked: time.Now()})
 	}

@@ -4,19 +4,18 @@ import (
 	"context"
 	"slices"
 
+	"github.com/penstock/penstock/internal/forward"
 	"github.com/penstock/penstock/queue"
 )
 
-// Intake is a queue.Appender that lets the target of a job's queue see the job first: what the target can never
-// deliver is refused as Invalid, with the field that is at fault (payload.to, say), and a job whose cost nobody set
-// gets the one that it has for the target. Put it in front of everything else that takes jobs in, the overflow
-// too, or those that are deferred will have no cost.
+// Intake is a queue.Appender that shows each job to the target of its queue first. Jobs that the target can never
+// deliver are refused as Invalid, with the field at fault, such as payload.to. Jobs without a cost get their cost for
+// the target. Put it in front of all other layers, including the overflow: otherwise deferred jobs have no cost.
 //
-// It goes by what it knows of the queue's spec, which is a second old at most while the engine answers. While that does
-// not, it goes by what it knew last; of a queue of which it knows nothing, or whose setting cannot be used, jobs are
-// taken as they are. No ETA is exact in a queue that has no target. The cost is a part of a job's fingerprint: one that
-// was taken in as it was, or before its queue had this target, is a Conflict when it is sent again and now costs
-// something else.
+// It uses the queue's spec as it was at most a second ago, or the last known one while the engine does not answer. Jobs
+// of an unknown queue, or of one with unusable settings, are accepted as they are. No ETA is exact in a queue without a
+// target. The cost is part of a job's fingerprint. So a job that came in as it was, or before its queue had this
+// target, is a Conflict when it is sent again with another cost.
 type Intake struct {
 	next    queue.Appender
 	targets targets
@@ -24,7 +23,7 @@ type Intake struct {
 
 var _ queue.Appender = (*Intake)(nil)
 
-// NewIntake returns an Intake in front of next. It asks specs, an engine, for the settings of queues.
+// NewIntake returns an Intake in front of next. It reads the settings of queues from specs, an engine.
 func NewIntake(next queue.Appender, specs queue.SpecReader) *Intake {
 	return (*Kinds)(nil).NewIntake(next, specs)
 }
@@ -43,7 +42,7 @@ func (i *Intake) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended
 	if s.refused == nil {
 		answers, err = i.next.Append(ctx, s.jobs)
 	} else {
-		answers, err = s.append(ctx, i.next)
+		answers = s.append(ctx, i.next)
 	}
 	for k := range s.doubted {
 		if k < len(answers) {
@@ -53,13 +52,13 @@ func (i *Intake) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended
 	return answers, err
 }
 
-// screening is what the targets say of the jobs of one call.
+// screening is the result of showing the jobs of one call to their targets.
 type screening struct {
 	jobs    []queue.Job      // the caller's, until one is changed
-	own     bool             // jobs are not the caller's any more
-	usable                   // of the job that is looked at; without a target it takes anything
-	doubted map[int]struct{} // jobs of queues without a target: nobody knows when they leave
-	probe   *queue.Job       // what targets are shown: the caller's jobs stay as they are
+	own     bool             // jobs is a copy
+	usable                   // of the present job; without a target every job is accepted
+	doubted map[int]struct{} // jobs of queues without a target: their departure is unknown
+	probe   *queue.Job       // copy shown to targets
 	refused map[int]error
 }
 
@@ -92,32 +91,17 @@ func (s *screening) look(k int) {
 	}
 }
 
-// append hands on what was not refused, and puts the answers together.
-func (s *screening) append(ctx context.Context, next queue.Appender) ([]queue.Appended, error) {
+// append passes the jobs that were not refused to next.
+func (s *screening) append(ctx context.Context, next queue.Appender) []queue.Appended {
 	answers := make([]queue.Appended, len(s.jobs))
-	var rest []queue.Job
+	var rest []int
 	for k := range s.jobs {
 		if err := s.refused[k]; err != nil {
 			answers[k] = queue.Appended{Outcome: queue.Invalid, ID: s.jobs[k].ID, Err: err}
 		} else {
-			rest = append(rest, s.jobs[k])
+			rest = append(rest, k)
 		}
 	}
-	if len(rest) == 0 {
-		return answers, nil
-	}
-	got, err := next.Append(ctx, rest)
-	n := 0
-	for k := range s.jobs {
-		if s.refused[k] != nil {
-			continue
-		}
-		if len(got) == len(rest) {
-			answers[k] = got[n]
-		} else { // nothing could be decided
-			answers[k] = queue.Appended{Outcome: queue.Failed, ID: rest[n].ID, Err: err}
-		}
-		n++
-	}
-	return answers, nil // what is wrong with the rest stands in their answers
+	forward.Jobs(ctx, next.Append, s.jobs, rest, answers)
+	return answers
 }

@@ -160,7 +160,7 @@ func TestIntakeJudgesEachJob(t *testing.T) {
 	}
 }
 
-// What was refused stays so when the rest cannot be decided.
+// Refused jobs stay refused when the rest cannot be decided.
 func TestIntakeOverFailure(t *testing.T) {
 	o := &office{specs: map[string]string{"sms": `{"picky": 3}`}, err: queue.ErrUnavailable}
 	i := intakeOf(o)
@@ -203,7 +203,7 @@ func TestIntakeFollowsTheSpec(t *testing.T) {
 	})
 }
 
-// While the engine is away it goes by what it knew, and nobody waits for long.
+// While the engine is away it uses what it knew, and no caller waits long.
 func TestIntakeWithoutTheEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &office{specs: map[string]string{"sms": `{"picky": 3}`, "other": `{"picky": 3}`}}
@@ -219,7 +219,7 @@ func TestIntakeWithoutTheEngine(t *testing.T) {
 				t.Errorf("cost %d of a queue that was known", got)
 			}
 			if got := cost(t, i, o, "other"); got != 0 {
-				t.Errorf("cost %d of a queue of which nothing is known", got)
+				t.Errorf("cost %d of an unknown queue", got)
 			}
 			if waited := time.Since(start); waited > 2*specPatience {
 				t.Errorf("waited %v", waited)
@@ -237,7 +237,7 @@ func TestIntakeWithoutTheEngine(t *testing.T) {
 	})
 }
 
-// Nobody can say when a job leaves that has nowhere to go.
+// The departure of a job with nowhere to go is unknown.
 func TestNoETAIsExactInAQueueWithoutATarget(t *testing.T) {
 	o := &office{specs: map[string]string{"none": "", "empty": "{}", "sms": `{"picky": 3}`}}
 	var jobs []queue.Job
@@ -251,7 +251,7 @@ func TestNoETAIsExactInAQueueWithoutATarget(t *testing.T) {
 	}
 }
 
-// Of a crowd one asks; the others wait only if what is known is older than it may be.
+// In a crowd one caller reads; the others wait only if the known spec is too old.
 func TestIntakeCrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const crowd, slow = 100, 300 * time.Millisecond
@@ -298,7 +298,7 @@ func TestIntakeCrowd(t *testing.T) {
 	})
 }
 
-// Who gives up says nothing for those who wait beside him.
+// A caller who gives up does not affect others waiting for the same read.
 func TestIntakeGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &office{specs: map[string]string{"sms": `{"picky": 3}`}, slow: 300 * time.Millisecond}

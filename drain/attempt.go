@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/penstock/penstock/internal/grant"
+	"github.com/penstock/penstock/internal/departure"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -31,12 +31,12 @@ type attempt struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	asked        time.Time // for it
-	grant.Window           // LeaseEnd is guarded by mu
-	latest       time.Time // Window.Latest
-	slack        time.Duration
-	interval     time.Duration // cost x T
-	toldToWait   time.Time     // until when, by pace.start
+	asked            time.Time // for it
+	departure.Window           // LeaseEnd is guarded by mu
+	latest           time.Time // Window.Latest
+	slack            time.Duration
+	interval         time.Duration // cost x T
+	toldToWait       time.Time     // until when, by pace.start
 
 	mu       sync.Mutex
 	handling bool      // the handler has it
@@ -72,14 +72,14 @@ func (a *attempt) do() {
 		return
 	}
 	a.job.Spec = spec
-	if grant.Paced(spec) {
+	if departure.Paced(spec) {
 		a.part.clock.Took(time.Since(a.asked))
 	}
 	if deadline := spec.Retry.Deadline.D(); deadline > 0 {
 		asked := a.Departs.Add(-a.job.In) // the reply was not before, so the job is as old as it said, or older
 		a.job.Deadline = asked.Add(deadline - a.job.Age)
 	}
-	a.slack = grant.Slack(spec)
+	a.slack = departure.Slack(spec)
 	a.interval = spec.Fastest().Interval() * time.Duration(a.job.Cost)
 	a.mu.Lock()
 	a.latest = a.Latest(a.slack)
@@ -183,4 +183,4 @@ func (a *attempt) settle(s queue.Settlement) {
 	a.part.settler.add(entry{s, until, span})
 }
 
-func (a *attempt) lease() queue.Lease { return grant.LeaseOf(&a.job.Reservation) }
+func (a *attempt) lease() queue.Lease { return departure.LeaseOf(&a.job.Reservation) }

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/penstock/penstock/internal/grant"
+	"github.com/penstock/penstock/internal/departure"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/unit"
@@ -256,7 +256,7 @@ func TestLatenessHeals(t *testing.T) {
 	at := time.Now()
 	begin, lost, sum := at, 0, time.Duration(0)
 	for i := range n {
-		r := &attempt{Window: grant.Window{Earliest: begin.Add(time.Duration(i) * ms)}, slack: slack, interval: ms}
+		r := &attempt{Window: departure.Window{Earliest: begin.Add(time.Duration(i) * ms)}, slack: slack, interval: ms}
 		wake := func(due time.Time) {
 			if at.Before(due) { // the previous goroutine may still be running
 				at = due.Add(time.Duration(rng.Int64N(int64(ms))))

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/penstock/penstock/internal/grant"
+	"github.com/penstock/penstock/internal/departure"
 )
 
 // Defaults and limits of Options.
@@ -61,7 +61,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Grace = DefaultGrace
 	}
 	if o.Name == "" {
-		o.Name = grant.ProcessName()
+		o.Name = departure.ProcessName()
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/penstock/penstock/internal/grant"
+	"github.com/penstock/penstock/internal/departure"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -27,7 +27,7 @@ type partition struct {
 	leases  *leases
 
 	number   uint64
-	clock    grant.Clock
+	clock    departure.Clock
 	failures int
 	granted  time.Time     // when it last granted something
 	bell     chan struct{} // 1: one of the two below was set
@@ -86,7 +86,7 @@ func (p *partition) loop() {
 			next = 0
 		}
 		if len(res.Jobs) == 0 {
-			next = max(next, grant.LeastPause)
+			next = max(next, departure.LeastPause)
 		}
 		if next > 0 && !p.sleep(next, res.Backup) {
 			return
@@ -118,12 +118,12 @@ func (p *partition) handOver() {
 func (p *partition) reserve(limit, held int, shares map[string]int) (queue.Reserved, bool) {
 	p.number++
 	req := queue.ReserveRequest{Partition: p.index, Client: p.d.client, Number: p.number, Max: limit, Shares: shares}
-	var backoff grant.Backoff
+	var backoff departure.Backoff
 	for tries, repeated := 0, false; ; repeated = true {
 		// What rang before the request is answered by it; what rings later is not.
 		p.ask.Store(false)
 		p.back.Store(false)
-		a, err := p.call(req, grant.Timeout)
+		a, err := p.call(req, departure.Timeout)
 		if err == nil {
 			p.recovered()
 			if repeated {
@@ -140,7 +140,7 @@ func (p *partition) reserve(limit, held int, shares map[string]int) (queue.Reser
 		if stopping {
 			tries++
 		}
-		if stopping && (tries >= grant.StopTries || p.d.work.Err() != nil || errors.Is(err, queue.ErrClosed) ||
+		if stopping && (tries >= departure.StopTries || p.d.work.Err() != nil || errors.Is(err, queue.ErrClosed) ||
 			errors.Is(err, queue.ErrUnavailable)) {
 			p.d.tokens.put(held)
 			return queue.Reserved{}, false
@@ -164,14 +164,14 @@ func (p *partition) reserve(limit, held int, shares map[string]int) (queue.Reser
 // drainer what the engine's clock shows. Nothing is lost if that fails.
 func (p *partition) seen() {
 	p.number++
-	_, _ = p.call(queue.ReserveRequest{Partition: p.index, Client: p.d.client, Number: p.number}, grant.Timeout)
+	_, _ = p.call(queue.ReserveRequest{Partition: p.index, Client: p.d.client, Number: p.number}, departure.Timeout)
 }
 
 // call makes a request once, and tells what it brought to light.
-func (p *partition) call(req queue.ReserveRequest, timeout time.Duration) (grant.Answer, error) {
+func (p *partition) call(req queue.ReserveRequest, timeout time.Duration) (departure.Answer, error) {
 	leave := p.d.turnstile.enter(p.d.work)
 	defer leave()
-	a, err := grant.Ask(p.d.work, p.d.engine, &p.clock, req, timeout)
+	a, err := departure.Ask(p.d.work, p.d.engine, &p.clock, req, timeout)
 	p.d.observer.Reserved(p.index, req.Max, len(a.Jobs), a.Trip, err)
 	for _, name := range a.Expired {
 		p.d.observer.Expired(name)
@@ -185,7 +185,7 @@ func (p *partition) call(req queue.ReserveRequest, timeout time.Duration) (grant
 }
 
 // begin starts jobs with n tokens and puts back what is left over.
-func (p *partition) begin(granted *grant.Answer, n int) {
+func (p *partition) begin(granted *departure.Answer, n int) {
 	if extra := len(granted.Jobs) - n; extra > 0 {
 		n += p.d.tokens.tryTake(extra)
 	}
@@ -232,7 +232,7 @@ func (p *partition) begin(granted *grant.Answer, n int) {
 	p.d.pool.unclaim(p)
 }
 
-func (p *partition) newAttempt(job *queue.Reservation, w grant.Window, asked time.Time) *attempt {
+func (p *partition) newAttempt(job *queue.Reservation, w departure.Window, asked time.Time) *attempt {
 	a := &attempt{
 		job: Job{Reservation: *job}, part: p, asked: asked, Window: w, extendAt: w.Departs.Add(job.Lease / 3),
 	}
@@ -299,7 +299,7 @@ func (p *partition) rest(pause time.Duration) {
 func (p *partition) sweep() {
 	defer p.d.loops.Done()
 	defer p.sweeping.Store(false)
-	if err := grant.Sweep(p.d.stop, p.d.engine, p.index); err != nil {
+	if err := departure.Sweep(p.d.stop, p.d.engine, p.index); err != nil {
 		p.d.complain("sweeping failed", err, "partition", p.index)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/penstock/penstock/internal/grant"
+	"github.com/penstock/penstock/internal/departure"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
@@ -132,7 +132,7 @@ func TestNext(t *testing.T) {
 		{"nobody named", time.Second, 300 * ms, "", 300 * ms},
 		{"another named", time.Second, 300 * ms, "another", 550 * ms},
 		{"another named, due sooner anyway", time.Second, 900 * ms, "another", time.Second},
-		{"nothing granted and due at once", -1, time.Hour, "", grant.LeastPause},
+		{"nothing granted and told to ask at once", -1, time.Hour, "", departure.LeastPause},
 	} {
 		bubble(t, c.name, func(t *testing.T) {
 			f := newFake().answers(answer{more: queue.Reserved{Next: c.next}})

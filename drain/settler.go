@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/coalesce"
-	"github.com/penstock/penstock/internal/grant"
+	"github.com/penstock/penstock/internal/departure"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -103,7 +103,7 @@ func (s *settler) close() {
 func (s *settler) run() {
 	var batch []entry
 	var sent []queue.Settlement
-	var backoff grant.Backoff
+	var backoff departure.Backoff
 	for {
 		batch = s.next(batch[:0])
 		if batch == nil {
@@ -118,7 +118,7 @@ func (s *settler) run() {
 		cancel()
 		again := s.land(batch, answers, err)
 		if len(again) == 0 {
-			backoff = grant.Backoff{}
+			backoff = departure.Backoff{}
 			continue
 		}
 		s.mu.Lock()

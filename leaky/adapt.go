@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Adapt is the rule by which a rate follows what a receiver accepts, between two bounds: it is multiplied down when
-// a departure is refused, and added to while all goes well (D.-M. Chiu, R. Jain, "Analysis of the increase and
-// decrease algorithms for congestion avoidance in computer networks", 1989). What is added has the shape of BIC and
-// CUBIC (L. Xu, K. Harfoush, I. Rhee, "Binary increase congestion control for fast long-distance networks", INFOCOM
-// 2004; RFC 9438): much at first, next to nothing just below the rate that was refused last, where it stays for a
-// while, and then ever more, to find out what else is accepted.
+// Adapt is the rule by which a rate follows what a receiver accepts, between two bounds. It is additive increase while
+// all goes well, and multiplicative decrease when a departure is refused (D.-M. Chiu, R. Jain, "Analysis of the
+// increase and decrease algorithms for congestion avoidance in computer networks", 1989). The increase has the shape of
+// BIC and CUBIC (L. Xu, K. Harfoush, I. Rhee, "Binary increase congestion control for fast long-distance networks",
+// INFOCOM 2004; RFC 9438). It is steep at first and nearly flat just below the last refused rate. There it stays for a
+// while; then it grows faster and faster, to find out what else is accepted.
 //
-// All of it is integers below 2^53, so that Lua computes the same, where all numbers are doubles.
+// All numbers are integers below 2^53, so that Lua, which only has doubles, computes the same.
 type Adapt struct {
 	Floor, Ceiling Rate
 	// Horizon is how far ahead of now a departure may be granted.
@@ -22,33 +22,33 @@ type Adapt struct {
 // Adapted is the state of an adapted rate.
 type Adapted struct {
 	Rate Rate
-	// Level is about the rate, in departures in Adapt.Unit; Peak is the level that was refused last.
+	// Level is about the rate, in departures per unit (see Levels); Peak is the level last refused.
 	Level, Peak int64
 	Run         int64   // increases since the last decrease
 	Changed     Instant // the last increase or decrease
-	Lowered     Instant // departures up to then were granted before the last decrease
+	Lowered     Instant // departures up to this instant were granted before the last decrease
 }
 
-// The numbers of the rule, found by simulation (bench/closedloop).
+// The constants of the rule, found by simulation (bench/closedloop).
 const (
-	adaptPause  = 1_000_000 // microseconds from any change to an increase
-	adaptRegain = 4         // an increase makes good this fraction of what is missing to
-	adaptNear   = 32        // the last peak less this fraction of it
-	adaptStay   = 18        // increases after which the peak is passed
-	adaptBeyond = 1500      // by this fraction of it times the square of the increases since then
-	adaptMost   = 100       // increases that count
-	adaptAgain  = 5         // a decrease after fewer increases belongs to the same drop of what is accepted
-	adaptDigits = 100_000   // a rate is rounded to so many digits, so that it stays a small fraction
+	adaptPause  = 1_000_000 // minimum microseconds between a change and an increase
+	adaptRegain = 4         // an increase covers 1/4 of the distance to the target,
+	adaptNear   = 32        // which is the last peak minus 1/32 of it
+	adaptStay   = 18        // number of increases after which the peak may be exceeded
+	adaptBeyond = 1500      // by 1/1500 of it times the square of the increases since
+	adaptMost   = 100       // maximum number of increases that count
+	adaptAgain  = 5         // after fewer increases, a decrease belongs to the same drop
+	adaptDigits = 100_000   // rates are rounded below this, so that they stay small fractions
 )
 
-// Begin returns the state of a rate of which nothing is known.
+// Begin returns the state of a rate about which nothing is known.
 func (a Adapt) Begin(rate Rate) Adapted {
 	level := a.level(rate)
 	return Adapted{Rate: rate, Level: level, Peak: level, Run: adaptStay}
 }
 
-// Refused notes that a departure was throttled, and reports whether the rate has changed. A departure that was
-// granted before the last decrease says nothing about the present rate.
+// Refused records a throttled departure and reports whether the rate has changed. A departure granted before the last
+// decrease says nothing about the present rate and is ignored.
 func (a Adapt) Refused(s *Adapted, departed, now Instant) bool {
 	if departed <= s.Lowered {
 		return false
@@ -63,8 +63,8 @@ func (a Adapt) Refused(s *Adapted, departed, now Instant) bool {
 	return a.set(s)
 }
 
-// Taken notes that a departure was delivered while only the rate held others up, and reports whether the rate has
-// changed.
+// Taken records a departure that was delivered while only the rate held other jobs back, and reports whether the rate
+// has changed.
 func (a Adapt) Taken(s *Adapted, departed, now Instant) bool {
 	if departed <= s.Lowered || now < s.Changed+adaptPause || s.Rate == a.Ceiling {
 		return false
@@ -94,7 +94,7 @@ func (a Adapt) set(s *Adapted) bool {
 	return s.Rate != before
 }
 
-// rounded is the level with all but its first digits 0.
+// rounded returns the level with only its first digits kept.
 func rounded(level int64) int64 {
 	scale := int64(1)
 	for level/scale >= adaptDigits {
@@ -103,7 +103,7 @@ func rounded(level int64) int64 {
 	return level - level%scale
 }
 
-// lowest is the rate n/d in lowest terms.
+// lowest returns the rate n/d in lowest terms.
 func lowest(n, d int64) Rate {
 	a, b := n, d
 	for b != 0 {
@@ -112,8 +112,9 @@ func lowest(n, d int64) Rate {
 	return Rate{n / a, d / a}
 }
 
-// Levels returns the numbers by which another program computes the same: the time in which a level counts
-// departures, which is the shortest in a fixed list that has a thousand at the floor, and the levels of the bounds.
+// Levels returns the numbers with which another program computes the same: the unit of time in which levels count
+// departures, and the levels of the bounds. The unit is the shortest of a fixed list with a thousand departures at the
+// floor.
 func (a Adapt) Levels() (unit Instant, floor, ceiling int64) {
 	unit = Instant((1000 * 24 * time.Hour).Microseconds())
 	for _, u := range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour} {
@@ -130,7 +131,7 @@ func (a Adapt) level(r Rate) int64 {
 	return level(r, unit)
 }
 
-// level is rounded down. The product may be beyond 2^64; what is left of it is below 2^53.
+// level returns r in departures per unit, rounded down. The product may exceed 2^64; the quotient is below 2^53.
 func level(r Rate, unit Instant) int64 {
 	high, low := bits.Mul64(uint64(r.n), uint64(unit))
 	q, _ := bits.Div64(high, low, uint64(r.d))

@@ -11,7 +11,7 @@ func adaptRule(t *testing.T, floor, ceiling string) Adapt {
 	return Adapt{Floor: mustRate(t, floor), Ceiling: mustRate(t, ceiling), Horizon: 50 * time.Millisecond}
 }
 
-// A truth table of one life: each answer, when it came, for which departure, and the resulting rate.
+// A truth table of one history: each report, its time and departure, and the rate afterwards.
 func TestAdapt(t *testing.T) {
 	const t0 = 1_000 * sec
 	a := adaptRule(t, "2/s", "20/s")
@@ -62,8 +62,7 @@ func TestAdapt(t *testing.T) {
 	}
 }
 
-// For any answers and bounds, the rate stays within the bounds and is a fraction that a Pacer can compute with, and no
-// number exceeds Lua's exact range.
+// For random reports and bounds, the rate stays within them, a Pacer can use it, and no number exceeds Lua's range.
 func TestAdaptBounds(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {

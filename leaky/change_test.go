@@ -52,8 +52,8 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// A raised burst is earned by idleness under the new rule like any other.
-func TestRepeatedChangesOfBurstAddNoDepartures(t *testing.T) {
+// A raised burst must be earned by idleness under the new rule.
+func TestChangeOfBurstIsNoGiftEvenRepeated(t *testing.T) {
 	const t0 = 1_000 * sec
 	one := Pacer{Rate: mustRate(t, "10/s"), Burst: 1, Horizon: 0}
 	five := Pacer{Rate: mustRate(t, "10/s"), Burst: 5, Horizon: 0}

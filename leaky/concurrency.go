@@ -6,20 +6,18 @@ import (
 	"time"
 )
 
-// Concurrency lets through while what is held at once costs at most Max. Whoever passes holds a place under a name,
-// until Refund frees it, or until TTL after the Take that took or last renewed it. So the place of a holder that
-// crashed becomes free by itself, and one that lives renews it in time (C. G. Gray, D. R. Cheriton, "Leases", SOSP
-// 1989).
+// Concurrency limits the total cost of the places held at once to Max. A take holds a place under a name until Refund
+// frees it, or until TTL after the Take that took or last renewed it. So the place of a crashed holder becomes free by
+// itself, and a live holder renews it in time (C. G. Gray, D. R. Cheriton, "Leases", SOSP 1989).
 //
-// A Take under a name that holds a place renews it at the cost that it has, and is always allowed, whatever its
-// cost, even if Max has been lowered below that. Refund frees the whole place of the name, and does nothing if
-// there is none.
+// A Take under a name that holds a place renews the place at its present cost. It is always allowed, at any cost, even
+// if Max has been lowered below that. Refund frees the whole place of the name, if there is one.
 //
-// It is exact; but a holder that outlives its lease without renewing it works beside the one that got its place.
+// It is exact. But a holder that outlives its lease without renewing it works alongside the new owner of its place.
 //
-// Worst burst: Max at once, and again as often as places are freed: it bounds what is at work, not a rate.
+// Worst burst: Max at once, and again whenever places are freed: it bounds the work in progress, not a rate.
 //
-// Memory: a place (a name, a cost, an instant) for each holder.
+// Memory: one place (a name, a cost, an instant) per holder.
 type Concurrency struct {
 	Max int64         // 1 to MaxEntries
 	TTL time.Duration // MinPeriod to MaxPeriod
@@ -28,7 +26,7 @@ type Concurrency struct {
 // AlgorithmConcurrency is the name of Concurrency.
 const AlgorithmConcurrency Algorithm = "concurrency"
 
-// stateConcurrency begins its states.
+// stateConcurrency is the first byte of its states.
 const stateConcurrency = 'p'
 
 // Algorithm implements Limiter.
@@ -42,10 +40,10 @@ func (c Concurrency) Validate() error {
 	return checkPeriod("ttl", c.TTL, MinPeriod, MaxPeriod)
 }
 
-// Limit implements Limiter: it is Max.
+// Limit implements Limiter. It returns Max.
 func (c Concurrency) Limit() int64 { return c.Max }
 
-// Most implements Limiter: it bounds what is held, and not what comes.
+// Most implements Limiter. It returns -1: the takes of a span have no bound.
 func (c Concurrency) Most(time.Duration) int64 { return -1 }
 
 // Fresh implements Limiter.
@@ -53,19 +51,19 @@ func (c Concurrency) Fresh() Tally {
 	return &placeTable{rule: c, ttl: Instant(c.TTL.Microseconds()), heads: make([]int32, 1), places: make([]place, 1)}
 }
 
-// placeTable is who holds places, in a list by when they end: the first follows place 0, the last comes before it.
-// They are found by the hashes of their names, in chains.
+// placeTable has the held places in a list sorted by their ends. The first follows place 0, and the last precedes it.
+// The places are found by the hashes of their names, in chains.
 type placeTable struct {
 	rule   Concurrency
 	ttl    Instant
-	heads  []int32 // of the chains; a power of two of them
+	heads  []int32 // of the chains; their number is a power of two
 	places []place
-	n      int   // places that are held
-	free   int32 // the first free place, 0 if there is none
-	sum    int64 // of the costs of held places
-	// The list in short runs. A run may be empty.
+	n      int   // number of held places
+	free   int32 // first free place, or 0
+	sum    int64 // total cost of held places
+	// The list in short runs. Runs may be empty.
 	runs  []placeRun
-	looks int // places and runs looked at, to amortize looking for ended ones
+	looks int // places and runs visited, for tests of the amortized cost
 }
 
 type place struct {
@@ -74,7 +72,7 @@ type place struct {
 	until      Instant
 	cost       int64
 	prev, next int32
-	chain      int32 // the next in its chain
+	chain      int32 // next place in its chain
 	run        int32
 }
 
@@ -97,7 +95,7 @@ func (t *placeTable) Take(now Instant, a Ask) Decision {
 	return d
 }
 
-// Peek without a name asks for a place under a new one.
+// Peek without a name asks for a new place.
 func (t *placeTable) Peek(now Instant, a Ask) Decision {
 	i, _ := t.find(a.Lease)
 	return t.decide(now, a.cost(), i)
@@ -113,10 +111,10 @@ func (t *placeTable) Refund(now Instant, a Ask) Decision {
 
 func (t *placeTable) Expires(now Instant) Instant { return now.Add(t.reset(now)) }
 
-// never is a cost that does not pass.
+// never is a cost that is never allowed.
 const never = -1
 
-// decide answers for a name that has place i, or 0 for none.
+// decide answers for the place i of a name, or for 0 if the name has no place.
 func (t *placeTable) decide(now Instant, cost int64, i int32) Decision {
 	most := t.rule.Max
 	first, sum := t.over(now)
@@ -144,8 +142,8 @@ func (t *placeTable) reset(now Instant) time.Duration {
 	return max(0, t.ends(now, last).Sub(now))
 }
 
-// settle frees what has ended. No place ends later than one taken now: a clock that ran back, a planted state or a
-// longer TTL may have left such.
+// settle frees ended places. It also limits every end to that of a place taken now: a clock that ran back, a planted
+// state or an earlier, longer TTL may have left later ends.
 func (t *placeTable) settle(now Instant) {
 	for i := t.places[0].next; i != 0 && t.places[i].until <= now; i = t.places[0].next {
 		t.drop(i)
@@ -155,7 +153,7 @@ func (t *placeTable) settle(now Instant) {
 	}
 }
 
-// make makes a place that is in no list yet.
+// make adds a place that is in no list yet.
 func (t *placeTable) make(name string, hash uint64, cost int64) int32 {
 	i := t.free
 	if i == 0 {
@@ -170,7 +168,7 @@ func (t *placeTable) make(name string, hash uint64, cost int64) int32 {
 	return i
 }
 
-// link puts a place last in the list: none ends later.
+// link appends a place to the list: no other place ends later.
 func (t *placeTable) link(i int32, until Instant) {
 	last := t.places[0].prev
 	p := &t.places[i]
@@ -214,7 +212,7 @@ func (t *placeTable) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Restore implements Limiter. Who holds a place keeps it, even if Max is lower by now.
+// Restore implements Limiter. Holders keep their places, even if Max is lower now.
 func (c Concurrency) Restore(b []byte) (Tally, error) {
 	t := c.Fresh().(*placeTable)
 	r := readState(b, stateConcurrency)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// However places are taken and freed, there are never more than the limit allows at once.
+// No matter how many places come and go, the table never has more than the maximum at once.
 func TestPlacesAreUsedAgain(t *testing.T) {
 	l := Concurrency{Max: 20, TTL: time.Second}
 	tally := l.Fresh().(*placeTable)
@@ -25,7 +25,7 @@ func TestPlacesAreUsedAgain(t *testing.T) {
 	}
 }
 
-// Each caller that renews in time keeps its place, and a caller that does not loses it.
+// In a crowd, holders who renew in time keep their places, and others lose them.
 func TestPlacesRenewed(t *testing.T) {
 	l := Concurrency{Max: 3, TTL: time.Second}
 	tally := l.Fresh()

@@ -34,7 +34,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// Whatever the store contains, the next departure is bounded by the cost of one honest departure at the horizon.
+// Whatever the store holds, the next departure is no later than after one honest departure at the horizon.
 func TestPlantedValues(t *testing.T) {
 	const t0 = 1_000 * sec
 	p := Pacer{Rate: mustRate(t, "3/s"), Burst: 4, Horizon: 50 * time.Millisecond}
@@ -50,7 +50,7 @@ func TestPlantedValues(t *testing.T) {
 					if next := p.Next(b, t0); next < t0 || next > latest {
 						t.Fatalf("%+v departs at t0+%d, at most t0+%d", b, next-t0, latest-t0)
 					}
-					// A caller that asks again when told gets a departure within two rounds.
+					// Asking again at the given time succeeds within two rounds.
 					now, ok := t0, false
 					for range 3 {
 						if _, ok = p.Take(&b, now, 1); ok {

@@ -1,22 +1,22 @@
-// Package leaky is the arithmetic of leaky buckets: how far apart departures must be, when the next one may
-// happen, what a change of rate does to a bucket that is already running, and whether something may come in.
+// Package leaky is the arithmetic of leaky buckets. It computes how far apart departures must be, when the next one
+// may happen, how a change of rate affects a running bucket, and whether something may come in.
 //
-// There are two kinds of buckets here:
+// There are two kinds of buckets:
 //
-//   - A [Pacer] lets work out. It is asked for the next departure of a [Bucket], and answers with an instant. It
-//     is GCRA in its virtual scheduling form (ITU-T I.371, annex A; ATM Forum UNI 3.1, 3.6.2.4), used as a queue:
-//     a job that would not conform now is given the instant at which it will.
-//   - A [Limiter] lets work in, or turns it away and says when to come back. There is one for each [Algorithm],
-//     which names its worst burst, its memory and its source; the example of Limiter shows how one is asked.
+//   - A [Pacer] lets work out. It returns the instant of the next departure of a [Bucket]. It is GCRA in its virtual
+//     scheduling form (ITU-T I.371, annex A; ATM Forum UNI 3.1, 3.6.2.4), used as a queue: a job that would not conform
+//     now gets the instant at which it will.
+//   - A [Limiter] lets work in, or refuses it and says when to come back. There is one per [Algorithm]; each documents
+//     its worst burst, memory and source. The example of Limiter shows how to use one.
 //
-// It promises exactness. A rate is a fraction of integers, instants are integer microseconds, and what does not
-// fit a microsecond is carried as a remainder, so that 14/s neither drifts nor gains over years. All products of
-// integers stay below 2^53: the Redis engine repeats this arithmetic in Lua, where all numbers are doubles, and is
-// held to it by test.
+// It promises exactness. A rate is a fraction of integers, instants are integer microseconds, and fractions of a
+// microsecond are carried as a remainder, so that 14/s neither drifts nor gains over years. All products of integers
+// stay below 2^53: the Redis engine repeats this arithmetic in Lua, where all numbers are doubles. Tests compare the
+// two.
 //
-// It refuses everything else. There is no clock, no I/O and no goroutine: time is an argument. The engines in
-// queue/ bring the clock and the storage.
+// It refuses everything else: there is no clock, no I/O and no goroutine. Time is an argument. The engines in queue/
+// add the clock and the storage.
 //
-// Numbers that cannot be used are errors that wrap [ErrRate] or [ErrLimit]; a cost that can never pass wraps
+// Errors about unusable numbers wrap [ErrRate] or [ErrLimit]. The error of a cost that can never pass wraps
 // [ErrNever].
 package leaky

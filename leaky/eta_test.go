@@ -34,7 +34,7 @@ func TestETA(t *testing.T) {
 	}
 }
 
-// ETA equals the departures that Take then grants, for any rate, burst and costs ahead.
+// ETA predicts what Take does, for any rate, burst and costs ahead.
 func TestETAIsKept(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for range 300 {

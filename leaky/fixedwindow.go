@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// FixedWindow lets through a cost of Max in each window [k x Period, (k+1) x Period) since the Unix epoch: so days
-// are those of UTC, and weeks begin on Thursdays. It counts exactly.
+// FixedWindow allows a cost of Max in each window [k x Period, (k+1) x Period) since the Unix epoch: days are UTC
+// days, and weeks begin on Thursdays. It counts exactly.
 //
 // Worst burst: 2 x Max at once, half of it just before the end of a window and half just after it. Never more than
 // (k+1) x Max over k periods.
 //
-// Memory: one instant and a count, whatever the numbers are.
+// Memory: one instant and one count.
 type FixedWindow struct {
 	Max    int64         // 1 to MaxLimit
 	Period time.Duration // MinPeriod to MaxPeriod
@@ -20,7 +20,7 @@ type FixedWindow struct {
 // AlgorithmFixedWindow is the name of FixedWindow.
 const AlgorithmFixedWindow Algorithm = "fixed_window"
 
-// stateFixedWindow begins its states.
+// stateFixedWindow is the first byte of its states.
 const stateFixedWindow = 'f'
 
 // Algorithm implements Limiter.
@@ -34,35 +34,35 @@ func (f FixedWindow) Validate() error {
 	return checkPeriod("period", f.Period, MinPeriod, MaxPeriod)
 }
 
-// Limit implements Limiter: it is Max.
+// Limit implements Limiter. It returns Max.
 func (f FixedWindow) Limit() int64 { return f.Max }
 
-// Most implements Limiter: it is Max for each window that w may touch.
+// Most implements Limiter. It returns Max for each window that w may touch.
 func (f FixedWindow) Most(w time.Duration) int64 {
 	return mulDiv(f.Max, int64((w+f.Period-1)/f.Period+1), 1)
 }
 
-// Take is Tally.Take.
+// Take does what Tally.Take does.
 func (f FixedWindow) Take(w *Window, now Instant, cost int64) Decision {
 	after, d := f.decide(*w, now, cost)
 	*w = after
 	return d
 }
 
-// Peek is Tally.Peek.
+// Peek does what Tally.Peek does.
 func (f FixedWindow) Peek(w Window, now Instant, cost int64) Decision {
 	_, d := f.decide(w, now, cost)
 	return d
 }
 
-// Refund is Tally.Refund. What was taken in an earlier window is given back to the present one.
+// Refund does what Tally.Refund does. Takes of earlier windows are given back to the present one.
 func (f FixedWindow) Refund(w *Window, now Instant, cost int64) Decision {
 	*w = f.at(*w, now)
 	w.Used -= min(max(cost, 0), w.Used)
 	return f.Peek(*w, now, 1)
 }
 
-// Expires is Tally.Expires.
+// Expires does what Tally.Expires does.
 func (f FixedWindow) Expires(w Window, now Instant) Instant {
 	if w = f.at(w, now); w.Used > 0 {
 		return w.Ends
@@ -70,7 +70,7 @@ func (f FixedWindow) Expires(w Window, now Instant) Instant {
 	return now
 }
 
-// decide returns the state after a question, and the answer.
+// decide returns the answer and the state after it.
 func (f FixedWindow) decide(w Window, now Instant, cost int64) (Window, Decision) {
 	w = f.at(w, now)
 	d := Decision{Limit: f.Max}
@@ -89,8 +89,8 @@ func (f FixedWindow) decide(w Window, now Instant, cost int64) (Window, Decision
 	return w, d
 }
 
-// at is w as it is at now. What was used in the coming window, as a clock that ran back leaves it, counts as used
-// in the present one. Any other window is over, of another Period or planted, and counts for nothing.
+// at returns w as of now. A count of the coming window, as left by a clock that ran back, counts for the present one.
+// Any other window is over, has another Period or was planted, and counts for nothing.
 func (f FixedWindow) at(w Window, now Instant) Window {
 	period := Instant(f.Period.Microseconds())
 	end := now + period - floorMod(now, period)
@@ -103,7 +103,7 @@ func (f FixedWindow) at(w Window, now Instant) Window {
 // Fresh implements Limiter.
 func (f FixedWindow) Fresh() Tally { return &windowed{rule: f} }
 
-// Restore implements Limiter. The count of a window of another Period is dropped at the next question.
+// Restore implements Limiter. The first use drops the count of a window with another Period.
 func (f FixedWindow) Restore(b []byte) (Tally, error) {
 	r := readState(b, stateFixedWindow)
 	w := Window{Ends: r.instant(), Used: r.number(0, MaxLimit)}

@@ -2,13 +2,13 @@ package leaky
 
 import "time"
 
-// Gap lets one through when the previous one is at least Least ago. It is a Meter of burst 1 and rate 1/Least,
-// which does the work: exact, with one instant of memory, and no burst at all.
+// Gap allows a take if the previous one was at least Least ago. It is a Meter with burst 1 and rate 1/Least: exact,
+// with one instant of memory, and without bursts.
 type Gap struct {
 	Least time.Duration // MinPeriod to MaxInterval
 }
 
-// Meter returns the Meter that it is.
+// Meter returns the Meter that implements g.
 func (g Gap) Meter() Meter { return Meter{Rate: RateOf(1, g.Least.Microseconds()), Burst: 1} }
 
 // AlgorithmGap is the name of Gap.
@@ -20,7 +20,7 @@ func (g Gap) Algorithm() Algorithm { return AlgorithmGap }
 // Validate implements Limiter.
 func (g Gap) Validate() error { return checkPeriod("least", g.Least, MinPeriod, MaxInterval) }
 
-// Limit implements Limiter: it is 1.
+// Limit implements Limiter. It returns 1.
 func (g Gap) Limit() int64 { return 1 }
 
 // Most implements Limiter.

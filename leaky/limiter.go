@@ -8,75 +8,74 @@ import (
 	"time"
 )
 
-// Bounds of the numbers of limiters. With those of a Rate they keep every product of integers below 2^53, so that
-// Lua computes the same exactly, where all numbers are doubles.
+// Bounds of the numbers of limiters. Together with the bounds of a Rate they keep every product of integers below
+// 2^53, so that Lua, which only has doubles, computes the same.
 const (
-	MaxLimit   = 1_000_000_000 // the most that a limiter counts up to
+	MaxLimit   = 1_000_000_000 // maximum count of a limiter
 	MinPeriod  = time.Millisecond
 	MaxPeriod  = 366 * 24 * time.Hour
-	MaxEntries = 10_000 // the most entries, or places, that one state has
-	MaxLease   = 64     // the most bytes of the name of a place
+	MaxEntries = 10_000 // maximum number of entries or places of a state
+	MaxLease   = 64     // maximum length of the name of a place
 )
 
 // Errors about limiters.
 var (
-	ErrLimit = errors.New("invalid limit")  // wrapped by errors about numbers that cannot be used
+	ErrLimit = errors.New("invalid limit")  // wrapped by errors about unusable numbers
 	ErrNever = errors.New("can never pass") // wrapped by errors about a cost above the limit
 	ErrAsk   = errors.New("invalid ask")    // wrapped by errors about an invalid Ask
 	// wrapped by errors of Restore about bytes that AppendBinary did not write
-	ErrState = errors.New("no state of this limiter")
+	ErrState = errors.New("not a state of this limiter")
 )
 
 // Algorithm is the name of a limiter's algorithm.
 type Algorithm string
 
-// Limiter is a rule by which work is let through or refused as it comes. Unlike a Pacer it makes nobody wait. It is
-// a comparable value. A Limiter that Validate refuses must not be used.
+// Limiter decides about work as it comes: it allows or refuses it. Unlike a Pacer it delays no work. Limiters are
+// comparable values. A Limiter that fails Validate must not be used.
 type Limiter interface {
 	Algorithm() Algorithm
-	// Validate wraps ErrLimit, and names the field, its value and its bounds.
+	// Validate returns an error that wraps ErrLimit and names the field, its value and its bounds.
 	Validate() error
-	// Limit is the most cost that passes at once when nothing has been taken. What costs more can never pass: see
-	// CheckAsk.
+	// Limit returns the highest cost that passes at once on an unused key. A higher cost can never pass: see CheckAsk.
 	Limit() int64
-	// Most is the law of it: the most cost that passes in any span of w, both ends included, whatever was taken before
-	// and as long as nothing is given back. Of what has no bound it is -1.
+	// Most returns the most cost that can pass in any span of w, both ends included, if nothing is given back. It
+	// returns -1 if there is no bound.
 	Most(w time.Duration) int64
-	// Fresh returns the state of a key from which nothing was ever taken.
+	// Fresh returns the state of an unused key.
 	Fresh() Tally
-	// Restore returns the Tally that wrote b with AppendBinary, or one of the same algorithm with other numbers:
+	// Restore returns the Tally that wrote b with AppendBinary. The limiter that wrote it may have had other numbers:
 	// what was taken stays taken as far as the numbers of this limiter allow. Its error wraps ErrState.
 	Restore(b []byte) (Tally, error)
 }
 
-// Tally is the state of one key under a Limiter, whose numbers it knows. It is not safe for concurrent use.
+// Tally is the state of one key under a Limiter, including the limiter's numbers. It is not safe for concurrent use.
 //
-// Instants should not run back. Where they do, or a state was planted, what lies ahead of now is taken as of now:
-// no state blocks a key for longer than one that was used up at this instant.
+// Instants should not run back. If they do, or if a state was planted, everything ahead of now counts as taken now: no
+// state blocks a key for longer than one that was used up now.
 type Tally interface {
-	// Take decides, and counts what it allows. A refusal costs nothing. What CheckAsk refuses is refused with a
-	// RetryAfter of 0, except the renewal of a place of Concurrency.
+	// Take decides, and counts an allowed cost. A refusal costs nothing. It refuses everything that CheckAsk refuses,
+	// with a RetryAfter of 0, except renewals of a Concurrency place.
 	Take(now Instant, a Ask) Decision
-	// Peek answers what Take would, and changes nothing: its Remaining is what would be left. For Concurrency it
-	// needs no Lease, and then asks for a new place.
+	// Peek answers as Take would, without changing anything; Remaining is what would be left. With Concurrency it
+	// needs no Lease and then asks for a new place.
 	Peek(now Instant, a Ask) Decision
-	// Refund gives back what was taken and not used, the latest first, down to nothing taken. It answers what a
-	// Peek of cost 1 then would.
+	// Refund gives back unused takes, the latest first, but never more than was taken. It answers as a Peek of cost 1
+	// afterwards.
 	Refund(now Instant, a Ask) Decision
-	// Expires returns from when on, if nothing else is taken, the state is that of a fresh key and may be
-	// forgotten; now if it is already.
+	// Expires returns when the state equals that of an unused key and may be forgotten, if nothing else is taken; now
+	// if it already does.
 	Expires(now Instant) Instant
 	// Clone returns an independent copy.
 	Clone() Tally
-	// AppendBinary is encoding.BinaryAppender. Its error is always nil.
+	// AppendBinary implements encoding.BinaryAppender. Its error is always nil.
 	AppendBinary(b []byte) ([]byte, error)
 }
 
-// Ask is one question to a limiter.
+// Ask is a request to a limiter.
 type Ask struct {
 	Cost int64 // 0 means 1
-	// Lease names the place that is taken, renewed or freed, in 1 to MaxLease bytes. Concurrency needs it and keeps
-	// the string; the others ignore it, so that one Ask can go to several limiters.
+	// Lease identifies the place to take, renew or free, in 1 to MaxLease bytes. Concurrency requires it and keeps the
+	// string. Other limiters ignore it, so that one Ask can go to several limiters.
 	Lease string
 }
 
@@ -87,8 +86,8 @@ func (a Ask) cost() int64 {
 	return a.Cost
 }
 
-// CheckAsk reports why l must not be asked a: an error that wraps ErrNever if the cost is above the limit, else
-// ErrAsk. For Concurrency it is about a new place: a holder renews and gives back its place at any cost.
+// CheckAsk returns nil, or why a is invalid: the error wraps ErrNever if the cost is above the limit, else ErrAsk. For
+// Concurrency it checks a request for a new place: holders may renew and give back their places at any cost.
 func CheckAsk(l Limiter, a Ask) error {
 	if a.Cost < 0 {
 		return fmt.Errorf("%w: cost %d: must be at least 1", ErrAsk, a.Cost)
@@ -98,7 +97,7 @@ func CheckAsk(l Limiter, a Ask) error {
 	}
 	if l.Algorithm() == AlgorithmConcurrency && !validLease(a.Lease) {
 		return fmt.Errorf(
-			"%w: lease %q: concurrency needs the name of a place, of 1 to %d bytes", ErrAsk, shortened(a.Lease),
+			"%w: lease %q: concurrency needs the name of a place with 1 to %d bytes", ErrAsk, shortened(a.Lease),
 			MaxLease,
 		)
 	}
@@ -114,36 +113,21 @@ func shortened(s string) string {
 	return s
 }
 
-// Decision is what a limiter answers.
+// Decision is the answer of a limiter.
 type Decision struct {
 	Allowed   bool
-	Limit     int64 // the most cost that passes at once when nothing has been taken
-	Remaining int64 // how much cost would pass right now, after this
-	// of a refusal: until the same cost would pass if nobody else takes any; 0 when allowed, and for what can never
+	Limit     int64 // as Limiter.Limit
+	Remaining int64 // cost that would still pass right now
+	// when refused: time until the same cost would pass if nothing else is taken; 0 if allowed, or if it can never
 	// pass
 	RetryAfter time.Duration
-	ResetAfter time.Duration // until it is as if nothing had ever been taken
+	ResetAfter time.Duration // time until the key is as if unused
 }
 
-// Cell returns the five numbers with which redis-cell answers CL.THROTTLE: limited (0 or 1), limit, remaining, and the
-// seconds, rounded up, until the same cost would pass (-1 if it did, or never will) and until nothing is owed.
-func (d Decision) Cell() [5]int64 {
-	c := [5]int64{0, d.Limit, d.Remaining, -1, ceilSeconds(d.ResetAfter)}
-	if !d.Allowed {
-		c[0] = 1
-		if d.RetryAfter > 0 {
-			c[3] = ceilSeconds(d.RetryAfter)
-		}
-	}
-	return c
-}
-
-func ceilSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
-
-// far is more than ever passes.
+// far is more than can ever pass.
 const far = 1 << 61
 
-// mulDiv is a x b / c rounded down, or far.
+// mulDiv returns a x b / c rounded down, or far.
 func mulDiv(a, b, c int64) int64 {
 	high, low := bits.Mul64(uint64(a), uint64(b))
 	if high >= uint64(c) {
@@ -169,8 +153,8 @@ func checkPeriod(field string, d, least, most time.Duration) error {
 	return nil
 }
 
-// stateReader reads a state: a letter that no other arithmetic has, and numbers as varints. The first fault makes it
-// bad, and all that follows 0.
+// stateReader reads a state: a letter that identifies the arithmetic, and varints. After the first fault it is bad and
+// returns zeros.
 type stateReader struct {
 	b   []byte
 	bad bool
@@ -194,7 +178,7 @@ func (r *stateReader) number(least, most int64) int64 {
 	return v
 }
 
-// instant reads an instant that a double holds and of which no sum overflows.
+// instant reads an instant that fits a double and whose sums cannot overflow.
 func (r *stateReader) instant() Instant { return Instant(r.number(-1<<53, 1<<53)) }
 
 func (r *stateReader) text(least, most int64) string {
@@ -208,7 +192,7 @@ func (r *stateReader) text(least, most int64) string {
 	return s
 }
 
-// end returns t if all was read without a fault.
+// end returns t if everything was read without a fault.
 func (r *stateReader) end(l Limiter, t Tally) (Tally, error) {
 	if r.bad || len(r.b) > 0 {
 		return nil, fmt.Errorf("%w: %s", ErrState, l.Algorithm())

@@ -70,8 +70,8 @@ func relived(rnd *rand.Rand, l Limiter, now Instant) Tally {
 	return tally
 }
 
-// Questions to a clone do not affect the original, nor the other way round.
-func TestClonesAreIndependent(t *testing.T) {
+// A clone and its original do not affect each other.
+func TestCloneIsAnother(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 29))
 	const now = Instant(1_790_000_000_000_000)
 	for _, l := range append(five(), Gap{Least: time.Second}) {
@@ -96,7 +96,7 @@ func TestClonesAreIndependent(t *testing.T) {
 	}
 }
 
-// A clock that ran back, by any amount, blocks no key for longer than a full state does.
+// A clock that runs back, by any amount, blocks no key for longer than a full state does.
 func TestClockRunsBack(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 17))
 	for range 200 {
@@ -111,7 +111,7 @@ func TestClockRunsBack(t *testing.T) {
 	}
 }
 
-// A clock that ran back a little, into the previous window, allows nothing more.
+// A clock that runs back a little, into the window before, allows nothing more.
 func TestClockRunsBackIntoTheWindowBefore(t *testing.T) {
 	const t0 = 1_790_000_000 * sec
 	for _, l := range append(five(), Gap{Least: time.Second}) {
@@ -125,7 +125,7 @@ func TestClockRunsBackIntoTheWindowBefore(t *testing.T) {
 	}
 }
 
-// A state of the same algorithm with other numbers can be read, and is bounded.
+// States of the same algorithm with other numbers are read and bounded.
 func TestNumbersChange(t *testing.T) {
 	makes := []func(*trial){randomMeter, randomWindow, randomLog, randomPackedLog, randomCounter, randomConcurrency}
 	for seed := range uint64(500) {
@@ -150,8 +150,8 @@ func TestNumbersChange(t *testing.T) {
 	}
 }
 
-// Takes remain taken, as far as the new numbers allow.
-func TestNumbersChangeKeepsTakes(t *testing.T) {
+// Takes still count as far as the new numbers allow.
+func TestNumbersChangeKeepsWhatWasTaken(t *testing.T) {
 	const t0 = 1_790_000_000_000_000 / 60_000_000 * 60_000_000
 	second, minute := time.Second, time.Minute
 	for _, c := range []struct {
@@ -270,8 +270,8 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// No algorithm reads the states of another, except that a token bucket and a gap use those of a meter.
-func TestStatesOfOtherAlgorithms(t *testing.T) {
+// No algorithm reads the states of another, except that a token bucket and a gap share the meter's.
+func TestNoStateOfAnother(t *testing.T) {
 	limiters := []Limiter{
 		Meter{PerSecond(1), 5},
 		FixedWindow{5, time.Second},

@@ -165,7 +165,7 @@ func TestLimiterTables(t *testing.T) {
 	}
 }
 
-// The stated worst bursts occur.
+// The documented worst bursts happen.
 func TestWorstBursts(t *testing.T) {
 	const t0 = 1_790_000_000 / 100 * 100 * sec
 	passed := func(l Limiter, from, to Instant) (sum int64) {

@@ -20,7 +20,7 @@ func five() []Limiter {
 	}
 }
 
-// Each limiter allows its limit, answers when the next take passes, and allows it then and no microsecond earlier.
+// Each limiter allows its limit, says when the next take passes, and allows it then and not a microsecond earlier.
 func TestLimiters(t *testing.T) {
 	const t0 = 1_790_000_000 * sec
 	names := []string{"a", "b", "c", "d", "e"}
@@ -120,7 +120,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// An ask that can never pass is an error if checked first, and otherwise a refusal without a time.
+// A take that can never pass is an error from CheckAsk, and a refusal without a time from Take.
 func TestCheckAsk(t *testing.T) {
 	for _, l := range append(five(), Gap{Least: time.Second}) {
 		for _, cost := range []int64{l.Limit() + 1, 1e18, math.MaxInt64, -1, math.MinInt64} {
@@ -154,21 +154,6 @@ func TestCheckAsk(t *testing.T) {
 		}
 		if d := l.Fresh().Take(1e15, Ask{Lease: name}); d.Allowed || d.RetryAfter != 0 {
 			t.Errorf("lease %q: %+v", name, d)
-		}
-	}
-}
-
-func TestCell(t *testing.T) {
-	for _, c := range []struct {
-		d    Decision
-		want [5]int64
-	}{
-		{Decision{Allowed: true, Limit: 16, Remaining: 15, ResetAfter: 2 * time.Second}, [5]int64{0, 16, 15, -1, 2}},
-		{Decision{Limit: 16, RetryAfter: 1, ResetAfter: 31*time.Second + 1}, [5]int64{1, 16, 0, 1, 32}},
-		{Decision{Limit: 16, Remaining: 16}, [5]int64{1, 16, 16, -1, 0}},
-	} {
-		if got := c.d.Cell(); got != c.want {
-			t.Errorf("%+v: %v, want %v", c.d, got, c.want)
 		}
 	}
 }

@@ -6,28 +6,27 @@ import (
 	"time"
 )
 
-// Meter is the leaky bucket as a meter: each unit of cost pours T = 1/Rate into a bucket that leaks steadily and
-// holds Burst x T, and what would make it run over is refused. It is GCRA (ITU-T I.371, annex A; ATM Forum UNI 3.1,
-// 3.6.2.4), which makes the counter of J. S. Turner, "New directions in communications", IEEE Communications
-// Magazine, October 1986, exact without ticks. It answers the numbers of redis-cell's CL.THROTTLE key Burst-1 n d
-// (see Decision.Cell).
+// Meter is the leaky bucket as a meter. Each unit of cost pours T = 1/Rate into a bucket that leaks steadily and holds
+// Burst x T; a take that would make it overflow is refused. It is GCRA (ITU-T I.371, annex A; ATM Forum UNI 3.1,
+// 3.6.2.4), an exact version without ticks of the counter of J. S. Turner, "New directions in communications", IEEE
+// Communications Magazine, October 1986. It answers the numbers of redis-cell's CL.THROTTLE key Burst-1 n d.
 //
-// It is exact: allowed if and only if max(TAT, now) + cost x T - now <= Burst x T, with T a fraction.
+// It is exact: a take is allowed if and only if max(TAT, now) + cost x T - now <= Burst x T, with T a fraction.
 //
-// Worst burst: Burst at once. Over any half-open window of W at most Burst + floor(W/T) pass, so over Burst x T
-// nearly 2 x Burst.
+// Worst burst: Burst at once. Over any half-open window of W at most Burst + floor(W/T) pass, so over Burst x T nearly
+// 2 x Burst.
 //
-// Memory: one instant and a remainder, whatever the numbers are.
+// Memory: one instant and a remainder.
 type Meter struct {
 	Rate  Rate  // limited
 	Burst int64 // 1 to MaxBurst
 }
 
-// Level is the state of a Meter. The zero Level is a fresh one.
+// Level is the state of a Meter. The zero Level is unused.
 type Level struct {
-	// TAT is the theoretical arrival time of GCRA: when the bucket will have run empty. Rem carries what does not fit
-	// a microsecond, in units of 1/n microseconds of the rate n/d (see Rate.Fraction). After a change of the rate it
-	// is of the old one; what is wrong then is less than a microsecond.
+	// TAT is the theoretical arrival time of GCRA: when the bucket will be empty. Rem is the fraction of a
+	// microsecond, in units of 1/n microseconds for a rate of n/d (see Rate.Fraction). After a change of the rate it
+	// still uses the old unit, an error of less than a microsecond.
 	TAT Instant
 	Rem int64
 }
@@ -35,7 +34,7 @@ type Level struct {
 // AlgorithmMeter is the name of Meter.
 const AlgorithmMeter Algorithm = "meter"
 
-// stateMeter begins its states.
+// stateMeter is the first byte of its states.
 const stateMeter = 'm'
 
 // Algorithm implements Limiter.
@@ -60,28 +59,28 @@ func (m Meter) validate(burst string) error {
 	return nil
 }
 
-// Limit implements Limiter: it is Burst.
+// Limit implements Limiter. It returns Burst.
 func (m Meter) Limit() int64 { return m.Burst }
 
-// Most implements Limiter: it is Burst + floor(w/T).
+// Most implements Limiter. It returns Burst + floor(w/T).
 func (m Meter) Most(w time.Duration) int64 {
 	return m.Burst + mulDiv(int64(w), m.Rate.n, m.Rate.d*int64(time.Microsecond))
 }
 
-// Take is Tally.Take.
+// Take does what Tally.Take does.
 func (m Meter) Take(l *Level, now Instant, cost int64) Decision {
 	after, d := m.decide(*l, now, cost)
 	*l = after
 	return d
 }
 
-// Peek is Tally.Peek.
+// Peek does what Tally.Peek does.
 func (m Meter) Peek(l Level, now Instant, cost int64) Decision {
 	_, d := m.decide(l, now, cost)
 	return d
 }
 
-// Refund is Tally.Refund.
+// Refund does what Tally.Refund does.
 func (m Meter) Refund(l *Level, now Instant, cost int64) Decision {
 	us, rest := m.owed(*l, now)
 	back, backRest := m.Rate.times(min(max(cost, 0), m.Burst))
@@ -96,14 +95,13 @@ func (m Meter) Refund(l *Level, now Instant, cost int64) Decision {
 	return m.Peek(*l, now, 1)
 }
 
-// Expires is Tally.Expires.
+// Expires does what Tally.Expires does.
 func (m Meter) Expires(l Level, now Instant) Instant {
 	us, rest := m.owed(l, now)
 	return now + Instant(ceilRest(us, rest))
 }
 
-// decide returns the state after a question, and the answer. If TAT is ahead of now, and honest, a refusal changes
-// nothing.
+// decide returns the answer and the state after it. If TAT is ahead of now, and honest, a refusal changes nothing.
 func (m Meter) decide(l Level, now Instant, cost int64) (Level, Decision) {
 	us, rest := m.owed(l, now)
 	d := Decision{Limit: m.Burst}
@@ -124,8 +122,8 @@ func (m Meter) decide(l Level, now Instant, cost int64) (Level, Decision) {
 	return Level{TAT: now + Instant(us), Rem: rest}, d
 }
 
-// owed is how far TAT is ahead of now, at most Burst x T: the bound that makes a clock jump, a planted value and a
-// changed rule harmless.
+// owed returns how far TAT is ahead of now, at most Burst x T. This bound makes clock jumps, planted values and
+// changed rules harmless.
 func (m Meter) owed(l Level, now Instant) (us, rest int64) {
 	if l.TAT < now {
 		return 0, 0
@@ -137,8 +135,8 @@ func (m Meter) owed(l Level, now Instant) (us, rest int64) {
 	return us, rest
 }
 
-// units is what is owed in units of T, rounded up. The quotient is taken in floating point, where it may be too low
-// but never too high, and then corrected, so that it is the same wherever it is computed.
+// units returns what is owed in units of T, rounded up. The floating-point quotient may be too low but never too high;
+// it is then corrected, so that the result is the same everywhere.
 func (m Meter) units(us, rest int64) int64 {
 	k := int64(float64(us) * float64(m.Rate.n) / float64(m.Rate.d))
 	for less(m.Rate, k, us, rest) {

@@ -75,7 +75,7 @@ func cell(stored *int64, now time.Duration, maxBurst, count, seconds, quantity i
 	return d
 }
 
-// Where T is whole microseconds, redis-cell is exact too, and the answers are the same.
+// If T is whole microseconds, redis-cell is equally exact, and the answers are the same.
 func TestMeterAnswersAsCell(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 29))
 	for range 10_000 {
@@ -98,7 +98,7 @@ func TestMeterAnswersAsCell(t *testing.T) {
 	}
 }
 
-// The numbers are exact up to the bounds, where a floating-point quotient is off by one.
+// The numbers are exact up to the bounds, where the floating-point quotient is off by one.
 func TestMeterIsExactAtItsBounds(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 31))
 	corrected := false
@@ -138,7 +138,7 @@ func TestMeterIsExactAtItsBounds(t *testing.T) {
 	}
 }
 
-// A remainder of another rate, or a planted one, counts less than a microsecond.
+// A remainder of another rate, or a planted one, is an error of less than a microsecond.
 func TestMeterRemainderOfAnotherRate(t *testing.T) {
 	const t0 = 1_790_000_000 * sec
 	m := Meter{Rate: PerSecond(1), Burst: 5}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The figures are counted by hand: the burst and one more at each interval's end, or the windows that a span touches.
+// The figures are counted by hand: the burst plus one per interval, or the windows that a span touches.
 func TestMost(t *testing.T) {
 	const ms = time.Millisecond
 	for _, tt := range []struct {

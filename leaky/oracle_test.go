@@ -227,7 +227,7 @@ func (r *trial) ask() Ask {
 	if r.rnd.IntN(3) == 0 {
 		a.Cost = 1 + r.rnd.Int64N(min(r.limiter.Limit(), 8))
 	}
-	if r.limiter.Algorithm() == AlgorithmConcurrency && r.rnd.IntN(8) == 0 { // a place holder may ask anything
+	if r.limiter.Algorithm() == AlgorithmConcurrency && r.rnd.IntN(8) == 0 { // a holder may pass any cost
 		a.Cost = r.limiter.Limit() + 1
 	}
 	return a

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Instant is a point on an engine's clock, in microseconds. Only differences
-// mean anything.
+// Instant is a point on an engine's clock, in microseconds. Only differences have a meaning.
 type Instant int64
 
 // Add returns t + d, truncated to the microsecond.
@@ -16,30 +15,26 @@ func (t Instant) Add(d time.Duration) Instant { return t + Instant(d/time.Micros
 // Sub returns t - u.
 func (t Instant) Sub(u Instant) time.Duration { return time.Duration(t-u) * time.Microsecond }
 
-// Time returns t on the wall clock, for engines whose instants count from the
-// Unix epoch.
+// Time returns t on the wall clock, for engines whose instants count from the Unix epoch.
 func (t Instant) Time() time.Time { return time.UnixMicro(int64(t)) }
 
-// Bucket is the state of one leaky bucket. The zero Bucket has never let
-// anything out. It is plain data, for an engine to store as it likes.
+// Bucket is the state of a leaky bucket. The zero Bucket has never let anything out. It is plain data, for engines to
+// store.
 type Bucket struct {
-	// TAT is the theoretical arrival time of GCRA: the earliest next departure
-	// at burst 1. Rem carries what does not fit a microsecond, in units of 1/n
-	// microseconds of the rate n/d (see Rate.Fraction).
+	// TAT is the theoretical arrival time of GCRA: the earliest next departure at burst 1. Rem is the fraction of a
+	// microsecond, in units of 1/n microseconds for a rate of n/d (see Rate.Fraction).
 	TAT Instant
 	Rem int64
-	// Last is the latest departure granted and LastCost its cost. They bound
-	// TAT, so that no clock jump and no planted value stops a bucket for good.
+	// Last is the latest departure granted and LastCost its cost. They bound TAT, so that no clock jump and no planted
+	// value stops a bucket for good.
 	Last     Instant
 	LastCost int64
 }
 
-// Pacer is the rule by which a Bucket lets jobs out: departures at least
-// cost x T apart, and up to Burst of them back to back after idleness. A Burst
-// of 1 is the strict leaky bucket: idleness earns no credit.
+// Pacer is the rule by which a Bucket lets jobs out: departures are at least cost x T apart, with up to Burst of them
+// back to back after idleness. A Burst of 1 is the strict leaky bucket: idleness earns no credit.
 //
-// Over any half-open window [a, a+W) it grants at most ceil(W/T) + Burst - 1
-// departures of cost 1 (the window law).
+// Over any half-open window [a, a+W) it grants at most ceil(W/T) + Burst - 1 departures of cost 1 (the window law).
 type Pacer struct {
 	Rate  Rate
 	Burst int64 // at least 1
@@ -47,7 +42,7 @@ type Pacer struct {
 	Horizon time.Duration
 }
 
-// Validate reports whether burst and rate can be computed with exactly.
+// Validate reports whether the numbers can be computed exactly.
 func (p Pacer) Validate() error {
 	if p.Burst < 1 || p.Burst > MaxBurst {
 		return fmt.Errorf("burst %d: must be from 1 to %d", p.Burst, MaxBurst)
@@ -60,19 +55,19 @@ func (p Pacer) Validate() error {
 	return nil
 }
 
-// Next returns the earliest instant, not before now, at which the bucket lets
-// the next job out. It is exact, rounded up to the microsecond.
+// Next returns the earliest instant, not before now, at which the bucket lets the next job out. It is exact, rounded
+// up to the microsecond.
 func (p Pacer) Next(b Bucket, now Instant) Instant {
 	b = p.bounded(b, now)
 	return max(now, p.conforming(b))
 }
 
-// Free is Next without regard to now: since when the bucket would have let the next job out, if that is before now.
+// Free is Next without regard to now: it may return an earlier instant, since when the next job could have left.
 func (p Pacer) Free(b Bucket, now Instant) Instant { return p.conforming(p.bounded(b, now)) }
 
-// Take grants one departure of the given cost and returns its instant, or false, changing nothing, when that lies
-// more than Horizon ahead. Only a Last that no honest grant can have left is then brought back to the horizon:
-// otherwise it would move along with now, and block the bucket for good.
+// Take grants a departure of the given cost and returns its instant. It returns false, without a change, if the
+// departure is more than Horizon ahead. The one exception is a Last that no honest grant can have left: it is brought
+// back to the horizon. Otherwise it would move along with now and block the bucket for good.
 func (p Pacer) Take(b *Bucket, now Instant, cost int64) (Instant, bool) {
 	s := p.bounded(*b, now)
 	d := max(now, p.conforming(s))
@@ -91,8 +86,8 @@ func (p Pacer) Take(b *Bucket, now Instant, cost int64) (Instant, bool) {
 	return d, true
 }
 
-// TakeAt is Take for a departure at d, not before Next(b, now), which something else has put off until then if it
-// is later. If it has not, no fraction of a microsecond is lost.
+// TakeAt is Take for a departure at d, which must not be before Next(b, now). d is later if something else delayed it;
+// otherwise no fraction of a microsecond is lost.
 func (p Pacer) TakeAt(b *Bucket, now, d Instant, cost int64) {
 	*b = p.bounded(*b, now)
 	if p.conforming(*b) < d && now < d {
@@ -101,8 +96,8 @@ func (p Pacer) TakeAt(b *Bucket, now, d Instant, cost int64) {
 	p.Take(b, now, cost)
 }
 
-// GiveBack undoes the latest departure when it was never used. It must not be called once a later departure was
-// granted: a slot in the middle is lost, never saved up.
+// GiveBack undoes the latest departure if it was never used. It must not be called once a later departure was granted:
+// a slot in the middle is lost, never saved up.
 func (p Pacer) GiveBack(b *Bucket) {
 	if b.LastCost == 0 {
 		return
@@ -111,14 +106,14 @@ func (p Pacer) GiveBack(b *Bucket) {
 	b.LastCost = 0
 }
 
-// ETA returns when a job departs with jobs of total cost ahead before it, if nothing but the pace holds them back.
+// ETA returns when a job departs that has a cost of ahead before it, if only the pace holds jobs back.
 func (p Pacer) ETA(b Bucket, now Instant, ahead int64) Instant {
 	s := p.bounded(b, now)
 	if s.TAT < now {
 		s.TAT, s.Rem = now, 0
 	}
-	// ahead may be far more than MaxCost; the product is taken in floating
-	// point, whose error is far below the millisecond that an ETA is read in.
+	// ahead may be far more than MaxCost. The error of the floating-point product is far below a millisecond, the
+	// precision of an ETA.
 	if p.Rate.n == 0 {
 		return now
 	}
@@ -126,12 +121,11 @@ func (p Pacer) ETA(b Bucket, now Instant, ahead int64) Instant {
 	return max(now, Instant(min(d, farthest)))
 }
 
-// farthest is the end of the year 9999, the last instant that RFC 3339 can write.
+// farthest is the end of the year 9999, the last instant that RFC 3339 can express.
 const farthest = 253_402_300_799_000_000
 
-// Change carries a bucket from the rule p to the rule q. A higher rate helps
-// the backlog at once; neither a lower one nor a higher burst lets anything
-// out early.
+// Change converts a bucket from the rule p to the rule q. A higher rate helps the backlog at once; neither a lower
+// rate nor a higher burst lets anything out early.
 func (p Pacer) Change(b Bucket, q Pacer, now Instant) Bucket {
 	s := p.bounded(b, now)
 	tat := s.TAT
@@ -157,8 +151,8 @@ func (p Pacer) Change(b Bucket, q Pacer, now Instant) Bucket {
 	return q.bounded(s, now)
 }
 
-// Delay returns a bucket whose state was lost, or may have been: it lets nothing out until it has covered every
-// departure that could have been granted, up to maxCost.
+// Delay returns a bucket whose state was, or may have been, lost. It lets nothing out until it has covered every
+// departure that could have been granted, with costs up to maxCost.
 func (p Pacer) Delay(b Bucket, now Instant, maxCost int64) Bucket {
 	at := now.Add(p.Horizon)
 	held := p.advance(Bucket{TAT: at + Instant(p.burstSpan())}, maxCost)
@@ -169,15 +163,15 @@ func (p Pacer) Delay(b Bucket, now Instant, maxCost int64) Bucket {
 	return b
 }
 
-// Cover returns a delayed bucket as if maxCost had been greater by more.
+// Cover returns a delayed bucket as if maxCost had been higher by more.
 func (p Pacer) Cover(b Bucket, more int64) Bucket {
 	b = p.advance(b, more)
 	b.LastCost += more
 	return b
 }
 
-// Rise returns a bucket that has let nothing out for a while before at, and must not earn anything by it: it lets
-// one out at at, and goes on at the rate from there.
+// Rise returns a bucket that has let nothing out for a while before at, and must earn no credit for it. It lets a job
+// out at at and continues at the rate from there.
 func (p Pacer) Rise(b Bucket, at Instant) Bucket {
 	var low Bucket
 	if p.Rate.n == 0 {
@@ -192,10 +186,10 @@ func (p Pacer) Rise(b Bucket, at Instant) Bucket {
 	return b
 }
 
-// Bounded returns b within its bounds as of now: no bucket from elsewhere blocks a queue for good.
+// Bounded returns b within its bounds as of now, so that no foreign bucket blocks a queue for good.
 func (p Pacer) Bounded(b Bucket, now Instant) Bucket { return p.bounded(b, now) }
 
-// conforming is ceil(TAT - (Burst-1)T).
+// conforming returns ceil(TAT - (Burst-1)T).
 func (p Pacer) conforming(b Bucket) Instant {
 	if p.Rate.n == 0 {
 		return b.TAT
@@ -208,9 +202,8 @@ func (p Pacer) conforming(b Bucket) Instant {
 	return d
 }
 
-// bounded returns b with TAT at most Last + (Burst-1+LastCost)T, the bound that
-// makes a clock jump or a planted value harmless, and with Last at most a
-// horizon ahead, as every honest grant leaves it.
+// bounded returns b with TAT at most Last + (Burst-1+LastCost)T, the bound that makes clock jumps and planted values
+// harmless, and with Last at most a horizon ahead, as every honest grant leaves it.
 func (p Pacer) bounded(b Bucket, now Instant) Bucket {
 	if h := now.Add(p.Horizon); b.Last > h {
 		b.Last = h
@@ -224,8 +217,8 @@ func (p Pacer) bounded(b Bucket, now Instant) Bucket {
 	b.LastCost = min(max(b.LastCost, 0), MaxCost)
 	whole, rest := p.burstParts()
 	limit := p.advance(Bucket{TAT: b.Last + Instant(whole), Rem: rest}, b.LastCost)
-	// The departure was rounded up by less than a microsecond, never down, so
-	// the bound computed from it is never below an honest TAT.
+	// The departure was rounded up by less than a microsecond, never down, so the bound computed from it is never
+	// below an honest TAT.
 	if b.TAT > limit.TAT || (b.TAT == limit.TAT && b.Rem > limit.Rem) {
 		b.TAT, b.Rem = limit.TAT, limit.Rem
 	}
@@ -244,7 +237,7 @@ func (p Pacer) advance(b Bucket, cost int64) Bucket {
 	return b
 }
 
-// retreat is advance backwards.
+// retreat is the reverse of advance.
 func (p Pacer) retreat(b Bucket, cost int64) Bucket {
 	n, d := p.Rate.n, p.Rate.d
 	if n == 0 {
@@ -261,7 +254,7 @@ func (p Pacer) retreat(b Bucket, cost int64) Bucket {
 	return b
 }
 
-// burstParts is (Burst-1)T in whole microseconds and n-ths of one.
+// burstParts returns (Burst-1)T in whole microseconds and n-ths of one.
 func (p Pacer) burstParts() (whole, rest int64) {
 	return p.Rate.times(p.Burst - 1)
 }

@@ -5,10 +5,10 @@ import "hash/maphash"
 // placeSeed keeps callers from choosing names that all fall into one chain.
 var placeSeed = maphash.MakeSeed()
 
-// Places are found by chains of hashes. A map would hash the name for each of finding, adding and removing, which
-// was half the cost of a decision; a place remembers its hash.
+// Places are found by chains of hashes. A map would hash the name for each lookup, insertion and removal, which was
+// half the cost of a decision; a place remembers its hash.
 
-// find returns the place of a name, 0 if it has none, and its hash.
+// find returns the place of a name, or 0, and the hash of the name.
 func (t *placeTable) find(name string) (i int32, hash uint64) {
 	hash = maphash.String(placeSeed, name)
 	i = *t.head(hash)
@@ -20,7 +20,7 @@ func (t *placeTable) find(name string) (i int32, hash uint64) {
 
 func (t *placeTable) head(hash uint64) *int32 { return &t.heads[hash&uint64(len(t.heads)-1)] }
 
-// enter puts a place into the chain of its hash. A chain has about one place.
+// enter adds a place to the chain of its hash. On average a chain has one place.
 func (t *placeTable) enter(i int32) {
 	if t.n++; t.n > len(t.heads) {
 		before := t.heads
@@ -41,7 +41,7 @@ func (t *placeTable) chain(i int32) {
 	t.places[i].chain, *head = *head, i
 }
 
-// leave takes a place out of its chain.
+// leave removes a place from its chain.
 func (t *placeTable) leave(i int32) {
 	t.n--
 	at := t.head(t.places[i].hash)

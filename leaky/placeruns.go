@@ -1,22 +1,22 @@
 package leaky
 
-// placeRun is a run of neighbours in the list of places. Runs tell how much is held up to a place by looking at
-// some runs and the places of one or two, instead of all before it.
+// placeRun is a run of neighbors in the list of places. To compute how much is held up to a place, it suffices to
+// visit some runs and the places of one or two, instead of all places before it.
 type placeRun struct {
-	first, n int32 // its first place, 0 if it is empty; how many they are
-	cost     int64 // of all of them
+	first, n int32 // first place, or 0; number of places
+	cost     int64 // total
 }
 
-// runMost is how many places a run has at most: MaxEntries makes some hundred runs of some hundred places.
+// runMost is the maximum number of places in a run: MaxEntries makes some hundred runs of some hundred places.
 const runMost = 64
 
-// join puts the last place in the list into the last run. While there are few places there are no runs.
+// join adds the last place of the list to the last run. Short lists have no runs.
 func (t *placeTable) join(i int32) {
 	last := len(t.runs) - 1
 	switch {
 	case last < 0 && t.n <= 2*runMost:
 		return
-	// There are none yet, or most are nearly empty and enough places came since they were made.
+	// There are no runs yet, or most are nearly empty and enough places came since they were made.
 	case last < 0, t.runs[last].n >= runMost && last > 2*t.n/runMost+8:
 		t.divide()
 		return
@@ -32,7 +32,7 @@ func (t *placeTable) join(i int32) {
 	s.cost += p.cost
 }
 
-// part takes a place out of its run, before it leaves the list.
+// part removes a place from its run, before the place leaves the list.
 func (t *placeTable) part(i int32) {
 	switch {
 	case len(t.runs) == 0:
@@ -51,7 +51,7 @@ func (t *placeTable) part(i int32) {
 	s.cost -= p.cost
 }
 
-// divide makes full runs of all places.
+// divide divides all places into full runs.
 func (t *placeTable) divide() {
 	t.runs = t.runs[:0]
 	for i := t.places[0].next; i != 0; i = t.places[i].next {
@@ -66,10 +66,10 @@ func (t *placeTable) divide() {
 	}
 }
 
-// over returns the first place that has not ended, and the cost from there on.
+// over returns the first place that has not ended, and the total cost from there on.
 func (t *placeTable) over(now Instant) (i int32, sum int64) {
 	sum = t.sum
-	if i = t.places[0].next; i == 0 || t.places[i].until > now { // the usual case, after every Take
+	if i = t.places[0].next; i == 0 || t.places[i].until > now { // usual after every Take
 		return i, sum
 	}
 	if len(t.runs) > 0 {
@@ -91,7 +91,7 @@ func (t *placeTable) over(now Instant) (i int32, sum int64) {
 	return i, sum
 }
 
-// following is the next run that has a place.
+// following returns the next run with a place.
 func (t *placeTable) following(at int) int {
 	for at++; at < len(t.runs); at++ {
 		if t.looks++; t.runs[at].n > 0 {
@@ -101,7 +101,7 @@ func (t *placeTable) following(at int) int {
 	return at
 }
 
-// passes returns when that much of the cost from place i on is free. No place ends later than one taken now.
+// passes returns when this much cost, counted from place i on, will be free. No place ends later than one taken now.
 func (t *placeTable) passes(now Instant, i int32, cost int64) Instant {
 	for at := t.places[i].run; len(t.runs) == 0 || t.places[i].run == at; i = t.places[i].next {
 		t.looks++

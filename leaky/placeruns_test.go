@@ -15,7 +15,7 @@ type holder struct {
 	until Instant
 }
 
-// Many places answer as a scan of a plain list does, however callers come, renew, leave or expire.
+// Many places answer like a plain list of them, for any takes, renewals, refunds and ends.
 func TestManyPlacesAgainstAList(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 41))
 	rule := Concurrency{Max: 1200, TTL: time.Second}
@@ -118,8 +118,8 @@ func check(t *testing.T, tally *placeTable, step int) {
 	}
 }
 
-// A question examines few places, however many are held and however much a caller asks for, even if a place is renewed
-// or freed before each question.
+// However many places are held and asked for, a take visits few of them, even if places are renewed or given back
+// before each take.
 func TestAQuestionLooksAtFewPlaces(t *testing.T) {
 	const questions = 1000
 	for _, c := range []struct {

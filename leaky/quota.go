@@ -2,33 +2,32 @@ package leaky
 
 import "sort"
 
-// Calendar divides time into consecutive windows by where they end: an instant is in the window that ends first
-// after it.
+// Calendar divides time into consecutive windows by their ends: an instant is in the window with the first end after
+// it.
 type Calendar struct {
-	period, phase Instant   // equal windows: they end at phase + k x period
+	period, phase Instant   // equal windows, which end at phase + k x period
 	ends          []Instant // other windows, ascending
 }
 
-// Every returns the calendar of equal windows that end at phase + k x period. It panics when the period is not
-// above 0.
+// Every returns the calendar of equal windows that end at phase + k x period. It panics if period is not positive.
 func Every(period, phase Instant) Calendar {
 	if period <= 0 {
-		panic("leaky: a window without length")
+		panic("leaky: window without length")
 	}
 	return Calendar{period: period, phase: phase}
 }
 
-// Ending returns the calendar of windows that end at the given instants, at least two and ascending. Beyond the
-// last it continues in steps as long as the last one, so that its owner has time to extend it.
+// Ending returns the calendar of windows that end at the given instants, at least two and ascending. Further windows
+// are as long as the last one, so that the owner has time to extend the list.
 func Ending(ends []Instant) Calendar { return Calendar{ends: ends} }
 
-// Fixed returns what Every was given; 0, 0 if the windows are not equal.
+// Fixed returns the arguments of Every, or 0, 0 if the windows are not equal.
 func (c Calendar) Fixed() (period, phase Instant) { return c.period, c.phase }
 
-// Ends returns what Ending was given.
+// Ends returns the argument of Ending.
 func (c Calendar) Ends() []Instant { return c.ends }
 
-// End returns the end of the window that t is in: the first end after t.
+// End returns the end of the window that contains t: the first end after t.
 func (c Calendar) End(t Instant) Instant {
 	if len(c.ends) == 0 {
 		return t + c.period - floorMod(t-c.phase, c.period)
@@ -41,7 +40,7 @@ func (c Calendar) End(t Instant) Instant {
 	return t + step - floorMod(t-last, step)
 }
 
-// Left is how many of the given ends are after t; -1 if it needs none.
+// Left returns how many of the given ends are after t, or -1 for equal windows.
 func (c Calendar) Left(t Instant) int {
 	if len(c.ends) == 0 {
 		return -1
@@ -53,7 +52,7 @@ func (c Calendar) after(t Instant) int {
 	return sort.Search(len(c.ends), func(i int) bool { return c.ends[i] > t })
 }
 
-// skip returns the end of the window that comes k windows after the one that ends at end.
+// skip returns the end of the window k windows after the one that ends at end.
 func (c Calendar) skip(end Instant, k int64) Instant {
 	if len(c.ends) == 0 {
 		return min(end+Instant(min(k, int64(farthest)/int64(c.period)))*c.period, farthest)
@@ -77,27 +76,27 @@ func floorMod(a, m Instant) Instant {
 	}
 }
 
-// Quota is a rule beside a Pacer: departures of a total cost of at most Max in each window of a calendar. Unlike a
-// Pacer it says nothing of a span across the end of a window: two quotas may leave there back to back, as fast as
-// the pace allows.
+// Quota is a rule beside a Pacer: departures with a total cost of at most Max in each window of a calendar. Unlike a
+// Pacer it does not limit a span across the end of a window: two quotas may leave there back to back, as fast as the
+// pace allows.
 type Quota struct {
 	Max      int64 // at least 1
 	Calendar Calendar
 }
 
-// Window is the state of a Quota: how much of it was used in the window that ends at Ends.
-// The zero Window has never let anything out.
+// Window is the state of a Quota: how much was used in the window that ends at Ends. The zero Window has never let
+// anything out.
 type Window struct {
 	Ends Instant
 	Used int64
 }
 
-// mostUsed is above any Used, and far from where sums overflow.
+// mostUsed is above any Used, and far from overflowing sums.
 const mostUsed = 1 << 40
 
-// Next returns the earliest instant, not before now, at which the quota lets a job out. Once a job was let out
-// ahead of time, in the coming window, no other may leave in the present one: that may have been full, and is no
-// longer counted.
+// Next returns the earliest instant, not before now, at which the quota lets a job out. Once a job was let out ahead
+// of time, into the coming window, no other may leave in the present window: it may have been full, and is no longer
+// counted.
 func (q Quota) Next(w Window, now Instant) Instant {
 	w = q.Repair(w, now)
 	if now < w.Ends && w.Used >= q.Max {
@@ -114,9 +113,9 @@ func (q Quota) Affords(w Window, d Instant, cost int64) bool {
 	return q.at(w, d).Used+min(cost, q.Max) <= q.Max
 }
 
-// Take counts a departure at d, which Next allows, and reports whether the window had enough left for it. If not,
-// the rest of the window is forfeited, so that the first job is next in the coming window and later ones cannot
-// overtake it. A job that costs more than Max uses up a whole window.
+// Take counts a departure at d, which Next allows, and reports whether its window had enough left. If not, the rest of
+// the window is forfeited: the job is then the first of the coming window, and later jobs cannot overtake it. A job
+// that costs more than Max uses up a whole window.
 func (q Quota) Take(w *Window, d Instant, cost int64) bool {
 	afford := q.Affords(*w, d, cost)
 	*w = q.at(*w, d)
@@ -128,7 +127,7 @@ func (q Quota) Take(w *Window, d Instant, cost int64) bool {
 	return afford
 }
 
-// at is w as it is at d.
+// at returns w as of d.
 func (q Quota) at(w Window, d Instant) Window {
 	if w = q.Repair(w, d); d >= w.Ends {
 		return Window{Ends: q.Calendar.End(d)}
@@ -136,23 +135,23 @@ func (q Quota) at(w Window, d Instant) Window {
 	return w
 }
 
-// GiveBack undoes a departure at d that was never used, if its window is the present one.
+// GiveBack undoes an unused departure at d if its window is the present one.
 func (q Quota) GiveBack(w *Window, d Instant, cost int64) {
 	if q.Calendar.End(d) == w.Ends {
 		w.Used = max(0, w.Used-min(cost, q.Max))
 	}
 }
 
-// TakeAgain undoes GiveBack: it counts a departure at d if its window is the present one, whatever that allows.
+// TakeAgain undoes GiveBack: it counts a departure at d if its window is the present one, even beyond the quota.
 func (q Quota) TakeAgain(w *Window, d Instant, cost int64) {
 	if q.Calendar.End(d) == w.Ends {
 		w.Used = min(mostUsed, w.Used+min(cost, q.Max))
 	}
 }
 
-// Follow returns the state of q when it replaces the quota o with the state w: what was used is used. If a job was
-// let out ahead of time, into the coming window, the present window was full, or is over but for that. It stays so,
-// and the job counts where it is, if both quotas have that window.
+// Follow returns the state of q when it replaces the quota o in the state w: used remains used. If a job was let out
+// ahead, into the coming window, the present window was full, or over except for that job. It stays so, and the job
+// counts where it is, if both quotas have that window.
 func (q Quota) Follow(o Quota, w Window, now Instant) Window {
 	w = o.Repair(w, now)
 	end := q.Calendar.End(now)
@@ -167,8 +166,8 @@ func (q Quota) Follow(o Quota, w Window, now Instant) Window {
 	return Window{Ends: end, Used: max(w.Used, q.Max)}
 }
 
-// ETA returns when a job departs with jobs of total cost ahead before it, if they use up one window after the other
-// and leave at p's rate in the last of them.
+// ETA returns when a job departs that has a cost of ahead before it. It assumes that they use up one window after the
+// other and leave the last of them at p's rate.
 func (q Quota) ETA(p Pacer, w Window, now Instant, ahead int64) Instant {
 	w = q.at(w, now)
 	over := ahead - max(0, q.Max-w.Used)
@@ -179,10 +178,10 @@ func (q Quota) ETA(p Pacer, w Window, now Instant, ahead int64) Instant {
 	return p.ETA(Bucket{}, begins, over%q.Max)
 }
 
-// Repair returns w with Ends no later than the end of the next window, as every honest grant leaves it, since a
-// horizon is shorter than a window. An engine calls it at the beginning of a visit, and when the quota changes:
-// then neither a planted value nor a changed calendar blocks a quota for good, and what was used in the present
-// window still counts. Used may be above Max after that was lowered; raising it again gives nothing back.
+// Repair returns w with Ends no later than the end of the next window, as every honest grant leaves it: a horizon is
+// shorter than a window. Engines call it at the start of a visit and when the quota changes. Then neither a planted
+// value nor a changed calendar blocks a quota for good, and what was used in the present window still counts. Used may
+// exceed Max after Max was lowered; raising it again gives nothing back.
 func (q Quota) Repair(w Window, now Instant) Window {
 	if end := q.Calendar.End(now); w.Ends > end && w.Ends != q.Calendar.End(end) {
 		w.Ends = end

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestQuotaNeverExceeded compares random traces with the rule itself: the departures in each window of the calendar,
-// and that the quota never waits for a window needlessly.
+// TestQuotaNeverExceeded checks random traces against the rule: how much departed in each window of the calendar, and
+// that the quota does not wait without need.
 func TestQuotaNeverExceeded(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -47,8 +47,8 @@ func TestQuotaNeverExceeded(t *testing.T) {
 	}
 }
 
-// TestQuotaAhead checks departures granted up to a horizon ahead, also into the next window, by a pace whose next
-// departure may be earlier than the one before. None is in a full window.
+// TestQuotaAhead grants departures up to a horizon ahead, into the next window too, with a pace whose departures may
+// run back. None is in a full window.
 func TestQuotaAhead(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
 	const horizon = 50
@@ -80,7 +80,7 @@ func TestQuotaAhead(t *testing.T) {
 	}
 }
 
-// TestQuotaLoweredAndRaised checks that the used part is not forgotten in between.
+// TestQuotaLoweredAndRaised checks that used quota is not forgotten in between.
 func TestQuotaLoweredAndRaised(t *testing.T) {
 	q := Quota{Max: 50, Calendar: Every(1000, 0)}
 	low := Quota{Max: 5, Calendar: q.Calendar}
@@ -127,7 +127,7 @@ func TestCalendarGoesOn(t *testing.T) {
 	}
 }
 
-// TestQuotaETA compares ETAs with the departures of jobs that leave one after the other.
+// TestQuotaETA lets jobs leave one after the other and compares.
 func TestQuotaETA(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
@@ -148,7 +148,7 @@ func TestQuotaETA(t *testing.T) {
 	}
 }
 
-// TestQuotaPlanted checks that no state keeps a quota closed for longer than the present window.
+// TestQuotaPlanted checks that no state blocks a quota for longer than the present window.
 func TestQuotaPlanted(t *testing.T) {
 	q := Quota{Max: 5, Calendar: Every(1000, 0)}
 	for _, w := range []Window{
@@ -165,7 +165,7 @@ func TestQuotaPlanted(t *testing.T) {
 	}
 }
 
-// TestQuotaFollow checks that a changed quota forgets nothing, even after a departure granted beyond a window.
+// TestQuotaFollow checks that a changed quota forgets nothing, even if a job was let out ahead of the end of a window.
 func TestQuotaFollow(t *testing.T) {
 	minute := Quota{Max: 100, Calendar: Every(60, 0)}
 	more, hour := Quota{Max: 101, Calendar: Every(60, 0)}, Quota{Max: 50, Calendar: Every(3600, 0)}

@@ -8,33 +8,32 @@ import (
 	"time"
 )
 
-// Limits of a rate. They keep every product of the pacer below 2^53, so that
-// the same numbers are exact in Lua, where all numbers are doubles.
+// Limits of a rate. They keep every product of the pacer below 2^53, so that Lua, which only has doubles, computes the
+// same.
 const (
-	MaxPerSecond = 1_000_000           // the fastest limited rate: one departure a microsecond
-	MaxInterval  = 31 * 24 * time.Hour // the slowest rate: one departure in this time
-	MaxCost      = 1_000               // the most intervals one job may use up
-	MaxBurst     = 1_000_000           // the most departures back to back
+	MaxPerSecond = 1_000_000           // fastest limited rate: one departure per microsecond
+	MaxInterval  = 31 * 24 * time.Hour // slowest rate: one departure in this time
+	MaxCost      = 1_000               // maximum number of intervals a job may use up
+	MaxBurst     = 1_000_000           // maximum number of departures back to back
 	MaxBurstSpan = 365 * 24 * time.Hour
 
 	maxNumerator   = 1_000_000_000
 	maxDenominator = 1 << 53
 )
 
-// ErrRate is wrapped by every error about a rate that cannot be used.
+// ErrRate is wrapped by every error about an unusable rate.
 var ErrRate = errors.New("invalid rate")
 
-// Rate is an exact outflow: N departures in Per microseconds, in lowest terms.
-// The zero Rate is unlimited. Rates are comparable with ==.
+// Rate is an exact outflow. The zero Rate is unlimited. Rates are comparable with ==.
 type Rate struct {
 	n, d int64 // n departures per d microseconds; n == 0 means unlimited
 }
 
-// Unlimited is the rate that delays nobody.
+// Unlimited is the rate that delays no job.
 var Unlimited = Rate{}
 
-// PerSecond returns the rate of n departures a second. It panics when n is not
-// between 1 and MaxPerSecond; for input from outside use ParseRate.
+// PerSecond returns the rate of n departures per second. It panics if n is not between 1 and MaxPerSecond; for
+// untrusted input use ParseRate.
 func PerSecond(n int64) Rate {
 	r, err := NewRate(n, time.Second)
 	if err != nil {
@@ -43,12 +42,11 @@ func PerSecond(n int64) Rate {
 	return r
 }
 
-// NewRate returns the rate of n departures in every period. The period must be
-// whole microseconds.
+// NewRate returns the rate of n departures per period, which must be whole microseconds.
 func NewRate(n int64, period time.Duration) (Rate, error) {
 	if n <= 0 {
 		return Rate{}, fmt.Errorf(
-			"%w: %d departures: must be at least 1 (where nothing is to leave a queue, pause it)", ErrRate, n,
+			"%w: %d departures: must be at least 1 (to stop a queue, pause it)", ErrRate, n,
 		)
 	}
 	if period <= 0 || period%time.Microsecond != 0 {
@@ -57,10 +55,10 @@ func NewRate(n int64, period time.Duration) (Rate, error) {
 	return reduce(big.NewInt(n), big.NewInt(period.Microseconds()))
 }
 
-// ParseRate reads "14/s", "2/m", "1000/h", "5/d", "0.5/s", "1/250ms" or
-// "unlimited". The part behind the slash is s, m, h, d or a Go duration.
+// ParseRate parses "14/s", "2/m", "1000/h", "5/d", "0.5/s", "1/250ms" or "unlimited". The unit is s, m, h, d or a Go
+// duration.
 func ParseRate(s string) (Rate, error) {
-	const want = `want NUMBER/s, /m, /h, /d, NUMBER/DURATION such as 1/250ms, or "unlimited" where that may be`
+	const want = `want NUMBER/s, /m, /h, /d, NUMBER/DURATION such as 1/250ms, or "unlimited" where allowed`
 	if s == "unlimited" {
 		return Unlimited, nil
 	}
@@ -76,7 +74,7 @@ func ParseRate(s string) (Rate, error) {
 		return Rate{}, fmt.Errorf("%w %q: %s", ErrRate, s, want)
 	}
 	if n.Sign() <= 0 {
-		return Rate{}, fmt.Errorf("%w %q: must be above zero (where nothing is to leave a queue, pause it)", ErrRate, s)
+		return Rate{}, fmt.Errorf("%w %q: must be above zero (to stop a queue, pause it)", ErrRate, s)
 	}
 	per, err := parsePeriod(unit)
 	if err != nil {
@@ -97,7 +95,7 @@ func isDecimal(s string) bool {
 			digits++
 		case c == '.':
 			dots++
-		case c == '-' && digits+dots == 0: // let the sign check speak
+		case c == '-' && digits+dots == 0: // left to the check of the sign
 		default:
 			return false
 		}
@@ -132,12 +130,12 @@ func reduce(n, d *big.Int) (Rate, error) {
 	limit := func(v *big.Int, by int64) *big.Int { return new(big.Int).Mul(v, big.NewInt(by)) }
 	if limit(n, 1).Cmp(limit(d, MaxPerSecond/1_000_000)) > 0 {
 		return Rate{}, fmt.Errorf(
-			"%w: faster than the greatest limited rate, %d/s; lower it, or say \"unlimited\" where that may be",
+			"%w: faster than the highest limited rate, %d/s; lower it, or use \"unlimited\" where allowed",
 			ErrRate, MaxPerSecond,
 		)
 	}
 	if limit(n, MaxInterval.Microseconds()).Cmp(d) < 0 {
-		return Rate{}, fmt.Errorf("%w: slower than the least rate, 1/%v", ErrRate, MaxInterval)
+		return Rate{}, fmt.Errorf("%w: slower than the lowest rate, 1/%v", ErrRate, MaxInterval)
 	}
 	if n.Cmp(big.NewInt(maxNumerator)) > 0 || d.Cmp(big.NewInt(maxDenominator)) > 0 {
 		return Rate{}, fmt.Errorf("%w: too many digits; use a rounder number", ErrRate)
@@ -145,15 +143,15 @@ func reduce(n, d *big.Int) (Rate, error) {
 	return Rate{n.Int64(), d.Int64()}, nil
 }
 
-// Unlimited reports whether r delays nobody.
+// Unlimited reports whether r delays no job.
 func (r Rate) Unlimited() bool { return r.n == 0 }
 
-// Fraction returns r as n departures per d microseconds in lowest terms, or
-// 0, 0 when r is unlimited. It is the form in which engines store a rate.
+// Fraction returns r as n departures per d microseconds in lowest terms, or 0, 0 if r is unlimited. Engines store a
+// rate in this form.
 func (r Rate) Fraction() (n, d int64) { return r.n, r.d }
 
-// Interval returns T, the time between departures, rounded to a nanosecond;
-// 0 when r is unlimited. For arithmetic that must not drift use a Pacer.
+// Interval returns T, the time between departures, rounded to a nanosecond, or 0 if r is unlimited. For arithmetic
+// that must not drift use a Pacer.
 func (r Rate) Interval() time.Duration {
 	if r.n == 0 {
 		return 0
@@ -162,15 +160,15 @@ func (r Rate) Interval() time.Duration {
 	return time.Duration(whole)*time.Microsecond + time.Duration((rest*1000+r.n/2)/r.n)
 }
 
-// times is k x T in whole microseconds and the remaining n-ths of one. The rate must be limited, k at most
+// times returns k x T in whole microseconds and the remaining n-ths of one. The rate must be limited, and k at most
 // MaxBurst.
 func (r Rate) times(k int64) (whole, rest int64) {
 	rest = k * (r.d % r.n)
 	return k*(r.d/r.n) + rest/r.n, rest % r.n
 }
 
-// Share returns one of parts equal parts of a rate, at least the lowest rate there is, and rounded down if it has
-// too many digits. r must be limited, parts at least 1.
+// Share returns r divided by parts, at least the lowest possible rate, and rounded down if it has too many digits. r
+// must be limited, and parts at least 1.
 func (r Rate) Share(parts int64) Rate {
 	d := new(big.Int).Mul(big.NewInt(r.d), big.NewInt(parts))
 	if share, err := reduce(big.NewInt(r.n), d); err == nil {
@@ -183,8 +181,7 @@ func (r Rate) Share(parts int64) Rate {
 	return Rate{1, interval.Int64()}
 }
 
-// PerSecond returns the rate as departures a second, for display and metrics;
-// 0 when r is unlimited.
+// PerSecond returns the departures per second, for display and metrics, or 0 if r is unlimited.
 func (r Rate) PerSecond() float64 {
 	if r.n == 0 {
 		return 0
@@ -213,12 +210,11 @@ func (r Rate) String() string {
 // MarshalText writes r as String does.
 func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads what ParseRate reads.
+// UnmarshalText parses what ParseRate accepts.
 func (r *Rate) UnmarshalText(b []byte) (err error) {
 	*r, err = ParseRate(string(b))
 	return err
 }
 
-// RateOf is the inverse of Fraction, for engines that read back what they
-// stored. It does not check its arguments.
+// RateOf is the inverse of Fraction, for engines that read a stored rate. It does not check its arguments.
 func RateOf(n, d int64) Rate { return Rate{n, d} }

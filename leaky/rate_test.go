@@ -83,14 +83,14 @@ func TestParseRateRefuses(t *testing.T) {
 		{"1/1500ns", "want NUMBER"},
 		{"1/S", "want NUMBER"},
 		{"Unlimited", "want NUMBER"},
-		{"١/s", "want NUMBER"}, // a digit, but not ASCII
-		{"1000001/s", "faster than the greatest"},
-		{"1000000000/s", "faster than the greatest"},
-		{"2/1us", "faster than the greatest"},
-		{"1/745h", "slower than the least"},
-		{"0.0000001/s", "slower than the least"},
+		{"١/s", "want NUMBER"}, // a digit, but not one of ours
+		{"1000001/s", "faster than the highest"},
+		{"1000000000/s", "faster than the highest"},
+		{"2/1us", "faster than the highest"},
+		{"1/745h", "slower than the lowest"},
+		{"0.0000001/s", "slower than the lowest"},
 		{"0.12345678901234567/s", "too many digits"},
-		{strings.Repeat("9", 40) + "/s", "faster than the greatest"},
+		{strings.Repeat("9", 40) + "/s", "faster than the highest"},
 		{strings.Repeat("9", 100) + "/s", "102 characters long"},
 		{strings.Repeat("9", 10_000_000) + "/s", "10000002 characters long"},
 	} {
@@ -177,7 +177,7 @@ func TestRateAsText(t *testing.T) {
 	}
 }
 
-// Every possible rate can be read back from its String.
+// Every valid rate can be read back from its String.
 func TestRateStringRoundTrip(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	made := 0

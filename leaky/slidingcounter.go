@@ -6,33 +6,33 @@ import (
 	"time"
 )
 
-// SlidingCounter estimates what passed in the last Period from two counts: that of the present window [k x Period,
-// (k+1) x Period), and that of the one before, which it takes to have come evenly: before x (Period - elapsed) /
-// Period still counts (J. Desgats, "How we built rate limiting capable of scaling to millions of domains",
-// Cloudflare, 2017, who saw 0.003 % of requests decided wrongly).
+// SlidingCounter estimates what passed in the last Period from two counts: of the present window [k x Period, (k+1) x
+// Period) and of the one before. It assumes that the takes of the earlier window came evenly, so before x (Period -
+// elapsed) / Period of them still count (J. Desgats, "How we built rate limiting capable of scaling to millions of
+// domains", Cloudflare, 2017, who saw 0.003% of requests decided wrongly).
 //
-// Error: at most before x (Period - elapsed) / Period, rounded up, too much, when the whole window before came
-// early; at most before x elapsed / Period too little, when it came late.
+// Error: at most before x (Period - elapsed) / Period, rounded up, too much, if the whole earlier window came early;
+// at most before x elapsed / Period too little, if it came late.
 //
 // Worst burst: Max at once. Within any Period at most Max + before x elapsed / Period, so fewer than 2 x Max.
 //
-// Memory: one instant and two counts, whatever the numbers are.
+// Memory: one instant and two counts.
 type SlidingCounter struct {
 	Max    int64         // 1 to MaxLimit
 	Period time.Duration // MinPeriod to MaxPeriod
 }
 
-// Counts is the state of a SlidingCounter. The zero Counts is a fresh one.
+// Counts is the state of a SlidingCounter. The zero Counts is unused.
 type Counts struct {
-	Ends   Instant // the end of the present window
-	Used   int64   // in it
-	Before int64   // in the one before it
+	Ends   Instant // end of the present window
+	Used   int64   // in the present window
+	Before int64   // in the window before
 }
 
 // AlgorithmSlidingCounter is the name of SlidingCounter.
 const AlgorithmSlidingCounter Algorithm = "sliding_counter"
 
-// stateSlidingCounter begins its states.
+// stateSlidingCounter is the first byte of its states.
 const stateSlidingCounter = 'c'
 
 // Algorithm implements Limiter.
@@ -41,26 +41,26 @@ func (s SlidingCounter) Algorithm() Algorithm { return AlgorithmSlidingCounter }
 // Validate implements Limiter.
 func (s SlidingCounter) Validate() error { return FixedWindow(s).Validate() }
 
-// Limit implements Limiter: it is Max.
+// Limit implements Limiter. It returns Max.
 func (s SlidingCounter) Limit() int64 { return s.Max }
 
-// Most implements Limiter: it lets no more through in a window than one that forgets what came before.
+// Most implements Limiter. A FixedWindow, which ignores the earlier window, allows no less in any window.
 func (s SlidingCounter) Most(w time.Duration) int64 { return FixedWindow(s).Most(w) }
 
-// Take is Tally.Take.
+// Take does what Tally.Take does.
 func (s SlidingCounter) Take(c *Counts, now Instant, cost int64) Decision {
 	after, d := s.decide(*c, now, cost)
 	*c = after
 	return d
 }
 
-// Peek is Tally.Peek.
+// Peek does what Tally.Peek does.
 func (s SlidingCounter) Peek(c Counts, now Instant, cost int64) Decision {
 	_, d := s.decide(c, now, cost)
 	return d
 }
 
-// Refund is Tally.Refund: of what was taken in the present window first.
+// Refund does what Tally.Refund does. Takes of the present window are given back first.
 func (s SlidingCounter) Refund(c *Counts, now Instant, cost int64) Decision {
 	*c = s.at(*c, now)
 	cost = max(cost, 0)
@@ -70,12 +70,12 @@ func (s SlidingCounter) Refund(c *Counts, now Instant, cost int64) Decision {
 	return s.Peek(*c, now, 1)
 }
 
-// Expires is Tally.Expires.
+// Expires does what Tally.Expires does.
 func (s SlidingCounter) Expires(c Counts, now Instant) Instant {
 	return s.ends(s.at(c, now), now)
 }
 
-// ends is Expires of counts as they are at now.
+// ends is Expires for counts as of now.
 func (s SlidingCounter) ends(c Counts, now Instant) Instant {
 	switch {
 	case c.Used > 0:
@@ -86,7 +86,7 @@ func (s SlidingCounter) ends(c Counts, now Instant) Instant {
 	return now
 }
 
-// decide returns the state after a question, and the answer.
+// decide returns the answer and the state after it.
 func (s SlidingCounter) decide(c Counts, now Instant, cost int64) (Counts, Decision) {
 	c = s.at(c, now)
 	d := Decision{Limit: s.Max}
@@ -104,8 +104,7 @@ func (s SlidingCounter) decide(c Counts, now Instant, cost int64) (Counts, Decis
 	return c, d
 }
 
-// at is c as it is at now. What was counted in the coming window, as a clock that ran back leaves it, belongs to
-// the present one.
+// at returns c as of now. Counts of the coming window, as left by a clock that ran back, belong to the present one.
 func (s SlidingCounter) at(c Counts, now Instant) Counts {
 	period := Instant(s.Period.Microseconds())
 	end := now + period - floorMod(now, period)
@@ -118,16 +117,16 @@ func (s SlidingCounter) at(c Counts, now Instant) Counts {
 	return Counts{Ends: end}
 }
 
-// share is what still counts of a window when left microseconds are left of the next one, rounded up. It is these
-// two operations on doubles, in this order, wherever it is computed: exact while their product is below 2^53, and
-// off by at most one otherwise.
+// share returns how much of a window's count still counts when left microseconds remain of the next window, rounded
+// up. Every implementation must do these two operations on doubles in this order. The result is exact while the
+// product is below 2^53, and off by at most one otherwise.
 func (s SlidingCounter) share(used, left int64) int64 {
 	product := float64(used) * float64(left)
 	return int64(math.Ceil(float64(product) / float64(s.Period.Microseconds())))
 }
 
-// passes returns the first instant at which the cost passes, in this window or in the next, where what was used in
-// this one counts for less and less.
+// passes returns the first instant at which the cost passes, in this window or in the next, where the present count
+// fades.
 func (s SlidingCounter) passes(c Counts, cost int64) Instant {
 	if room := s.Max - cost - c.Used; room >= 0 {
 		return c.Ends - Instant(s.left(c.Before, room))
@@ -135,8 +134,8 @@ func (s SlidingCounter) passes(c Counts, cost int64) Instant {
 	return c.Ends.Add(s.Period) - Instant(s.left(c.Used, s.Max-cost))
 }
 
-// left is the most that is left of a window once the share of the one before it has fallen to room. A share never
-// grows as time passes, even in floating point, so the quotient is corrected by trying it.
+// left returns the most that can remain of a window once the share of the window before has fallen to room. A share
+// never grows over time, even in floating point, so the quotient is corrected by trial.
 func (s SlidingCounter) left(used, room int64) int64 {
 	period := s.Period.Microseconds()
 	if used <= room {
@@ -155,7 +154,7 @@ func (s SlidingCounter) left(used, room int64) int64 {
 // Fresh implements Limiter.
 func (s SlidingCounter) Fresh() Tally { return &counted{rule: s} }
 
-// Restore implements Limiter. The counts of another Period are dropped.
+// Restore implements Limiter. It drops counts of another Period.
 func (s SlidingCounter) Restore(b []byte) (Tally, error) {
 	r := readState(b, stateSlidingCounter)
 	period := r.number(1, MaxPeriod.Microseconds())

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A share is exact while the product fits a double, and otherwise off by at most one. The time until it has fallen to
-// the available room is exact to the microsecond.
+// A share is exact while the product fits a double, and otherwise off by at most one. left finds the instant at which
+// it has fallen to the room to the microsecond.
 func TestSharesAtTheirBounds(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 37))
 	corrected, inexact := 0, 0

@@ -8,19 +8,17 @@ import (
 	"time"
 )
 
-// SlidingLog lets through a cost of Max in any half-open window (t-Period, t]. It keeps the instant of everything
-// that passed in the last Period, and is exact: at most Max in the window that ends at t, and so in every one.
+// SlidingLog allows a cost of Max in any half-open window (t-Period, t]. It stores the instant of everything that
+// passed in the last Period. It is exact: at most Max pass in the window that ends at t, and so in every window.
 //
-// With a Resolution, everything that passes in one step [k x Resolution, (k+1) x Resolution) since the Unix epoch
-// is one entry, with the latest of its instants. Never does one more pass; but what has passed counts for up to a
-// Resolution longer, and so a refusal may last that much longer. Without one, what passes in the same microsecond
-// is one entry.
+// With a Resolution, all takes of one step [k x Resolution, (k+1) x Resolution) since the Unix epoch form one entry
+// with the latest of their instants. It never allows more, but takes count for up to a Resolution longer, so refusals
+// may last that much longer. Without a Resolution, takes of the same microsecond form one entry.
 //
 // Worst burst: Max at once, and no more within the Period.
 //
-// Memory: an entry (an instant and a cost) for each that passed in the last Period: at most Max, and at most
-// Period/Resolution + 1. When a refused cost passes is found by binary search; all else takes constant time,
-// amortized.
+// Memory: one entry (an instant and a cost) per take of the last Period: at most Max, and at most Period/Resolution +
+// 1. The time at which a refused cost passes is found by binary search; everything else takes constant amortized time.
 type SlidingLog struct {
 	Max        int64         // 1 to MaxLimit
 	Period     time.Duration // MinPeriod to MaxPeriod
@@ -30,7 +28,7 @@ type SlidingLog struct {
 // AlgorithmSlidingLog is the name of SlidingLog.
 const AlgorithmSlidingLog Algorithm = "sliding_log"
 
-// stateSlidingLog begins its states.
+// stateSlidingLog is the first byte of its states.
 const stateSlidingLog = 'l'
 
 // Algorithm implements Limiter.
@@ -47,19 +45,19 @@ func (s SlidingLog) Validate() error {
 		}
 	}
 	if n := s.Entries(); n > MaxEntries {
-		return fmt.Errorf("%w: resolution %v: a limit of %d in %v would be up to %d entries, %d are the most: "+
-			"lower the limit, or let resolution be at least %v",
+		return fmt.Errorf("%w: resolution %v: a limit of %d in %v would need up to %d entries, and the maximum is %d: "+
+			"lower the limit, or use a resolution of at least %v",
 			ErrLimit, s.Resolution, s.Max, s.Period, n, MaxEntries, s.coarse())
 	}
 	return nil
 }
 
-// coarse is the finest resolution in whole microseconds at which any Max has few enough entries.
+// coarse returns the finest resolution, in whole microseconds, at which any Max has few enough entries.
 func (s SlidingLog) coarse() time.Duration {
 	return micros((s.Period.Microseconds() + MaxEntries - 2) / (MaxEntries - 1))
 }
 
-// Entries is the most entries that a state has.
+// Entries returns the maximum number of entries of a state.
 func (s SlidingLog) Entries() int64 {
 	step := s.step()
 	return min(s.Max, (s.Period.Microseconds()+step-1)/step+1)
@@ -67,10 +65,10 @@ func (s SlidingLog) Entries() int64 {
 
 func (s SlidingLog) step() int64 { return max(1, s.Resolution.Microseconds()) }
 
-// Limit implements Limiter: it is Max.
+// Limit implements Limiter. It returns Max.
 func (s SlidingLog) Limit() int64 { return s.Max }
 
-// Most implements Limiter: it is Max for each Period that is begun.
+// Most implements Limiter. It returns Max for each started Period.
 func (s SlidingLog) Most(w time.Duration) int64 { return mulDiv(s.Max, int64(w/s.Period+1), 1) }
 
 // Fresh implements Limiter.
@@ -78,18 +76,18 @@ func (s SlidingLog) Fresh() Tally {
 	return &logged{rule: s, period: Instant(s.Period.Microseconds()), step: Instant(s.step())}
 }
 
-// logged is what passed, in a ring that doubles up to the number of entries that there are at once.
+// logged has the entries in a ring that doubles as needed.
 type logged struct {
 	rule         SlidingLog
 	period, step Instant
 	ring         []logEntry // the length is a power of two
 	first, n     int
-	sum          int64  // of the costs of all entries
-	base         uint64 // the total cost of entries that are over
+	sum          int64  // total cost of the entries
+	base         uint64 // total cost of dropped entries
 }
 
-// logEntry is what passed in a step. upTo, the total cost up to it, may have wrapped around 2^64, as base may;
-// differences are right.
+// logEntry is what passed in a step. upTo is the total cost up to and including it. It may wrap around 2^64, like
+// base, but differences are right.
 type logEntry struct {
 	at   Instant
 	upTo uint64
@@ -97,7 +95,7 @@ type logEntry struct {
 
 func (t *logged) entry(i int) *logEntry { return &t.ring[(t.first+i)&(len(t.ring)-1)] }
 
-// upTo is the cost of the first n entries.
+// upTo returns the total cost of the first n entries.
 func (t *logged) upTo(n int) int64 {
 	if n == 0 {
 		return 0
@@ -148,7 +146,7 @@ func (t *logged) Refund(now Instant, a Ask) Decision {
 
 func (t *logged) Expires(now Instant) Instant { return now.Add(t.reset(now)) }
 
-// over is how many entries are no longer in any window, and the cost of the others.
+// over returns how many entries are no longer in any window, and the cost of the others.
 func (t *logged) over(now Instant) (n int, sum int64) {
 	behind := now - t.period
 	if t.n == 0 || t.entry(0).at > behind {
@@ -160,8 +158,8 @@ func (t *logged) over(now Instant) (n int, sum int64) {
 	return n, t.sum - t.upTo(n)
 }
 
-// passes returns when that much cost is no longer in any window, from entry i on. What lies ahead of now is taken
-// as of now.
+// passes returns when this much cost, counted from entry i on, will no longer be in any window. Entries ahead of now
+// count as taken now.
 func (t *logged) passes(now Instant, i int, cost int64) Instant {
 	cost += t.upTo(i)
 	i += sort.Search(t.n-i, func(k int) bool { return t.upTo(i+k+1) >= cost })
@@ -175,8 +173,8 @@ func (t *logged) reset(now Instant) time.Duration {
 	return max(0, (min(t.entry(t.n-1).at, now) + t.period).Sub(now))
 }
 
-// settle drops what is over, and moves what lies ahead of now, as a clock that ran back or a planted state leaves
-// it, to now.
+// settle drops entries that are over. It moves entries ahead of now, as left by a clock that ran back or a planted
+// state, to now.
 func (t *logged) settle(now Instant) {
 	over, sum := t.over(now)
 	if over > 0 {
@@ -200,10 +198,10 @@ func (t *logged) settle(now Instant) {
 		t.sum = sum
 		return
 	}
-	t.push(now, ahead) // not into the entry of the same step, which would stay for longer than Peek says
+	t.push(now, ahead) // not into the entry of the same step, which would last longer than Peek says
 }
 
-// add adds a cost that passed at an instant, not before the last one. After a change of the rule there may be
+// add records a cost that passed at an instant, not before the last entry. After a change of the rule there may be
 // MaxEntries already: then the last entry takes it in, as if it were of the same step.
 func (t *logged) add(at Instant, cost int64) {
 	if t.n > 0 {
@@ -253,7 +251,7 @@ func (t *logged) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Restore implements Limiter. Entries are kept as they are, whatever Resolution they are of.
+// Restore implements Limiter. Entries are kept as they are, even if they have another Resolution.
 func (s SlidingLog) Restore(b []byte) (Tally, error) {
 	t := s.Fresh().(*logged)
 	r := readState(b, stateSlidingLog)

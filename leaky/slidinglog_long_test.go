@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A log of thousands of entries, whose costs have added up to 2^64 meanwhile, answers as a scan of a plain list does.
+// A log of thousands of entries, whose total cost wraps around 2^64, answers like a plain list.
 func TestALongLogAgainstAList(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 43))
 	rule := SlidingLog{Max: 4000, Period: time.Second}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A thousand million an hour fit in a thousand entries.
+// A limit of a thousand million per hour needs only a thousand entries.
 func TestLogOfAThousandMillion(t *testing.T) {
 	l := SlidingLog{Max: MaxLimit, Period: time.Hour, Resolution: 3600 * time.Millisecond}
 	if err := l.Validate(); err != nil {
@@ -29,7 +29,7 @@ func TestLogOfAThousandMillion(t *testing.T) {
 	}
 }
 
-// However its rule changes, a log has at most MaxEntries and allows no more than its limit.
+// However its rule changes, a log has at most MaxEntries entries, and never allows too much.
 func TestLogNeverHasTooManyEntries(t *testing.T) {
 	exact := SlidingLog{Max: MaxEntries, Period: time.Minute}
 	packed := SlidingLog{Max: 2 * MaxEntries, Period: time.Minute, Resolution: 10 * time.Millisecond}

@@ -206,7 +206,7 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// A later start loses the time until then, and an immediate one nothing.
+// A delayed departure loses the time until then; one without delay loses nothing.
 func TestTakeAt(t *testing.T) {
 	const t0 = 1_000 * sec
 	p := Pacer{Rate: mustRate(t, "3/s"), Burst: 1, Horizon: time.Second}

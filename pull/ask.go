@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/penstock/penstock/internal/grant"
+	"github.com/penstock/penstock/internal/departure"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/invalid"
 )
@@ -18,7 +18,7 @@ type client struct {
 
 // reply is what came of asking the engine once.
 type reply struct {
-	grant.Answer
+	departure.Answer
 	spec  *queue.Spec // as it is known now
 	asked bool        // for jobs, and not only for the spec
 	err   error
@@ -80,7 +80,7 @@ func (l *loop) ask(now time.Time) {
 		if l.stopped {
 			l.tries++
 		}
-		if l.tries > grant.StopTries {
+		if l.tries > departure.StopTries {
 			l.repeat = false // what it was granted is taken back when the leases have run out
 			return
 		}
@@ -109,7 +109,7 @@ func (l *loop) ask(now time.Time) {
 }
 
 // ask asks the engine: first of all for the queue's spec, later for jobs.
-func (d *Dispatcher) ask(clock *grant.Clock, req queue.ReserveRequest, spec *queue.Spec) reply {
+func (d *Dispatcher) ask(clock *departure.Clock, req queue.ReserveRequest, spec *queue.Spec) reply {
 	if spec == nil {
 		spec, err := d.specs.AtLeast(d.calls, req.Queue, 0)
 		if err == nil && !spec.Pull {
@@ -133,8 +133,8 @@ func (d *Dispatcher) ask(clock *grant.Clock, req queue.ReserveRequest, spec *que
 }
 
 // call makes a request once, and tells what it brought to light.
-func (d *Dispatcher) call(clock *grant.Clock, req queue.ReserveRequest) (grant.Answer, error) {
-	a, err := grant.Ask(d.calls, d.engine, clock, req, grant.Timeout)
+func (d *Dispatcher) call(clock *departure.Clock, req queue.ReserveRequest) (departure.Answer, error) {
+	a, err := departure.Ask(d.calls, d.engine, clock, req, departure.Timeout)
 	for _, name := range a.Expired {
 		d.o.Observer.Expired(name)
 	}
@@ -153,7 +153,7 @@ func (l *loop) answered(r reply) {
 		l.fail(r)
 		return
 	}
-	l.failed, l.repeat, l.backoff, l.spec = nil, false, grant.Backoff{}, r.spec
+	l.failed, l.repeat, l.backoff, l.spec = nil, false, departure.Backoff{}, r.spec
 	if !r.asked {
 		l.fresh = true
 		return
@@ -163,7 +163,7 @@ func (l *loop) answered(r reply) {
 	}
 	next := r.Next
 	if len(r.Jobs) == 0 {
-		next = max(next, grant.LeastPause)
+		next = max(next, departure.LeastPause)
 	}
 	l.askAt = r.At.Add(next)
 	for i := range r.Jobs {

@@ -1,6 +1,7 @@
 package pull
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -8,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/penstock/penstock/internal/grant"
+	"github.com/penstock/penstock/internal/departure"
 	"github.com/penstock/penstock/internal/speccache"
 	"github.com/penstock/penstock/queue"
 )
@@ -66,7 +67,7 @@ type Dispatcher struct {
 // New returns a dispatcher, which must be run.
 func New(engine Engine, o Options) *Dispatcher {
 	if o.Name == "" {
-		o.Name = grant.ProcessName()
+		o.Name = departure.ProcessName()
 	}
 	if o.Observer == nil {
 		o.Observer = noObserver{}
@@ -74,25 +75,18 @@ func New(engine Engine, o Options) *Dispatcher {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	def(&o.MaxWaiting, 4096)
-	def(&o.MaxQueue, 1024)
-	def(&o.MaxHeldMemory, 256<<20)
+	o.MaxWaiting = cmp.Or(o.MaxWaiting, 4096)
+	o.MaxQueue = cmp.Or(o.MaxQueue, 1024)
+	o.MaxHeldMemory = cmp.Or(o.MaxHeldMemory, 256<<20)
 	if o.Held == nil {
 		o.Held = func(int64) {}
 	}
 	d := &Dispatcher{
-		engine: engine, o: o, specs: speccache.Specs(engine, grant.Timeout, 0), calls: context.Background(),
+		engine: engine, o: o, specs: speccache.Specs(engine, departure.Timeout, 0), calls: context.Background(),
 		queues: map[string]*loop{}, clock: queue.NewID(),
 	}
 	d.stop, d.end = context.WithCancel(context.Background())
 	return d
-}
-
-func def[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Run hears the engine's wake-ups until ctx ends. Then requests that wait are answered with
@@ -228,7 +222,7 @@ func (d *Dispatcher) sweep() {
 	d.loops.Go(func() {
 		defer d.sweeping.Store(false)
 		for p := range d.engine.Partitions() {
-			if err := grant.Sweep(d.stop, d.engine, p); err != nil {
+			if err := departure.Sweep(d.stop, d.engine, p); err != nil {
 				return // the next answer tells of it again
 			}
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/penstock/penstock/internal/grant"
+	"github.com/penstock/penstock/internal/departure"
 	"github.com/penstock/penstock/internal/jsondepth"
 	"github.com/penstock/penstock/queue"
 )
@@ -17,21 +17,21 @@ import (
 // job is one that was granted, and when it may be handed over.
 type job struct {
 	queue.Reservation
-	grant.Window
+	departure.Window
 	latest time.Time // to be handed over
 	text   []byte    // the job as JSON, but for what depends on the instant
 }
 
 // newJob writes a job's JSON at once: what is to be done between the departure and the answer must not take long.
-func newJob(r *queue.Reservation, w grant.Window, spec *queue.Spec) *job {
-	j := &job{Reservation: *r, Window: w, latest: w.Latest(grant.Slack(spec))}
+func newJob(r *queue.Reservation, w departure.Window, spec *queue.Spec) *job {
+	j := &job{Reservation: *r, Window: w, latest: w.Latest(departure.Slack(spec))}
 	j.text = appendJob(nil, j)
 	j.Payload = nil // it is in the text
 	return j
 }
 
 // lease names the job's lease to the engine.
-func (j *job) lease() queue.Lease { return grant.LeaseOf(&j.Reservation) }
+func (j *job) lease() queue.Lease { return departure.LeaseOf(&j.Reservation) }
 
 // Token is a lease as workers are told it: the fence, and which attempt it is, which a
 // backoff depends on.

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/penstock/penstock/internal/grant"
+	"github.com/penstock/penstock/internal/departure"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -37,12 +37,12 @@ type loop struct {
 	client  *client            // of the last request to the engine
 	spec    *queue.Spec        // nil until it was read
 
-	clock   grant.Clock // of the request that is under way
-	asking  bool        // a request to the engine is under way
+	clock   departure.Clock // of the request that is under way
+	asking  bool            // a request to the engine is under way
 	replies chan reply
 	repeat  bool // the last request is to be repeated under its number
 	askAt   time.Time
-	backoff grant.Backoff
+	backoff departure.Backoff
 	failed  error // of the last request
 	tries   int   // since the dispatcher stops
 

@@ -1,6 +1,7 @@
 package pull
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 )
@@ -23,7 +24,7 @@ type Transport struct {
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	within, base := t.Within, t.Base
-	def(&within, DefaultWithin)
+	within = cmp.Or(within, DefaultWithin)
 	if base == nil {
 		base = http.DefaultTransport
 	}

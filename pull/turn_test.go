@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/internal/grant"
+	"github.com/penstock/penstock/internal/departure"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
@@ -190,7 +190,7 @@ func TestTurnComesBackWhileGivenUp(t *testing.T) {
 		if err != nil || len(res.Jobs) != 1 {
 			t.Fatalf("%+v, %v", res, err)
 		}
-		e.lease = grant.LeaseOf(&res.Jobs[0])
+		e.lease = departure.LeaseOf(&res.Jobs[0])
 		turn.Cancel(t.Context())
 		turns.Close()
 		if n := held(t, e, "api"); n != 0 {

@@ -7,12 +7,12 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// MaxAdaptions is how many changes of an adapted rate are kept.
+// MaxAdaptions is the number of changes of an adapted rate that are kept.
 const MaxAdaptions = 20
 
-// Adapt lets the rate of a queue follow what the receiver takes, between two bounds: additive
-// increase, multiplicative decrease (D.-M. Chiu, R. Jain, "Analysis of the increase and decrease algorithms
-// for congestion avoidance in computer networks", 1989). The zero Adapt does not.
+// Adapt lets the rate of a queue follow what the receiver accepts, between two bounds: additive increase,
+// multiplicative decrease (D.-M. Chiu, R. Jain, "Analysis of the increase and decrease algorithms for congestion
+// avoidance in computer networks", 1989). The zero Adapt is off.
 type Adapt struct {
 	Floor   leaky.Rate `json:"floor"`
 	Ceiling leaky.Rate `json:"ceiling"`
@@ -23,7 +23,7 @@ func (a *Adapt) On() bool { return *a != Adapt{} }
 
 // Adaption is one change of an adapted rate.
 type Adaption struct {
-	At     time.Time  `json:"at"` // by the engine's clock; of several increases the last
+	At     time.Time  `json:"at"` // by the engine's clock; of several increases, the last
 	From   leaky.Rate `json:"from"`
 	To     leaky.Rate `json:"to"`
 	Cause  string     `json:"cause"`            // throttled | delivered | put
@@ -37,12 +37,12 @@ const (
 	AdaptedPut       = "put"
 )
 
-// Rule returns the arithmetic of it.
+// Rule returns the arithmetic of the adaption.
 func (a *Adapt) Rule() leaky.Adapt {
 	return leaky.Adapt{Floor: a.Floor, Ceiling: a.Ceiling, Horizon: Horizon}
 }
 
-// validate checks the bounds against the rate that the queue begins with, and the burst against the lowest rate.
+// validate checks the bounds against the queue's first rate, and the burst against the lowest rate.
 func (a *Adapt) validate(rate leaky.Rate, burst int64) error {
 	if !a.On() {
 		return nil
@@ -50,15 +50,15 @@ func (a *Adapt) validate(rate leaky.Rate, burst int64) error {
 	switch {
 	case a.Floor.Unlimited():
 		return invalid.Errorf(
-			"adapt.floor", a.Floor.String(), `must be a rate such as "2/s", which is the least that the queue sends`,
+			"adapt.floor", a.Floor.String(), `must be a rate such as "2/s": the lowest rate of the queue`,
 		)
 	case a.Ceiling.Unlimited():
 		return invalid.Errorf(
-			"adapt.ceiling", a.Ceiling.String(), `must be a rate such as "20/s", which the queue never exceeds`,
+			"adapt.ceiling", a.Ceiling.String(), `must be a rate such as "20/s": the highest rate of the queue`,
 		)
 	case rate.Interval() > a.Floor.Interval() || rate.Interval() < a.Ceiling.Interval():
 		return invalid.Errorf(
-			"rate", rate.String(), "must be from adapt.floor %s to adapt.ceiling %s: it is what the queue begins with",
+			"rate", rate.String(), "must be from adapt.floor %s to adapt.ceiling %s: the queue starts with it",
 			a.Floor, a.Ceiling,
 		)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// Calendar returns the windows of a quota: those of UTC minutes, hours, days and weeks for ever,
-// others from the present one on for some time (see leaky.Calendar.Left).
+// Calendar returns the windows of a quota. UTC minutes, hours, days and weeks go on forever; other windows start at
+// the present one and last for a limited time (see leaky.Calendar.Left).
 func (l *Limit) Calendar(now time.Time) (leaky.Calendar, error) {
 	const second = leaky.Instant(1_000_000)
 	if l.Timezone == "" {
@@ -28,10 +28,9 @@ func (l *Limit) Calendar(now time.Time) (leaky.Calendar, error) {
 	if err != nil {
 		return leaky.Calendar{}, invalid.Errorf("timezone", l.Timezone, "is not known to this machine: %v", err)
 	}
-	// It begins with the end of the window before this one, so that an instant of that is not
-	// taken for one of this.
+	// Start with the end of the previous window, so that an instant of that window is not counted toward this one.
 	end := now.In(zone)
-	for begun := now.AddDate(0, 0, -63); !begun.After(now); { // two months are no longer
+	for begun := now.AddDate(0, 0, -63); !begun.After(now); { // at least two months back
 		end, begun = begun, l.Quota.ends(begun.In(zone))
 	}
 	ends := make([]leaky.Instant, 0, 1+calendarLen)
@@ -42,9 +41,9 @@ func (l *Limit) Calendar(now time.Time) (leaky.Calendar, error) {
 	return leaky.Ending(ends), nil
 }
 
-// ends returns the end of the window that t is in, by t's zone: the first instant at which its
-// calendar shows a later day, week or month than it ever did before. A day that changes clocks has 23 or 25 hours; one
-// that begins twice, because the clocks go back over midnight, does so the first time.
+// ends returns the end of the window that contains t, in t's zone. It is the first instant at which the calendar shows
+// a later day, week or month than ever before. A day on which clocks change has 23 or 25 hours. A day that begins
+// twice, because clocks go back across midnight, begins the first time.
 func (q Quota) ends(t time.Time) time.Time {
 	begun := q.number(t)
 	if from, _ := t.ZoneBounds(); !from.IsZero() {
@@ -53,7 +52,7 @@ func (q Quota) ends(t time.Time) time.Time {
 	for {
 		_, offset := t.Zone()
 		_, until := t.ZoneBounds()
-		// As if the clocks were never changed again.
+		// As if the clocks never changed again.
 		end := q.begins(begun).Add(-time.Duration(offset) * time.Second)
 		if until.IsZero() || end.Before(until) {
 			return end.In(t.Location())
@@ -65,7 +64,7 @@ func (q Quota) ends(t time.Time) time.Time {
 	}
 }
 
-// number numbers the windows by what the calendar of t's zone shows.
+// number numbers the windows by the calendar of t's zone.
 func (q Quota) number(t time.Time) int64 {
 	year, month, day := t.Date()
 	if q.Per == "mo" {
@@ -78,7 +77,7 @@ func (q Quota) number(t time.Time) int64 {
 	return days
 }
 
-// begins returns when the window behind that one begins, by a wall clock of UTC.
+// begins returns the start of the window after that number, on a UTC wall clock.
 func (q Quota) begins(begun int64) time.Time {
 	switch q.Per {
 	case "mo":

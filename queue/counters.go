@@ -3,42 +3,41 @@ package queue
 import (
 	"reflect"
 	"slices"
-	"unsafe"
 )
 
-// Counters are what a queue has counted since it was made. The struct is the table of counters, a field a row: json is
-// its name in the API, in archives and in Redis, help what the API says of it, and jobs whether it counts jobs that
-// came in or that ended. group has those together that people are shown together; without one it counts what happens
-// every day. All else follows from it; engines count. The embedded engine keeps them in this order, so a new one goes
-// to the end.
+// Counters are what a queue has counted since it was created. The struct is the table of counters, one field per row.
+// Tag json is the name in the API, in archives and in Redis. Tag help is the description in the API. Tag jobs says
+// whether the counter counts jobs that came in or jobs that left. Counters with the same group are displayed together;
+// counters without one count everyday events. Everything else follows from the table, and the engines count. The
+// embedded engine stores them in this order, so add new ones at the end.
 type Counters struct {
 	Appended  int64 `json:"appended" jobs:"in" help:"Jobs that came in, those back from the overflow included."`
 	Delivered int64 `json:"delivered" jobs:"out" help:"Jobs that ended well."`
 	Retried   int64 `json:"retried" help:"Attempts that failed and were scheduled again."`
 	Died      int64 `json:"died" jobs:"out" help:"Jobs that became dead."`
-	Replayed  int64 `json:"replayed" jobs:"in" help:"Were dead and put back."`
+	Replayed  int64 `json:"replayed" jobs:"in" help:"Dead jobs that were put back."`
 	Cancelled int64 `json:"cancelled" jobs:"out" help:"Jobs that were cancelled."`
 	TimedOut  int64 `json:"expired" jobs:"out" help:"Jobs whose expires_at passed while they waited."`
-	Refused   int64 `json:"refused" help:"Appends turned away for want of room."`
+	Refused   int64 `json:"refused" help:"Appends refused for lack of room."`
 	Released  int64 `json:"released" group:"irregular" help:"Departures given back unused."`
-	Throttled int64 `json:"throttled" group:"irregular" help:"Answers that asked to be spared; they spent no attempt."`
+	Throttled int64 `json:"throttled" group:"irregular" help:"Answers that throttled the queue; they spent no attempt."`
 	Down      int64 `json:"down" group:"irregular" help:"Answers of a target that was down; they spent no attempt."`
 	Expired   int64 `json:"leases_expired" group:"irregular" help:"Leases that ran out."`
 	Lost      int64 `json:"slots_lost" group:"irregular" help:"Departures a backlogged queue could have had and did not."`
 	SetAside  int64 `json:"set_aside" group:"overflow" jobs:"in" help:"Jobs that were deferred."`
 	Returned  int64 `json:"returned" group:"overflow" jobs:"out" help:"Jobs that came back from the overflow."`
-	Missing   int64 `json:"missing" group:"overflow" jobs:"out" help:"Deferred jobs that the overflow does not have."`
-	Dropped   int64 `json:"dead_dropped" group:"irregular" help:"Dead jobs that were dropped early to make room."`
+	Missing   int64 `json:"missing" group:"overflow" jobs:"out" help:"Deferred jobs that the overflow no longer has."`
+	Dropped   int64 `json:"dead_dropped" group:"irregular" help:"Dead jobs dropped early to make room."`
 }
 
 // Counter is a row of the table.
 type Counter struct {
 	Name, Help, Group string
-	// Jobs is 1 if it counts jobs that came in, -1 if jobs that ended or left, and 0 if neither.
+	// Jobs is 1 if the counter counts jobs that came in, -1 if jobs that left, else 0.
 	Jobs int64
 }
 
-// CounterTable has the rows of Counters, in their order.
+// CounterTable has the rows of Counters, in order.
 var CounterTable = func() []Counter {
 	table := make([]Counter, reflect.TypeFor[Counters]().NumField())
 	for n := range table {
@@ -55,22 +54,27 @@ var CounterTable = func() []Counter {
 	return table
 }()
 
-// row shows the counters as the table has them: all fields are an int64, or CounterTable could not be made.
-func (c *Counters) row() *[unsafe.Sizeof(Counters{}) / 8]int64 {
-	return (*[unsafe.Sizeof(Counters{}) / 8]int64)(unsafe.Pointer(c))
+// row returns a counter, by its row in the table.
+func (c *Counters) row(n int) reflect.Value { return reflect.ValueOf(c).Elem().Field(n) }
+
+// Values returns the counters in the order of the table.
+func (c *Counters) Values() []int64 {
+	values := make([]int64, len(CounterTable))
+	for n := range values {
+		values[n] = c.row(n).Int()
+	}
+	return values
 }
 
-// Values are the counters in the order of the table.
-func (c *Counters) Values() []int64 { return slices.Clone(c.row()[:]) }
-
-// Count counts what became of a job on arrival, if a counter is for that.
+// Count counts an append by its outcome, if a counter exists for it.
 func (c *Counters) Count(o AppendOutcome) {
-	if at := countedAt[o]; at >= 0 {
-		c.row()[at]++
+	if n := countedAt[o]; n >= 0 {
+		row := c.row(n)
+		row.SetInt(row.Int() + 1)
 	}
 }
 
-// countedAt is which row counts each outcome, -1 if none does.
+// countedAt is the row that counts each outcome, or -1.
 var countedAt = func() (at [len(outcomes)]int) {
 	for o := range at {
 		at[o] = slices.IndexFunc(CounterTable, func(c Counter) bool { return c.Name == AppendOutcome(o).Counter() })
@@ -78,22 +82,23 @@ var countedAt = func() (at [len(outcomes)]int) {
 	return at
 }()
 
-// Add adds to the counters, in the order of the table.
+// Add adds values to the counters, in the order of the table.
 func (c *Counters) Add(values []int64) {
 	for n, by := range values {
-		c.row()[n] += by
+		row := c.row(n)
+		row.SetInt(row.Int() + by)
 	}
 }
 
-// Balance is how many jobs should be held or deferred by what was counted.
+// Balance returns how many jobs the queue and its overflow should hold according to the counters.
 func (c *Counters) Balance() (jobs int64) {
-	for n, value := range c.row() {
-		jobs += CounterTable[n].Jobs * value
+	for n := range CounterTable {
+		jobs += CounterTable[n].Jobs * c.row(n).Int()
 	}
 	return jobs
 }
 
-// Departures returns how many departures have ended, in whatever way: the ones that were released included.
+// Departures returns how many departures have ended, including released ones.
 func (c *Counters) Departures() int64 {
 	return c.Delivered + c.Retried + c.Died + c.Released + c.Throttled + c.Down + c.Expired
 }

@@ -26,8 +26,8 @@ func sources(t *testing.T, pattern string) string {
 	return all.String()
 }
 
-// A counter is complete if its row has every field, and both engines count it. A counter of an outcome must be counted
-// only with outcomes, or it would count twice; every other by its name.
+// A counter is complete if its row is, and if both engines count it: a counter of an outcome only where they count
+// outcomes, so that it does not count twice, and every other one by its name.
 func TestCountersAreComplete(t *testing.T) {
 	rules, scripts := sources(t, "machine/*.go"), sources(t, "redisq/lua/*/*.lua")
 	appends := sources(t, "redisq/lua/calls/append.lua")
@@ -73,7 +73,7 @@ func TestCountersBalance(t *testing.T) {
 	}
 }
 
-// A departure ends in one of several ways. Events without a departure do not count.
+// A departure ends in one of many ways. Events of a job without a departure do not count.
 func TestDeparturesAreCounted(t *testing.T) {
 	c := Counters{
 		Delivered: 1, Retried: 2, Died: 4, Released: 8, Throttled: 16, Down: 32, Expired: 64,

@@ -10,14 +10,14 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// Cursor is where a page of jobs ended. It names the last job and no index, so that
-// nothing is skipped when jobs leave. Callers see it as an opaque text, which is good for
-// the same request only: its sum tells a text that belongs elsewhere, or was changed.
+// Cursor says where a page of jobs ended. It names the last job instead of an index, so that nothing is skipped when
+// jobs leave. Callers see it as an opaque text that is valid for the same request only; a checksum detects other
+// texts.
 type Cursor struct {
-	At    int64  // turn of the job, or the instant by which it stands
+	At    int64  // turn of the job, or the instant by which it is sorted
 	ID    string // the job
-	Lane  string // where its lane stands, as the store says it
-	Until int64  // of a purge: the turn before which jobs were appended
+	Lane  string // position of its lane, in the store's own form
+	Until int64  // of a purge: only jobs with an earlier turn are purged
 }
 
 const (
@@ -25,23 +25,23 @@ const (
 	maxCursorBytes = 1 << 10
 )
 
-// Cursor reads After. It is nil when that is empty. The error is an *invalid.Error.
+// Cursor parses After. It returns nil if After is empty. The error is an *invalid.Error.
 func (r *ListRequest) Cursor() (*Cursor, error) {
 	return ReadCursor(r.After, 'l', r.State, r.Queue, r.Lane)
 }
 
-// Next returns what is After in the request for the next page.
+// Next returns the After of the request for the next page.
 func (r *ListRequest) Next(c Cursor) string { return c.Text('l', r.State, r.Queue, r.Lane) }
 
-// Cursor reads After. It is nil when that is empty. The error is an *invalid.Error.
+// Cursor parses After. It returns nil if After is empty. The error is an *invalid.Error.
 func (r *PurgeRequest) Cursor() (*Cursor, error) {
 	return ReadCursor(r.After, 'p', r.State, r.Queue, r.Lane)
 }
 
-// Next returns what is After in the next call.
+// Next returns the After of the next call.
 func (r *PurgeRequest) Next(c Cursor) string { return c.Text('p', r.State, r.Queue, r.Lane) }
 
-// Text is the cursor as callers see it, of a kind of list.
+// Text returns the cursor as callers see it; kind is the kind of list.
 func (c Cursor) Text(kind byte, s State, queue string, lane *string) string {
 	b := make([]byte, cursorSum, 64)
 	b = binary.AppendVarint(b, c.At)
@@ -52,8 +52,7 @@ func (c Cursor) Text(kind byte, s State, queue string, lane *string) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// sumOfCursor guards against mistakes. Who makes a cursor by himself gets a page that
-// begins elsewhere, of the list that he asked for all the same.
+// sumOfCursor guards against mistakes only. A forged cursor yields a page that begins elsewhere in the same list.
 func sumOfCursor(b []byte, kind byte, s State, queue string, lane *string) uint64 {
 	head := []byte{kind, byte(s), 0}
 	if lane != nil {
@@ -66,12 +65,12 @@ func sumOfCursor(b []byte, kind byte, s State, queue string, lane *string) uint6
 	return xxhash.Sum64(append(head, b...))
 }
 
-// ReadCursor reads what Text wrote for the same list. It is nil of an empty text. The error is an *invalid.Error.
+// ReadCursor parses the Text of the same list. It returns nil if text is empty. The error is an *invalid.Error.
 func ReadCursor(text string, kind byte, s State, queue string, lane *string) (*Cursor, error) {
 	if text == "" {
 		return nil, nil
 	}
-	foreign := invalid.Errorf("after", text, "is not what a page of this list ended with; begin anew without it")
+	foreign := invalid.Errorf("after", text, "is not a cursor of this list; leave it out to start from the beginning")
 	if len(text) > maxCursorBytes {
 		return nil, foreign
 	}

@@ -23,8 +23,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// A document's memory grows with its length, whatever its shape: twice the bytes, about twice the memory. A document
-// nested too deep costs almost nothing.
+// The memory for parsing a document grows with its length, whatever its shape: twice the bytes, about twice the
+// memory. Documents nested too deep cost next to nothing.
 func TestDocumentsCostLinearMemory(t *testing.T) {
 	parsers := map[string]func(string) error{
 		"spec": func(s string) error { _, err := ParseSpec([]byte(s)); return err },
@@ -76,7 +76,7 @@ func TestDocumentsCostLinearMemory(t *testing.T) {
 	}
 }
 
-// If a document is nested too deep, the error names the field and the place.
+// The error of a document nested too deep names the field and the place.
 func TestDocumentTooDeep(t *testing.T) {
 	for _, parse := range []func([]byte) error{
 		func(b []byte) error { _, err := ParseSpec(b); return err },

@@ -8,37 +8,35 @@ import (
 
 // Errors that engines return, wrapped with the identifier they concern.
 var (
-	// ErrUnknownQueue: no queue has that name.
+	// ErrUnknownQueue means that no queue has that name.
 	ErrUnknownQueue = errors.New("unknown queue")
-	// ErrUnknownJob: the queue neither holds nor remembers a job of that id.
+	// ErrUnknownJob means that the queue neither holds nor remembers a job with that id.
 	ErrUnknownJob = errors.New("unknown job")
-	// ErrRevision: the queue or rule is not at the revision that the change expected.
+	// ErrRevision means that the queue or rule is not at the expected revision.
 	ErrRevision = errors.New("it has changed since it was read")
-	// ErrNotEmpty: the queue still holds jobs, and deleting them was not asked for.
+	// ErrNotEmpty means that the queue still holds jobs and the caller did not ask to delete them.
 	ErrNotEmpty = errors.New("the queue still holds jobs")
-	// ErrHasChildren: the queue is the parent of others, which its rate bounds.
-	ErrHasChildren = errors.New("the queue has children, which its rate bounds: delete those first")
-	// ErrOutcomeUnknown: the caller gave up, or the engine could not be reached,
-	// while the change was under way. It may or may not have happened. Asking
-	// again with the same ids is safe.
+	// ErrHasChildren means that the queue is a parent, whose rate bounds its children.
+	ErrHasChildren = errors.New("the queue has children, and its rate bounds them: delete the children first")
+	// ErrOutcomeUnknown means that the caller gave up, or the engine could not be reached, during the change. The
+	// change may or may not have happened. Repeating the call with the same ids is safe.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
-	// ErrUnavailable: the engine cannot be reached; nothing was changed.
+	// ErrUnavailable means that the engine cannot be reached; nothing was changed.
 	ErrUnavailable = errors.New("the store cannot be reached")
-	// ErrNoStore: the server was reached, but it is not a Penstock store: it was
-	// never initialised, or it was flushed.
+	// ErrNoStore means that the server answers but is not a Penstock store: it was never initialized, or it was
+	// flushed.
 	ErrNoStore = errors.New("not a penstock store")
-	// ErrStoreFull: the store is out of memory or disk; nothing was changed.
-	// What frees room goes on working.
+	// ErrStoreFull means that the store is out of memory or disk; nothing was changed. Calls that free room still
+	// work.
 	ErrStoreFull = errors.New("the store is out of space")
-	// ErrCorrupt: a key or record is not what Penstock wrote. What it concerns
-	// is left as it is.
+	// ErrCorrupt means that a key or record is not what Penstock wrote. It is left as it is.
 	ErrCorrupt = errors.New("the store holds something that is not ours")
-	// ErrClosed: the engine was closed.
+	// ErrClosed means that the engine was closed.
 	ErrClosed = errors.New("the engine is closed")
 )
 
-// GaveUp reports whether it is the caller who has given up, when an engine did not answer him: a connection notices
-// his deadline a moment before ctx does.
+// GaveUp reports whether the caller has given up, rather than the engine failed to answer. A connection notices the
+// deadline a moment before ctx does.
 func GaveUp(ctx context.Context) bool {
 	deadline, has := ctx.Deadline()
 	return ctx.Err() != nil || has && !time.Now().Before(deadline)

@@ -13,10 +13,10 @@ type KeptSpec struct {
 	Spec     Spec
 }
 
-// History is the specs that a queue had.
+// History has the specs that a queue had.
 type History struct {
 	Queue string
-	// Revision is that of the queue as it is now, 0 if it was deleted.
+	// Revision is the queue's present revision, 0 if it was deleted.
 	Revision int64
 	Specs    []KeptSpec // newest first
 }
@@ -24,25 +24,23 @@ type History struct {
 // UnknownRevision is the error of a rollback to a revision whose spec is not kept.
 type UnknownRevision struct {
 	Queue    string
-	Revision int64   // 0 if it was to be the one before the last change
+	Revision int64   // 0 for the spec before the last change
 	Known    []int64 // newest first
 }
 
 func (e *UnknownRevision) Error() string {
-	known := "none is"
+	known := "no revision is"
 	if len(e.Known) > 0 {
-		known = "known are " + strings.Trim(fmt.Sprint(e.Known), "[]")
+		known = "recorded revisions: " + strings.Trim(fmt.Sprint(e.Known), "[]")
 	}
 	if e.Revision == 0 {
-		return fmt.Sprintf(
-			"%s: nothing is recorded of its spec before the last change; of revisions %s", e.Queue, known,
-		)
+		return fmt.Sprintf("%s: the spec before the last change is not recorded; %s", e.Queue, known)
 	}
 	return fmt.Sprintf("%s: revision %d is not recorded; %s", e.Queue, e.Revision, known)
 }
 
-// Earlier finds the spec of a revision, 0 for the one before the last change: of a queue that was deleted that is its
-// last. Its error is an *UnknownRevision.
+// Earlier returns the spec of a revision. 0 means the spec before the last change; for a deleted queue that is its
+// last spec. Its error is an *UnknownRevision.
 func (h *History) Earlier(revision int64) (Spec, error) {
 	unknown := &UnknownRevision{Queue: h.Queue, Revision: revision}
 	for i := range h.Specs {
@@ -55,7 +53,7 @@ func (h *History) Earlier(revision int64) (Spec, error) {
 	return Spec{}, unknown
 }
 
-// At returns the spec of a revision, nil if it is not kept.
+// At returns the spec of a revision, or nil if it is not kept.
 func (h *History) At(revision int64) *Spec {
 	for i := range h.Specs {
 		if h.Specs[i].Revision == revision {
@@ -65,7 +63,7 @@ func (h *History) At(revision int64) *Spec {
 	return nil
 }
 
-// Join puts to changes of specs what was there before and after each. It is for engines.
+// Join fills in Before and After of changes to specs. It is for engines.
 func (h *History) Join(list []Change) {
 	for i := range list {
 		if c := &list[i]; c.What.OfSpecs() {

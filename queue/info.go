@@ -6,7 +6,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// Info is a queue and its statistics at one instant.
+// Info has a queue and its statistics at one instant.
 type Info struct {
 	Spec     Spec
 	Revision int64
@@ -15,54 +15,53 @@ type Info struct {
 	Waiting   int64
 	Scheduled int64
 	Leased    int64
-	Held      int64 // may have been sent; a person decides
-	Deferred  int64 // recorded as such, or last seen on the overflow, whichever is more
+	Held      int64 // may have been sent; wait for a person's decision
+	Deferred  int64 // recorded as deferred, or last seen on the overflow; the larger number
 	Dead      int64
-	Bytes     int64 // that the jobs take which the capacity counts: of each its id, its record and 512
-	// DeadBytes and DeferredBytes are what dead jobs and deferred jobs take, counted alike.
+	Bytes     int64 // of the jobs that the capacity counts: per job its id, its record and 512
+	// DeadBytes and DeferredBytes are the bytes of dead and deferred jobs, counted the same way.
 	DeadBytes, DeferredBytes int64
-	MaxBytes                 int64 // Spec.MaxBytes, or a share of the store; AnyBytes if that is not known
-	Lanes                    int64 // that have jobs waiting, the one of jobs that name none included
+	MaxBytes                 int64 // Spec.MaxBytes, or a share of the store; AnyBytes if unknown
+	Lanes                    int64 // lanes with waiting jobs, including the lane of jobs without one
 
 	Counters
 
-	// OldestWaiting is when the job at the head was appended; zero if none waits.
+	// OldestWaiting is when the job at the head was appended; zero if no job waits.
 	OldestWaiting time.Time
-	// Outflow is the measured departures a second over the last 10 to 20 s.
+	// Outflow is the measured number of departures per second over the last 10 to 20 s.
 	Outflow float64
-	// Next is the earliest next departure by the pace.
+	// Next is the earliest next departure that the pace allows.
 	Next time.Time
-	// Ready is since when, or when, a job can leave that waits, as far as the pace, the receiver, the lanes, what is in
-	// flight and the parent allow; zero if something else has to end before. Of a parent, one of the group.
+	// Ready is when a waiting job can leave, or since when, as far as the pace, the receiver, lanes, jobs in flight
+	// and the parent allow. It is zero if something else must end first. For a parent it is about a job of the group.
 	Ready time.Time
-	// LanesRest is whether jobs wait, and none can leave for the limits of its own lane, or what is in flight there.
+	// LanesRest is whether jobs wait but each lane's own limits, or its jobs in flight, hold them all back.
 	LanesRest bool
-	// NextDue is when the first scheduled job is; zero if there is none.
+	// NextDue is when the first scheduled job is due; zero if no job is scheduled.
 	NextDue time.Time
-	// Asked is when jobs of the queue were last asked for: by a drainer, or by a worker if it is a pull queue; zero if
-	// that is not known.
+	// Asked is when a drainer, or a worker of a pull queue, last asked for jobs of the queue; zero if unknown.
 	Asked time.Time
 
-	// What a Quote goes by: the engine's time, the bucket at that, about the cost of what
-	// waits and of what is recorded as deferred, and how many of the jobs that the
-	// queue holds came back from the overflow.
+	// A Quote is computed from these. Now is the engine's time, and Bucket the bucket at that time. Ahead and DeferredCost
+	// are the approximate costs of the waiting and the deferred jobs. Back is how many jobs in the queue came back from
+	// the overflow.
 	Now          time.Time
 	Bucket       leaky.Bucket
 	Ahead        int64
 	DeferredCost int64
 	Back         int64
-	// Limits are the states of Spec.Limits, in their order; see Bucket.
+	// Limits are the states of Spec.Limits, in order.
 	Limits []LimitState
-	// Group is what a queue that has children knows of them.
+	// Group sums up the children if the queue has any.
 	Group GroupInfo
-	// Parent is the queue's parent at about the same instant, nil if there is none; its own is not looked up.
+	// Parent is the queue's parent at about the same instant, or nil. The parent's own Parent is not set.
 	Parent *Info
 
-	// Stop is until when nothing leaves because of what the receiver answered.
+	// Stop says until when nothing leaves because of the receiver's answer.
 	Stop    Stop
 	Circuit CircuitInfo
-	// Rate is what the queue sends at: Spec.Rate, or what that has been adapted to. Adaptions are the
-	// latest changes of it, newest first, at most MaxAdaptions.
+	// Rate is the present rate: Spec.Rate, or the adapted one. Adaptions are its latest changes, newest first, at most
+	// MaxAdaptions.
 	Rate      leaky.Rate
 	Adaptions []Adaption
 
@@ -70,8 +69,7 @@ type Info struct {
 	Errors []LastError
 }
 
-// LimitState is that of one of Spec.Limits: the bucket of a further pace, or the window of a
-// quota.
+// LimitState is the state of one of Spec.Limits: the bucket of a pace, or the window of a quota.
 type LimitState struct {
 	Bucket leaky.Bucket
 	Window leaky.Window
@@ -79,35 +77,35 @@ type LimitState struct {
 
 // GroupInfo sums up a parent and its children.
 type GroupInfo struct {
-	Children int64 // queues that are children; all below is 0 if there are none
-	Members  int64 // queues of the group in which jobs wait
-	Waiting  int64 // jobs that wait in them
-	MaxCost  int64 // the greatest cost of a job that they were given
+	Children int64 // if 0, the other fields are 0
+	Members  int64 // queues of the group with waiting jobs
+	Waiting  int64 // jobs waiting in the group
+	MaxCost  int64 // highest cost of a job in the group
 }
 
-// Size is how many jobs the queue holds, as its capacity counts them.
+// Size returns how many jobs the queue holds, as its capacity counts them.
 func (i *Info) Size() int64 { return i.Waiting + i.Scheduled + i.Leased + i.Held }
 
-// Full reports whether the queue has no place, or too few bytes for a job as large as those that it holds.
+// Full reports whether the queue has no place left, or too few bytes for a job of average size.
 func (i *Info) Full() bool {
 	n := i.Size()
 	return n >= i.Spec.Capacity || i.MaxBytes > 0 && n > 0 && i.Bytes+i.Bytes/n > i.MaxBytes
 }
 
-// LaneInfo is one lane of a queue at the same instant.
+// LaneInfo has one lane of a queue at the same instant.
 type LaneInfo struct {
 	Waiting int64
-	// Held is how many jobs its capacity counts: those that wait, are scheduled, leased or held.
-	// It is 0 for the lane without a key, which has no capacity.
+	// Held is how many jobs the lane's capacity counts: waiting, scheduled, leased and held. It is 0 for the lane
+	// without a key, which has no capacity.
 	Held  int64
-	Bytes int64 // that those take
-	// Stop is until when nothing leaves it because of what the receiver answered; zero if it goes on.
+	Bytes int64 // of these jobs
+	// Stop is until when nothing leaves the lane because of the receiver's answer, or zero.
 	Stop time.Time
-	// Bucket is that of the lane's rate, under its rule as it is; the zero Bucket if it has none.
+	// Bucket is the bucket of the lane's rate under its present rule; zero if the lane has no rate.
 	Bucket leaky.Bucket
 }
 
-// LastError is one failure that a drainer reported.
+// LastError is a failure that a drainer reported.
 type LastError struct {
 	At     time.Time `json:"at"`
 	ID     string    `json:"id"`
@@ -121,50 +119,50 @@ type Totals struct {
 	Scheduled int64
 	Leased    int64
 	Held      int64
-	Deferred  int64 // recorded as such
+	Deferred  int64 // recorded as deferred
 	Dead      int64
 }
 
-// SeenFor is for how long a drainer, or a worker, that asked for jobs is taken to live. One that lives asks every 2 s,
-// also while all of its handlers are busy; so one that was killed is gone after this.
+// SeenFor is how long a drainer or worker counts as alive after it asked for jobs. Live clients ask every 2 s, even
+// while all their handlers are busy, so a killed one is gone after SeenFor.
 const SeenFor = 10 * time.Second
 
-// Drainers are who drains a store.
+// Drainers are the clients that drain a store.
 type Drainers struct {
-	Seen []Drainer // those that reserved within SeenFor
-	// Last is when one last did, whoever that was; zero if that is not known.
+	Seen []Drainer // clients that reserved within SeenFor
+	// Last is when any client last reserved; zero if unknown.
 	Last  time.Time
-	Now   time.Time // by the wall clock of the engine, as all of it is
+	Now   time.Time // by the engine's wall clock, like all times here
 	Clock ClockState
 }
 
-// ClockState is how the engine's clock stands to its host's. The engine's takes part in no jump of the latter.
+// ClockState relates the engine's clock to its host's, whose jumps the engine's clock does not follow.
 type ClockState struct {
-	Ahead  time.Duration // of the host's clock; negative if it is behind
-	Jumps  int64         // of the host's clock, by 5 s or more, as far as they were noticed
-	Jumped time.Time     // when the last one was; zero if none was
+	Ahead  time.Duration // of the host's clock; negative if behind
+	Jumps  int64         // noticed jumps of the host's clock by 5 s or more
+	Jumped time.Time     // time of the last jump, or zero
 }
 
-// JumpLasts is for how long after a jump of its host's clock an engine is told to be in trouble.
+// JumpLasts is how long a jump of its host's clock marks an engine as degraded.
 const JumpLasts = time.Minute
 
-// Jumping reports whether the host's clock jumped just now.
+// Jumping reports whether the host's clock jumped within JumpLasts.
 func (d *Drainers) Jumping() bool {
 	return !d.Clock.Jumped.IsZero() && d.Now.Sub(d.Clock.Jumped) < JumpLasts
 }
 
-// Space is how much of a store is used, in bytes. Limit is 0 if it is not known. At Stop nothing comes in any more,
-// while what makes room goes on. Memory says that the figures are of this process' memory, not of the disk.
+// Space is the use of a store, in bytes. Limit is 0 if unknown. From Stop on, the store accepts no jobs, but calls
+// that free room still work. Memory says that the figures are about this process's memory, not the disk.
 type Space struct {
 	Used, Stop, Limit int64
 	Memory            bool
 }
 
-// Full reports whether nothing comes in.
+// Full reports whether the store accepts no more jobs.
 func (s Space) Full() bool { return s.Limit > 0 && s.Used >= s.Stop }
 
-// Filling reports whether little is left until then: less than a fifth, and than 4 GiB; of memory a quarter, as from
-// about a fifth on a queue that takes nearly all gets no more.
+// Filling reports whether little room is left before Stop: less than a fifth and less than 4 GiB. For memory the
+// threshold is a quarter, because from about a fifth on, a queue that takes nearly everything gets no more.
 func (s Space) Filling() bool {
 	if s.Memory {
 		return s.Limit > 0 && s.Stop-s.Used < s.Stop/4
@@ -172,16 +170,16 @@ func (s Space) Filling() bool {
 	return s.Limit > 0 && s.Stop-s.Used < min(s.Stop/5, 4<<30)
 }
 
-// Drainer is a client that reserved lately.
+// Drainer is a client that reserved recently.
 type Drainer struct {
 	Client
 	LastSeen time.Time
-	// Outflow is how many jobs a second it was granted over the last 10 to 20 s; 0 also where the engine does not count
-	// it, as boltq, whose one process drains it alone.
+	// Outflow is how many jobs per second it was granted over the last 10 to 20 s. It is 0 if the engine does not
+	// count this, like boltq, which a single process drains.
 	Outflow float64
 }
 
-// JobInfo is where a job is.
+// JobInfo describes a job and its state.
 type JobInfo struct {
 	Queue      string
 	ID         string
@@ -191,28 +189,27 @@ type JobInfo struct {
 	Cost       int64
 	Lane       string
 	Priority   int
-	Attempts   int       // started and ended or lost
-	AppendedAt time.Time // of a deferred one, when it was deferred
-	ExpiresAt  time.Time // zero is never; not known of deferred ones and of those that ended otherwise than dead
-	// DueAt is the departure of a leased job, or until when a scheduled one waits.
+	Attempts   int       // attempts that ended or were lost
+	AppendedAt time.Time // of a deferred job, when it was deferred
+	ExpiresAt  time.Time // zero means never; unknown for deferred jobs, and ended jobs that are not dead
+	// DueAt is the departure of a leased job, or when a scheduled job is due.
 	DueAt   time.Time
-	HeldAt  time.Time // since when it is held
+	HeldAt  time.Time // when it was held
 	EndedAt time.Time // when it was delivered or died
 	Reason  string    // of the last failure
-	Why     Why       // it has not left; of Job alone
-	// Timeline is its attempts, oldest first: the first and the latest, MaxTimeline at most,
-	// beside the one under way. Of a delivered job it is the last one alone, of one that was
-	// cancelled or expired none. Of Job, and of dead ones in a list.
+	Why     Why       // only from Jobs.Job
+	// Timeline has the attempts, oldest first: the first and the latest, at most MaxTimeline, plus one in progress. A
+	// delivered job has only the last attempt; a cancelled or expired job has none. Set by Jobs.Job, and for dead jobs
+	// in lists.
 	Timeline []Attempt
-	// Payload, ContentType and Headers are what it carries, of Job alone: while the engine keeps it, which is until
-	// it ends otherwise than dead. Of a deferred job the overflow has it.
+	// Payload, ContentType and Headers are set by Jobs.Job while the engine keeps them: until the job ends, or beyond
+	// if it is dead. For a deferred job the overflow has them.
 	Payload     []byte
 	ContentType string
 	Headers     map[string]string
 }
 
-// AddLast adds the attempt to the timeline that is under way, or that ended with the
-// delivery.
+// AddLast adds the attempt in progress, or the attempt that delivered the job, to the timeline.
 func (i *JobInfo) AddLast(a Attempt) {
 	if i.State == Delivered {
 		a.EndedAt, a.Outcome = i.EndedAt, AttemptDelivered

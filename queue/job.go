@@ -31,48 +31,46 @@ const (
 	DefaultContentType = "application/json"
 )
 
-// Job is what a producer hands in. (Queue, ID) identifies it everywhere.
+// Job is a message to deliver. (Queue, ID) identifies it everywhere.
 type Job struct {
 	Queue       string
 	ID          string
 	Payload     []byte // opaque
 	ContentType string // empty means DefaultContentType
-	// Headers go with the payload to targets that have such a thing.
+	// Headers go with the payload if the target supports headers.
 	Headers map[string]string
 	// Cost is how many intervals the job uses up; 0 means 1.
 	Cost int64
-	// Lane is the key of the job's lane: its tenant, say, or its recipient's domain.
-	// Empty is the lane of those that name none.
+	// Lane is the key of the job's lane, such as its tenant or its recipient's domain. Jobs without a key share a
+	// lane.
 	Lane string
-	// Priority orders the jobs of a lane: a higher one leaves before all that wait with
-	// a lower one. 0 to MaxPriority.
+	// Priority orders the jobs of a lane: jobs with a higher priority leave first. 0 to MaxPriority.
 	Priority int
-	// NotBefore is until when the job is scheduled: it does not depart earlier. Zero, or
-	// past, is at once. It is kept to the microsecond.
+	// NotBefore schedules the job: it does not depart earlier. Zero or a past time means at once. It has microsecond
+	// precision.
 	NotBefore time.Time
-	// ExpiresAt is when the job becomes worthless: it does not depart later, and holds its place
-	// no longer. Zero means never. It is kept to the microsecond.
+	// ExpiresAt is when the job becomes worthless: it does not depart later and gives up its place. Zero means never.
+	// It has microsecond precision.
 	ExpiresAt time.Time
-	// App is whose job it is, as whoever appends has proven; empty is the operator's. Rules may count by it. It is no
-	// part of the job's record.
+	// App is the app that owns the job, as the caller has proven; empty means the operator. Rules may count by it. It
+	// is not part of the job's record.
 	App string
-	// Overflow says what becomes of the job when there is no room: Reject, Defer,
-	// or empty for what the queue's spec says. It is no part of the job's record.
-	Overflow string
-	// Limited says that a rule of another group than the queue's refuses the job and would have it put aside (its
-	// action is Defer), and how long that rule asks it to wait, of several the longest; zero is that none does. Who
-	// asks such rules says so, and an engine goes by it as by a refusal of the queue's own rules. It is no part of
+	// Overflow says what to do if there is no room: Reject, Defer, or empty for the queue's default. It is not part of
 	// the job's record.
+	Overflow string
+	// Limited says that a rule of another group refuses the job with the action Defer, and how long that rule asks it to
+	// wait. Of several rules the longest time counts. Zero means that no rule does. The caller that asks these rules sets
+	// it, and an engine treats it like a refusal by the queue's own rules. It is not part of the job's record.
 	Limited time.Duration
 }
 
-// What becomes of a job that finds no room.
+// What to do with a job that finds no room.
 const (
-	Reject = "reject" // it is refused
-	Defer  = "defer"  // it is put on the overflow, if there is one
+	Reject = "reject" // refuse it
+	Defer  = "defer"  // put it on the overflow, if there is one
 )
 
-// IsJSON reports whether a content type says that the payload is JSON.
+// IsJSON reports whether a content type means JSON.
 func IsJSON(contentType string) bool {
 	kind, _, _ := strings.Cut(contentType, ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))
@@ -89,15 +87,14 @@ func (j *Job) Normalize() {
 	}
 }
 
-// Fields is what of the job rules can count by.
+// Fields returns the parts of the job that rules can count by.
 func (j *Job) Fields() *rules.Fields {
 	return &rules.Fields{
 		Queue: j.Queue, Lane: j.Lane, App: j.App, ContentType: j.ContentType, Headers: j.Headers, Payload: j.Payload,
 	}
 }
 
-// Deferrable reports whether the job may be put on the overflow, in a queue whose
-// spec says overflow.
+// Deferrable reports whether the job may be put on the overflow, given the overflow setting of its queue.
 func (j *Job) Deferrable(overflow string) bool {
 	return j.Overflow == Defer || j.Overflow == "" && (overflow == Defer || j.Limited > 0)
 }
@@ -141,13 +138,13 @@ func (j *Job) Validate() error {
 		)
 	}
 	if j.Overflow != "" && j.Overflow != Reject && j.Overflow != Defer {
-		return invalid.Errorf("overflow", j.Overflow, "must be reject or defer, or be left out for what the queue says")
+		return invalid.Errorf("overflow", j.Overflow, "must be reject or defer; leave it out for the queue's default")
 	}
 	return validateHeaders(j.Headers)
 }
 
-// ValidateAhead checks that the NotBefore is not too far in the future, by the clock of
-// whoever takes the job in. Its error is an *invalid.Error.
+// ValidateAhead checks that NotBefore is not too far in the future, by the clock of the process that accepts the job.
+// Its error is an *invalid.Error.
 func (j *Job) ValidateAhead(now time.Time) error {
 	if j.NotBefore.Sub(now) > MaxAhead {
 		return invalid.Errorf(
@@ -175,22 +172,21 @@ func validateInstant(field string, at time.Time) error {
 	return nil
 }
 
-// Headers that would change how a message is framed or routed belong to the
-// target, never to a job.
+// Headers that would change how a message is framed or routed belong to the target, never to a job.
 var reservedHeaders = map[string]bool{
 	"host": true, "connection": true, "content-length": true, "content-type": true, "transfer-encoding": true,
 	"te": true, "trailer": true, "upgrade": true, "keep-alive": true, "proxy-connection": true,
 	"proxy-authorization": true,
 	"expect":              true, "accept-encoding": true,
-	// By these receivers know what the job is, and that it is ours: one that could choose them could pass for
-	// another, or for signed.
+	// Receivers identify and authenticate jobs by these: a job that could set them could pass for another, or for a
+	// signed one.
 	"idempotency-key": true, "penstock-id": true, "penstock-queue": true, "penstock-attempt": true,
 	"webhook-id": true, "webhook-timestamp": true, "webhook-signature": true,
 }
 
 func validateHeaders(h map[string]string) error {
 	if len(h) > MaxHeaders {
-		return invalid.Errorf("headers", "", "are %d, the limit is %d", len(h), MaxHeaders)
+		return invalid.Errorf("headers", "", "has %d entries, the limit is %d", len(h), MaxHeaders)
 	}
 	size := 0
 	for name, value := range h {
@@ -210,16 +206,16 @@ func validateHeaders(h map[string]string) error {
 		}
 	}
 	if size > MaxHeaderBytes {
-		return invalid.Errorf("headers", "", "have %d bytes together, the limit is %d", size, MaxHeaderBytes)
+		return invalid.Errorf("headers", "", "has %d bytes in total, the limit is %d", size, MaxHeaderBytes)
 	}
 	return nil
 }
 
 func notFieldValue(r rune) bool { return r < ' ' && r != '\t' || r > '~' }
 
-// Fingerprint is what tells a repeated job from another one under the same id:
-// a hash of payload, content type, lane and cost. It guards against mistakes, not
-// against somebody who looks for collisions with a job of his own.
+// Fingerprint returns a hash of payload, content type, lane and cost. It distinguishes a repeated job from another job
+// with the same id. It guards against mistakes, not against an attacker who searches for collisions among their own
+// jobs.
 func (j *Job) Fingerprint() uint64 {
 	var d xxhash.Digest
 	d.Reset()
@@ -240,7 +236,7 @@ func (j *Job) Fingerprint() uint64 {
 
 var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-// NewID returns a fresh job id of 26 characters that sorts by time, like a ULID.
+// NewID returns a new job id of 26 characters. Like ULIDs, ids sort by time.
 func NewID() string {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:8], uint64(time.Now().UnixMilli())<<16)

@@ -7,119 +7,117 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// Jobs looks at jobs, one or many, and does what people decide about them. Each call does a bounded part, so that none
-// holds others up, however many there are; its answer says where to go on.
+// Jobs looks at jobs and carries out people's decisions about them. Each call does a bounded part of the work, so that
+// it holds up no other call; its answer says where to continue.
 type Jobs interface {
-	// Job returns where a job is. Errors also: ErrUnknownQueue, ErrUnknownJob.
+	// Job returns a job. Errors also: ErrUnknownQueue, ErrUnknownJob.
 	Job(ctx context.Context, queue, id string) (JobInfo, error)
-	// Cancel takes a job back that is waiting, scheduled or deferred, and returns
-	// the state it is in afterwards: Cancelled, also when it was so before, or the
-	// one that kept it from being cancelled. So it may be repeated. Errors also: ErrUnknownQueue, ErrUnknownJob.
+	// Cancel cancels a job that is waiting, scheduled or deferred, and returns its state afterwards. That is Cancelled,
+	// even if it was cancelled before, or the state that prevented it. It may be repeated. Errors also: ErrUnknownQueue,
+	// ErrUnknownJob.
 	Cancel(ctx context.Context, queue, id string) (State, error)
-	// ListJobs returns a page of the jobs in one state. Whoever follows Next to the end sees
-	// each job that is in the state all the while, once; one that enters or
-	// leaves it meanwhile may be seen or not, and a leased one whose lease is extended
-	// meanwhile may be seen twice. Errors also: ErrUnknownQueue, an *invalid.Error.
+	// ListJobs returns a page of the jobs in one state. Following Next to the end lists every job that stays in the
+	// state exactly once. A job that enters or leaves the state meanwhile may be missing, and a leased job whose lease
+	// is extended meanwhile may be listed twice. Errors also: ErrUnknownQueue, an *invalid.Error.
 	ListJobs(ctx context.Context, r ListRequest) (Listing, error)
-	// Purge takes jobs back that wait or are scheduled, as Cancel does, oldest turn first in
-	// each lane. Repeated, it takes more of them. Errors also: ErrUnknownQueue, an *invalid.Error.
+	// Purge cancels waiting or scheduled jobs, oldest turn first in each lane. Each repetition cancels more of them.
+	// Errors also: ErrUnknownQueue, an *invalid.Error.
 	Purge(ctx context.Context, r PurgeRequest) (Purged, error)
-	// Replay puts dead jobs back into their queue, as if appended now, and answers in the
-	// same order. It may be repeated. Errors also: ErrUnknownQueue, an *invalid.Error.
+	// Replay puts dead jobs back into their queue as if they were appended now, and answers in the same order. It may
+	// be repeated. Errors also: ErrUnknownQueue, an *invalid.Error.
 	Replay(ctx context.Context, queue string, ids []string) ([]ReplayOutcome, error)
-	// Forget drops dead jobs for good, and reports in the same order which it
-	// dropped; their ids may be used again. It may be repeated. Errors also: ErrUnknownQueue, an *invalid.Error.
+	// Forget deletes dead jobs, and reports in the same order which it deleted; their ids may be used again. It may be
+	// repeated. Errors also: ErrUnknownQueue, an *invalid.Error.
 	Forget(ctx context.Context, queue string, ids []string) ([]bool, error)
-	// Decide says what became of held jobs: Deliver, they were sent; Bury, they are dead; Release, they
-	// wait again at their turn, and may be sent twice. reason, of the first two, replaces the one that they
-	// have, unless it is empty. It answers in the same order where each is afterwards, StateNone where
-	// there is no such job. One that is not held is left as it is, so it may be repeated. Errors also:
-	// ErrUnknownQueue, an *invalid.Error.
+	// Decide settles held jobs. Deliver means that they were sent, and Bury that they are dead; Release makes them
+	// wait again at their turn, so they may be sent twice. For Deliver and Bury, a non-empty reason replaces the jobs'
+	// own. It returns each job's state afterwards in the same order, StateNone if the job does not exist. Jobs that
+	// are not held stay as they are, so it may be repeated. Errors also: ErrUnknownQueue, an *invalid.Error.
 	Decide(ctx context.Context, queue string, ids []string, v Verdict, reason string) ([]State, error)
-	// DeadQueues returns up to limit of the queues that have dead jobs, in order of name,
-	// beginning behind after. Those that are gone are among them: dead jobs outlive their queue, and are
-	// listed (with Job and ListJobs) and dropped by its name.
+	// DeadQueues returns up to limit queues with dead jobs, sorted by name, starting after the name given. Deleted
+	// queues are included: their dead jobs outlive them and can be listed (Job, ListJobs) and deleted by the queue's
+	// name.
 	DeadQueues(ctx context.Context, after string, limit int) ([]DeadQueue, error)
 }
 
-// DeadQueue is a name with dead jobs: of the queue, and of former ones of that name.
+// DeadQueue is a queue name with dead jobs, including those of earlier queues with the same name.
 type DeadQueue struct {
 	Queue  string
 	Dead   int64
-	Bytes  int64     // that they take, as Info.DeadBytes
-	Oldest time.Time // when the first of them died
-	Gone   bool      // there is no such queue; its dead can be replayed when it is made again
+	Bytes  int64     // as Info.DeadBytes
+	Oldest time.Time // when the first job died
+	Gone   bool      // the queue was deleted; create it again to replay its jobs
 }
 
-// MaxPage is the most jobs in one call of Jobs.
+// MaxPage is the maximum number of jobs in one call of Jobs.
 const MaxPage = 500
 
 // ListRequest asks for a page of jobs.
 type ListRequest struct {
 	Queue string
 	State State // Waiting, Scheduled, Leased, Held or Dead
-	// Lane is the only lane to look at, nil is all. Only with Waiting.
+	// Lane restricts the list to one lane; nil means all. Only for Waiting.
 	Lane *string
-	// After is the Next of the page before; empty begins. It is opaque.
+	// After is the Next of the previous page; empty starts from the beginning. It is opaque.
 	After string
 	Limit int // 1 to MaxPage
 }
 
-// Listing is a page of jobs: waiting ones lane by lane in the order in which they would
-// leave it, without position and ETA; scheduled ones by when they are due; held ones by since
-// when they are; dead ones by when they died; leased ones in no order.
+// Listing is a page of jobs. Waiting jobs are sorted lane by lane in departure order, without position and ETA.
+// Scheduled jobs are sorted by due time, held jobs by when they were held, and dead jobs by when they died. Leased jobs
+// are in no particular order.
 type Listing struct {
 	Jobs []JobInfo
-	Next string // empty on the last page; one that is not may have fewer jobs than asked for, or none
+	Next string // empty on the last page; other pages may have fewer jobs than requested, or none
 }
 
-// PurgeRequest says which jobs to take back.
+// PurgeRequest selects the jobs to cancel.
 type PurgeRequest struct {
 	Queue string
 	State State // Waiting or Scheduled
-	// Lane is the only lane to purge, nil is all. Only with Waiting.
+	// Lane restricts the purge to one lane; nil means all. Only for Waiting.
 	Lane *string
-	// After is the Purged.Next of the call before: what was appended since the first
-	// is left alone. Empty begins. It is opaque.
+	// After is the Next of the previous call; empty starts a purge. Jobs appended since the first call are left alone.
+	// It is opaque.
 	After string
 	Limit int // 1 to MaxPage
 }
 
-// Purged is how far a purge has come.
+// Purged is the progress of a purge.
 type Purged struct {
-	Jobs int64  // taken back by this call
-	Next string // give it to the next call; empty when there is nothing more
+	Jobs int64  // cancelled by this call
+	Next string // After of the next call; empty at the end
 }
 
-// ReplayOutcome is what became of a dead job.
+// ReplayOutcome is the result of replaying a job.
 type ReplayOutcome uint8
 
 // The outcomes of Replay.
 const (
-	NotDead  ReplayOutcome = iota // there is no such dead job
-	Replayed                      // it is in the queue again
-	NoRoom                        // the queue, its lane or its schedule is full: it is still dead
-	Broken                        // what is stored of it is not a job
+	NotDead  ReplayOutcome = iota // no dead job has this id
+	Replayed                      // the job is in the queue again
+	NoRoom                        // the queue, the lane or the schedule is full; the job is still dead
+	Broken                        // the stored record is not a job
 )
 
 func (o ReplayOutcome) String() string {
 	return [...]string{"not_dead", "replayed", "no_room", "broken"}[o]
 }
 
-// Validate checks all but the queue's name and After. Its error is an *invalid.Error.
+// Validate checks everything but the queue's name and After. Its error is an *invalid.Error.
 func (r *ListRequest) Validate() error {
 	switch r.State {
 	case Waiting, Scheduled, Leased, Held, Dead:
 	default:
-		return invalid.Errorf("state", r.State.String(), "cannot be listed; one of waiting scheduled leased held dead can")
+		return invalid.Errorf("state", r.State.String(), "cannot be listed; use one of waiting scheduled leased held dead")
 	}
 	return validatePage(r.State, r.Lane, r.Limit)
 }
 
-// Validate checks all but the queue's name and After. Its error is an *invalid.Error.
+// Validate checks everything but the queue's name and After. Its error is an *invalid.Error.
 func (r *PurgeRequest) Validate() error {
 	if r.State != Waiting && r.State != Scheduled {
-		return invalid.Errorf("state", r.State.String(), "cannot be purged; waiting and scheduled can")
+		return invalid.Errorf("state", r.State.String(), "cannot be purged; use waiting or scheduled")
 	}
 	return validatePage(r.State, r.Lane, r.Limit)
 }

@@ -11,38 +11,37 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// Lanes is what a queue's owner decides about the lanes of it. A rule holds for each lane
-// by itself, within what holds for the queue; it does not hold for the jobs that
-// name no lane.
+// Lanes bounds the lanes of a queue. The rule applies to each lane on its own, within the limits of the queue. It does
+// not apply to jobs without a lane.
 type Lanes struct {
 	LaneRule
-	// Overrides are rules for single keys, in place of the one above, all of it.
+	// Overrides replaces the whole rule for single keys.
 	Overrides map[string]LaneRule `json:"overrides,omitempty"`
 }
 
-// LaneRule bounds a lane. Its zero fields bound nothing.
+// LaneRule bounds a lane. A zero field is no bound.
 type LaneRule struct {
 	Rate leaky.Rate `json:"rate,omitzero"`
-	// Burst is how many may leave back to back after idleness; 0 means 1.
+	// Burst is how many jobs may leave back to back after idleness; 0 means 1.
 	Burst int64 `json:"burst,omitzero"`
-	// Capacity is how many jobs of the lane the queue takes in.
+	// Capacity is how many jobs of the lane the queue accepts.
 	Capacity int64 `json:"capacity,omitzero"`
-	// MaxBytes is how much those jobs may take together, counted as those of a queue.
+	// MaxBytes is how many bytes the jobs of the lane may take, counted as for a queue.
 	MaxBytes unit.Bytes `json:"max_bytes,omitzero"`
-	// MaxInFlight is how many of them may be leased at a time.
+	// MaxInFlight is how many jobs of the lane may be leased at a time.
 	MaxInFlight int64 `json:"max_in_flight,omitzero"`
 }
 
 const maxLaneOverrides = 1000
 
-// Pacer returns the lane's pacing rule. Its horizon is the queue's, for what was granted
-// ahead is so in its lane as well; nothing is granted ahead of what the lane allows, or
-// others would wait for a departure that they could have.
+// Pacer returns the lane's pacing rule. It has the queue's horizon because a departure granted ahead by the queue also
+// counts in its lane. Nothing is granted ahead of what the lane allows: other lanes would wait for a departure that
+// they could have.
 func (r LaneRule) Pacer() leaky.Pacer {
 	return leaky.Pacer{Rate: r.Rate, Burst: max(1, r.Burst), Horizon: Horizon}
 }
 
-// Of returns the rule for a lane.
+// Of returns the rule of a lane.
 func (l *Lanes) Of(key string) LaneRule {
 	if key == "" {
 		return LaneRule{}
@@ -53,41 +52,40 @@ func (l *Lanes) Of(key string) LaneRule {
 	return l.LaneRule
 }
 
-// laneSettings is the table of the settings of each lane.
+// laneSettings is the table of a lane's settings.
 var laneSettings = []setting[LaneRule]{
 	{
 		name: "rate", at: func(r *LaneRule) any { return &r.Rate },
 		absent: "unlimited", example: "2/s",
-		doc: "The outflow of each lane, within the queue's. A lane that waits for its own rate keeps no other from " +
-			"going.",
+		doc: "Outflow of each lane, within the queue's. A lane that waits for its own rate does not hold up others.",
 	},
 	{
 		name: "burst", at: func(r *LaneRule) any { return &r.Burst },
 		absent: "1", max: leaky.MaxBurst,
-		doc:   "How many of a lane may leave back to back after idleness.",
+		doc:   "Maximum number of jobs of a lane that leave back to back after idleness.",
 		check: func(r *LaneRule, field string) error { return invalid.In(field, r.Pacer().Validate()) },
 	},
 	{
 		name: "capacity", at: func(r *LaneRule) any { return &r.Capacity },
 		absent: "the queue's", max: MaxCapacity,
-		doc: "How many jobs of a lane the queue takes in: waiting, scheduled, leased and held together.",
+		doc: "Maximum number of jobs of a lane: waiting, scheduled, leased and held together.",
 	},
 	{
 		name: "max_bytes", at: func(r *LaneRule) any { return &r.MaxBytes },
 		absent: "the queue's", min: leastMaxBytes, max: 1 << 36,
-		doc: "How many bytes the jobs of a lane may take together, counted as max_bytes of the queue.",
+		doc: "Maximum number of bytes of a lane's jobs, counted as for the queue's max_bytes.",
 	},
 	{
 		name: "max_in_flight", at: func(r *LaneRule) any { return &r.MaxInFlight },
 		absent: "no limit", max: MaxMaxInFlight,
-		doc: "How many jobs of a lane may be leased at a time, over all drainers.",
+		doc: "Maximum number of jobs of a lane leased at a time, over all drainers.",
 	},
 }
 
 var laneOverrides = Setting{
 	Name: "lanes.overrides", Type: "object",
-	Doc: "Settings of single lanes by key, at most 1,000. Each replaces those above as a whole:" +
-		" what it leaves out is not bounded.",
+	Doc: "Settings of single lanes by key, at most 1,000. Each replaces the settings above as a whole:" +
+		" settings left out are unlimited.",
 }
 
 func (l *Lanes) validate(field string) error {
@@ -110,12 +108,11 @@ func (l *Lanes) validate(field string) error {
 	return nil
 }
 
-// LaneDigest stands for a lane's key where its length would matter. Two keys with the same
-// one are one lane; nobody can make such keys.
+// LaneDigest stands for a lane's key wherever the key's length would matter. Two keys with the same digest would be
+// one lane; producing them is infeasible.
 type LaneDigest [16]byte
 
-// DigestLane returns the digest of a key: of the empty one the zero digest, of the
-// others the beginning of their SHA-256.
+// DigestLane returns the digest of a key: the first bytes of its SHA-256, or the zero digest of the empty key.
 func DigestLane(key string) (d LaneDigest) {
 	if key != "" {
 		sum := sha256.Sum256([]byte(key))

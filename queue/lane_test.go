@@ -20,7 +20,7 @@ func TestLaneKeys(t *testing.T) {
 			t.Errorf("%.40q: %v", key, err)
 		}
 	}
-	for b := range 256 { // among single bytes, ASCII characters are keys
+	for b := range 256 { // single bytes are keys if they are ASCII
 		key := string([]byte{byte(b)})
 		if err := ValidateLane(key); (err == nil) != (b < utf8.RuneSelf) {
 			t.Errorf("%q: %v", key, err)

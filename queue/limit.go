@@ -5,22 +5,22 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // a store must open on a machine that has no zones
+	_ "time/tzdata" // a store must open on a machine without time zones
 
 	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// Limit is a window on the outflow beside the rate: either a further pace, or a quota for
-// each day, say, of a calendar. A job leaves when all allow it, and uses up something of all.
+// Limit bounds the outflow beside the rate: either by a further pace, or by a quota for each window of a calendar,
+// such as a day. A job leaves when all limits allow it, and it counts toward all of them.
 type Limit struct {
-	// Rate and Burst are as those of a Spec: with "500/m" and 100, no more than 599 leave in any minute.
+	// Rate and Burst work as in a Spec: with "500/m" and 100, at most 599 jobs leave in any minute.
 	Rate  leaky.Rate `json:"rate,omitzero"`
 	Burst int64      `json:"burst,omitzero"`
-	// Quota is the most, in units of cost, in each window of the calendar.
+	// Quota is the maximum, in units of cost, for each window of the calendar.
 	Quota Quota `json:"quota,omitzero"`
-	// Timezone, of the IANA database, is where days, weeks and months of the quota begin; empty is UTC.
+	// Timezone is the IANA zone in which days, weeks and months of the quota begin; empty is UTC.
 	Timezone string `json:"timezone,omitempty"`
 }
 
@@ -28,11 +28,10 @@ type Limit struct {
 const (
 	MaxLimits   = 4
 	MaxQuota    = 1_000_000_000
-	calendarLen = 64 // ends that a calendar knows ahead
+	calendarLen = 64 // window ends that a calendar holds in advance
 )
 
-// Quota is so much in each minute, hour, day, week (they begin on Monday) or
-// month of a calendar, written as "50000/d".
+// Quota is a maximum per minute, hour, day, week (from Monday) or month of a calendar, written as "50000/d".
 type Quota struct {
 	Max int64
 	Per string // m, h, d, w or mo
@@ -56,44 +55,43 @@ func (q *Quota) UnmarshalText(b []byte) error {
 		*q = Quota{n, per}
 		return nil
 	}
-	return fmt.Errorf(`%s: a quota is per m, h, d, w or mo, such as "50000/d"; `+
-		"for any other span give a rate and a burst",
+	return fmt.Errorf(`%s: the unit of a quota is m, h, d, w or mo, as in "50000/d"; `+
+		"for any other span, use a rate and a burst",
 		clip.Quote(string(b), 40))
 }
 
-// Paced reports whether l is a further pace and no quota.
+// Paced reports whether l is a pace, not a quota.
 func (l *Limit) Paced() bool { return l.Quota == Quota{} }
 
-// Pacer returns the rule of a further pace.
+// Pacer returns the pacing rule of a pace.
 func (l *Limit) Pacer() leaky.Pacer {
 	return leaky.Pacer{Rate: l.Rate, Burst: max(1, l.Burst), Horizon: Horizon}
 }
 
-// limitSettings is the table of the settings of a limit.
+// limitSettings is the table of a limit's settings.
 var limitSettings = []setting[Limit]{
 	{
 		name: "rate", at: func(l *Limit) any { return &l.Rate }, absent: "none", example: "500/m",
-		doc: "A further pace beside the queue's rate, and like it.",
+		doc: "Further pace beside the queue's rate.",
 	},
 	{
 		name: "burst", at: func(l *Limit) any { return &l.Burst }, absent: "1", max: leaky.MaxBurst,
-		doc: "How many may leave back to back after idleness, as far as this pace goes.",
+		doc: "Maximum number of jobs that this pace lets leave back to back after idleness.",
 	},
 	{
 		name: "quota", at: func(l *Limit) any { return &l.Quota }, absent: "none", example: "50000/d",
-		doc: "The most, in units of cost, in each window of a calendar. These are a minute (/m), an hour (/h), a day " +
-			"(/d)," +
-			" a week from Monday (/w) or a month (/mo).",
+		doc: "Maximum cost per window of a calendar." +
+			" A window is a minute (/m), an hour (/h), a day (/d), a week from Monday (/w) or a month (/mo).",
 	},
 	{
 		name: "timezone", at: func(l *Limit) any { return &l.Timezone }, absent: "UTC", example: "Europe/Berlin",
-		doc: "Where days, weeks and months begin: a zone of the IANA database.",
+		doc: "IANA time zone in which days, weeks and months begin.",
 	},
 }
 
 func validateLimits(limits []Limit, field string) error {
 	if len(limits) > MaxLimits {
-		return invalid.Errorf(field, "", "are %d, at most %d can hold", len(limits), MaxLimits)
+		return invalid.Errorf(field, "", "has %d entries, the limit is %d", len(limits), MaxLimits)
 	}
 	for i := range limits {
 		if err := limits[i].validate(fmt.Sprintf("%s.%d", field, i)); err != nil {
@@ -110,14 +108,14 @@ func (l *Limit) validate(field string) error {
 	case l.Paced():
 		if l.Timezone != "" {
 			return invalid.Errorf(field+".timezone", l.Timezone,
-				"is of no use without a quota: a rate is the same everywhere")
+				"has no effect without a quota: a rate is the same everywhere")
 		}
 		if err := invalid.Range(field+".burst", l.Burst, 0, leaky.MaxBurst); err != nil {
 			return err
 		}
 		return invalid.In(field+".burst", l.Pacer().Validate())
 	case !l.Rate.Unlimited() || l.Burst != 0:
-		return invalid.Errorf(field, "", "has a rate or a burst and a quota; make two limits of it")
+		return invalid.Errorf(field, "", "has a quota, and a rate or burst; make them two limits")
 	}
 	if l.Quota.Max < 1 || l.Quota.Max > MaxQuota {
 		return invalid.Range(field+".quota", l.Quota.Max, 1, MaxQuota)
@@ -131,7 +129,7 @@ func (l *Limit) validate(field string) error {
 	}
 	if l.Quota.Per == "m" || l.Quota.Per == "h" {
 		return invalid.Errorf(
-			field+".timezone", l.Timezone, "is of no use for minutes and hours: they end everywhere at the same time",
+			field+".timezone", l.Timezone, "has no effect on minutes and hours: they end everywhere at the same time",
 		)
 	}
 	if l.Timezone == "Local" || l.Timezone == "localtime" {

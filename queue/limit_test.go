@@ -10,8 +10,8 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// TestQuotaWindowsByTheMinute walks through years with unusual changes of clocks, minute by minute. A window ends when
-// the calendar first shows a later window than ever before.
+// TestQuotaWindowsByTheMinute goes minute by minute through years with unusual clock changes: a window ends when the
+// calendar first shows a later one than ever before.
 func TestQuotaWindowsByTheMinute(t *testing.T) {
 	for _, c := range []struct {
 		zone string
@@ -121,7 +121,7 @@ func TestLimitsOfSpecs(t *testing.T) {
 	}
 }
 
-// TestRateAmongLimits checks that a rate may be given in either place.
+// TestRateAmongLimits checks that a rate means the same in either place.
 func TestRateAmongLimits(t *testing.T) {
 	a, err := ParseSpec([]byte(`{"limits": [{"quota": "50000/d"}, {"rate": "14/s", "burst": 3}, {"rate": "500/m"}]}`))
 	if err != nil {

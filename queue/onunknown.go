@@ -1,15 +1,13 @@
 package queue
 
-// What becomes of a job of which nobody can know whether it was sent: its connection was
-// lost when the receiver may have had all of it.
+// What to do with a job that may have been sent: its connection was lost when the receiver may have had all of it.
 const (
 	UnknownRetry = "retry" // it is tried again, and may be sent twice
 	UnknownHold  = "hold"  // it is Held until a person decides
 	UnknownDead  = "dead"  // it is not sent again unless a person replays it
 )
 
-// Abandoned is where a job goes whose lease ran out, when it is not its last attempt: Waiting, Held or
-// Dead.
+// Abandoned returns the state of a job whose lease ran out before its last attempt: Waiting, Held or Dead.
 func (s *Spec) Abandoned() State {
 	switch s.OnUnknown {
 	case UnknownHold:
@@ -20,11 +18,11 @@ func (s *Spec) Abandoned() State {
 	return Waiting
 }
 
-// Lends reports whether a lease must be known of after its holder is gone: the job is not just given
-// to somebody else.
+// Lends reports whether the engine must remember a lease after its holder is gone, because it does not simply give the
+// job to another client.
 func (s *Spec) Lends() bool { return s.OnUnknown == UnknownHold || s.OnUnknown == UnknownDead }
 
-// Fate is the verdict on a job that may have been sent.
+// Fate returns the verdict on a job that may have been sent.
 func (s *Spec) Fate() Verdict {
 	switch s.OnUnknown {
 	case UnknownRetry:

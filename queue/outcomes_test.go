@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// An outcome is complete if its row has a unique name. A refusal also needs all that its messages require, a refusal
-// for lack of room a counter, and the scripts must answer it.
+// An outcome is complete if its row has a unique name, a refusal has its texts, a refusal for lack of room has its
+// counter, and scripts answer it.
 func TestOutcomesAreComplete(t *testing.T) {
 	scripts, seen := sources(t, "redisq/lua/*/*.lua"), map[string]bool{}
 	for _, o := range AppendOutcomes() {

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// MaxSpecBytes is the longest spec that ParseSpec reads.
+// MaxSpecBytes is the maximum length of a spec that ParseSpec reads.
 const MaxSpecBytes = 2 * MaxDeliverBytes
 
 var specDocument = strictjson.Document{
@@ -21,12 +21,11 @@ var specDocument = strictjson.Document{
 	Wants: map[string]string{"quota": `a string such as "50000/d"`},
 }
 
-// ParseSpec reads a spec from JSON and is strict about it: unknown and repeated
-// names, wrong types, nulls and anything behind the spec are errors, each a
-// *invalid.Error with the field's dotted path. What is left out gets its default;
-// what is written, a zero too, is taken at its word, so that "capacity": 0 is an
-// error and not ten thousand. A rate must be given, here or as the first among the limits. The name may be left out,
-// for callers who have it from elsewhere; everything else is valid on return.
+// ParseSpec reads a spec from JSON, strictly: unknown and repeated names, wrong types, nulls and trailing data are
+// errors, each an *invalid.Error with the field's dotted path. Fields left out get their default. Fields given are
+// taken literally, even zeros: "capacity": 0 is an error, not the default. A rate is required, as rate or as the first
+// pace among the limits. The name may be left out, for callers who know it already; everything else is valid on
+// return.
 func ParseSpec(data []byte) (Spec, error) {
 	var s Spec
 	for i := range specSettings {
@@ -64,7 +63,7 @@ func ParseSpec(data []byte) (Spec, error) {
 	return s, nil
 }
 
-// hoistRate makes the first rate among the limits that of the spec, if there is one.
+// hoistRate turns the first pace among the limits into the spec's rate, and reports whether there was one.
 func (s *Spec) hoistRate() bool {
 	i := slices.IndexFunc(s.Limits, func(l Limit) bool { return !l.Rate.Unlimited() && l.Paced() })
 	if i < 0 {
@@ -75,8 +74,8 @@ func (s *Spec) hoistRate() bool {
 	return true
 }
 
-// isLimit reports whether a field is one whose zero, in a Spec, is no limit. Whoever writes
-// a zero there means nothing at all, or everything.
+// isLimit reports whether a zero in this field of a Spec means no limit. A zero written there is ambiguous: it could
+// mean nothing at all, or no limit.
 func isLimit(path string) bool {
 	if strings.HasPrefix(path, "lanes.") || strings.HasPrefix(path, "limits.") {
 		return true
@@ -85,8 +84,8 @@ func isLimit(path string) bool {
 	return i >= 0 && specSettings[i].absent != ""
 }
 
-// EncodeSpec returns the canonical JSON of a spec: two specs are equal just when
-// their encodings are, byte for byte, and ParseSpec reads it back.
+// EncodeSpec returns the canonical JSON of a spec: two specs are equal exactly if their encodings are, byte for byte.
+// ParseSpec reads it back.
 func EncodeSpec(s Spec) ([]byte, error) {
 	deliver, err := canonical(s.Deliver)
 	if err != nil {
@@ -96,8 +95,7 @@ func EncodeSpec(s Spec) ([]byte, error) {
 	return json.Marshal(s, json.Deterministic(true))
 }
 
-// Equal reports whether two specs say the same, whatever the spacing and the
-// order of members in Deliver.
+// Equal reports whether two specs are the same, regardless of spacing and the order of members in Deliver.
 func (s Spec) Equal(t Spec) bool {
 	a, errA := canonical(s.Deliver)
 	b, errB := canonical(t.Deliver)
@@ -108,8 +106,8 @@ func (s Spec) Equal(t Spec) bool {
 	return reflect.DeepEqual(s, t) && string(a) == string(b)
 }
 
-// canonical returns v without spaces and with members in order. Numbers are left
-// as written: they may be longer than a double. No target is the empty object.
+// canonical returns v without spaces and with its members sorted. Numbers stay as written, as they may exceed a
+// double. null and the empty object mean no target.
 func canonical(v stdjson.RawMessage) (stdjson.RawMessage, error) {
 	if len(v) == 0 {
 		return nil, nil

@@ -226,7 +226,7 @@ func TestParseSpecRefuses(t *testing.T) {
 	}
 }
 
-// A target that is not an object may be a URL with a password; no error repeats it.
+// A target that is not an object may be a URL with a password: no error repeats it.
 func TestParseSpecDoesNotQuoteTheTarget(t *testing.T) {
 	for _, target := range []string{`"https://u:hunter2@a/?t=hunter2"`, `["hunter2"]`} {
 		if _, err := ParseSpec([]byte(`{"rate":"1/s","deliver":` + target + `}`)); err == nil ||
@@ -307,7 +307,7 @@ func FuzzParseSpec(f *testing.F) {
 	})
 }
 
-// An empty rule means no rule, in any notation.
+// Empty rules mean none, in any notation.
 func TestParseSpecWithEmptyLanes(t *testing.T) {
 	for _, lanes := range []string{`{}`, `{"overrides":{}}`, `{"rate":"unlimited"}`} {
 		s, err := ParseSpec([]byte(`{"name":"a","rate":"1/s","lanes":` + lanes + `}`))

@@ -8,32 +8,30 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// Pause says why nothing leaves a queue. The zero Pause is that of one that is not
-// paused.
+// Pause says why nothing leaves a queue. The zero Pause means that the queue is not paused.
 type Pause struct {
-	By     string    `json:"by,omitempty"`         // who paused it: the Name of the Actor
-	Note   string    `json:"claimed_by,omitempty"` // who the caller said that he is: nobody has verified it
+	By     string    `json:"by,omitempty"`         // the Name of the Actor who paused it
+	Note   string    `json:"claimed_by,omitempty"` // the name the caller claimed, unverified
 	Reason string    `json:"reason,omitempty"`
 	Since  time.Time `json:"since"` // by the engine's clock
-	// Until is when the queue goes on by itself, by the engine's clock; zero is not
-	// before it is resumed.
+	// Until is when the queue resumes by itself, by the engine's clock; zero means only when it is resumed.
 	Until time.Time `json:"until,omitzero"`
 }
 
 // On reports whether the queue is paused.
 func (p *Pause) On() bool { return !p.Since.IsZero() }
 
-// Normalize cuts the reason, and from Until what is below a microsecond.
+// Normalize cuts Reason to its maximum length and Until to whole microseconds.
 func (p *Pause) Normalize() {
 	p.Reason = strings.Clone(clip.Text(p.Reason, MaxReasonBytes))
 	p.Until = p.Until.Truncate(time.Microsecond)
 }
 
-// Validate checks what can be checked without a clock. Its error is an *invalid.Error.
+// Validate checks everything that needs no clock. Its error is an *invalid.Error.
 func (p *Pause) Validate() error { return validateInstant("until", p.Until) }
 
-// ValidateAhead checks that Until is to come, and not too far in the future, by the engine's
-// clock. Its error is an *invalid.Error.
+// ValidateAhead checks that Until is in the future, but not too far, by the engine's clock. Its error is an
+// *invalid.Error.
 func (p *Pause) ValidateAhead(now time.Time) error {
 	const form = time.RFC3339
 	switch {

@@ -6,8 +6,8 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// Reading is what a queue holds and has counted at one instant: what all queues are looked at for again and again. An
-// Info has more, and costs more.
+// Reading has a queue's size and counters at one instant, for programs that look at all queues again and again. An
+// Info has more and costs more.
 type Reading struct {
 	Name     string
 	Revision int64
@@ -17,8 +17,8 @@ type Reading struct {
 	Counters
 	Outflow float64
 	Rate    leaky.Rate // as Info.Rate
-	// Condition is another text whenever the queue is paused, resumed or stopped, its circuit changes, or a failure
-	// counts for that. Nothing else can be read out of it.
+	// Condition changes whenever the queue is paused, resumed or stopped, its circuit changes, or a failure counts
+	// toward the circuit. It is opaque.
 	Condition string
 	Now       time.Time // the engine's
 }

@@ -7,18 +7,17 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// Window is a part of every day, by the clock on a wall. The zero Window is
-// always open.
+// Window is a time of day, by the wall clock of a zone. The zero Window is always open.
 type Window struct {
 	from, to time.Duration // since midnight; to may be before from, over midnight
 	zone     *time.Location
 }
 
-// Window returns the hours in which jobs come back. Its error is an *invalid.Error.
+// Window returns the time of day in which jobs come back. Its error is an *invalid.Error.
 func (d *Deferral) Window() (Window, error) {
 	if d.ReadmitBetween == "" {
 		if d.Timezone != "" {
-			return Window{}, invalid.Errorf("deferred.timezone", d.Timezone, "is of no use without deferred.readmit_between")
+			return Window{}, invalid.Errorf("deferred.timezone", d.Timezone, "has no effect without deferred.readmit_between")
 		}
 		return Window{}, nil
 	}
@@ -31,7 +30,7 @@ func (d *Deferral) Window() (Window, error) {
 	}
 	if from.Equal(to) {
 		return Window{}, invalid.Errorf(
-			"deferred.readmit_between", d.ReadmitBetween, "begins when it ends; leave it out for always",
+			"deferred.readmit_between", d.ReadmitBetween, "begins when it ends; leave it out to mean always",
 		)
 	}
 	if d.Timezone == "Local" || d.Timezone == "localtime" {
@@ -49,9 +48,8 @@ func (d *Deferral) Window() (Window, error) {
 	return Window{from: from.Sub(midnight), to: to.Sub(midnight), zone: zone}, nil
 }
 
-// Open reports whether the wall clock in the window's zone is within it at t.
-// On days when clocks change that is what the clock shows: an hour that is left
-// out is left out of the window, one that comes twice is in it twice.
+// Open reports whether the window is open at t, by the wall clock of its zone. When clocks change, the shown time
+// counts: a skipped hour is not in the window, and a repeated hour is in it twice.
 func (w Window) Open(t time.Time) bool {
 	if w.zone == nil {
 		return true
@@ -64,11 +62,9 @@ func (w Window) Open(t time.Time) bool {
 	return clock >= w.from || clock < w.to
 }
 
-// Opens returns the first instant at or after t at which the window is open, to
-// the minute.
+// Opens returns the first instant at or after t at which the window is open, to the minute.
 func (w Window) Opens(t time.Time) time.Time {
-	// Windows begin, and zones change, on whole minutes; a day has one opening, and
-	// on the days of a change at most 25 hours.
+	// Windows begin and zones change on whole minutes. A window opens once a day, and a day has at most 25 hours.
 	for try := t; try.Sub(t) <= 49*time.Hour; try = try.Truncate(time.Minute).Add(time.Minute) {
 		if w.Open(try) {
 			return try

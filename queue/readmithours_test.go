@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// TestWindow checks the hours by the wall clock, through all changes of clocks.
+// TestWindow reads the wall clock, whatever the zone does to it.
 func TestWindow(t *testing.T) {
 	const berlin = "Europe/Berlin"
 	tests := []struct {

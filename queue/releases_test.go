@@ -6,7 +6,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// More than 1% is reported, but not a handful on a quiet queue.
+// More than 1% is reported, but a handful on a quiet queue is not.
 func TestManyReleases(t *testing.T) {
 	for _, c := range []struct {
 		released, departures int64

@@ -10,47 +10,47 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// Rules keeps rules, and what was taken under each of their keys.
+// Rules stores rules and the tallies of their keys.
 type Rules interface {
-	// PutRule creates a rule or changes it; see Specs.Put for expect. An equal rule changes nothing. What was
-	// taken stays taken, as far as the new numbers know it; another algorithm begins anew. Errors also: an
-	// *invalid.Error, ErrRevision.
+	// PutRule creates or changes a rule; see Specs.Put for expect. An equal rule changes nothing. Earlier takes still
+	// count as far as the new numbers allow; a different algorithm starts anew. Errors also: an *invalid.Error,
+	// ErrRevision.
 	PutRule(ctx context.Context, r rules.Rule, expect int64) (PutResult, error)
 	// Rule returns a rule. Errors also: rules.ErrUnknown.
 	Rule(ctx context.Context, name string) (rules.Info, error)
-	// ListRules returns up to limit rules in order of name, beginning behind after.
+	// ListRules returns up to limit rules, sorted by name, starting after the name given.
 	ListRules(ctx context.Context, after string, limit int) ([]rules.Info, error)
-	// DeleteRule removes a rule, and what was taken from it. Errors also: rules.ErrUnknown, ErrRevision, rules.ErrInUse.
+	// DeleteRule deletes a rule and its tallies. Errors also: rules.ErrUnknown, ErrRevision, rules.ErrInUse.
 	DeleteRule(ctx context.Context, name string, expect int64) error
-	// ResetRule forgets all that was taken from a rule, under all keys. Errors also: rules.ErrUnknown.
+	// ResetRule clears the tallies of a rule, under all keys. Errors also: rules.ErrUnknown.
 	ResetRule(ctx context.Context, name string) error
 
-	// Attend notes that a process takes part in admission, and returns how many did within AttendFor: among so many is
-	// shared what a rule allows while the store is away. process is 1 to 64 visible ASCII characters.
+	// Attend registers a process for admission and returns how many registered within AttendFor. They divide what a
+	// rule allows among themselves while the store cannot be reached. process is 1 to 64 visible ASCII characters.
 	Attend(ctx context.Context, process string) (int, error)
 }
 
-// AttendFor is how long after its last Attend a process counts.
+// AttendFor is how long a process counts after its last Attend.
 const AttendFor = 30 * time.Second
 
-// Taker decides by the rules. Those that a queue's spec names, of its own group, are asked by Append and Offer as
-// well, in the same step.
+// Taker decides by the rules. Append and Offer ask those rules of a queue's spec that belong to its own group, in the
+// same step.
 type Taker interface {
-	// Take asks a rule, up to rules.MaxTakes times, each as if alone and in this order, and answers in the same order.
-	// After ErrOutcomeUnknown something may have been taken: repeating it takes again. While the rule holds as many keys
-	// as it may (see rules.Rule.MaxKeys), rules.TakeNow and rules.TakePeek under another are refused. What its Action
-	// means is the caller's business; of a shadow the answers say so. rules.TakeAnew, and rules.TakeBack without a lease,
-	// write an entry of the audit log in their own step, if the context has an audit.Actor. Errors also:
-	// rules.ErrUnknown, an *invalid.Error if there are too many.
+	// Take asks a rule up to rules.MaxTakes times, each take on its own and in order, and answers in the same order. After
+	// ErrOutcomeUnknown some takes may have counted: repeating the call counts again. While the rule has its maximum of
+	// keys (rules.Rule.MaxKeys), rules.TakeNow and rules.TakePeek of another key are refused. Applying the rule's Action
+	// is up to the caller; the answers say if the rule is a shadow. If the context has an audit.Actor, rules.TakeAnew, and
+	// rules.TakeBack without a lease, write an audit log entry in the same step. Errors also: rules.ErrUnknown, and an
+	// *invalid.Error if there are too many takes.
 	Take(ctx context.Context, rule string, takes []rules.Take) ([]rules.Taken, error)
 }
 
-// MaxSpecRules is how many rules a queue may name; its parent's come on top.
+// MaxSpecRules is the maximum number of rules that a queue may name, not counting its parent's.
 const MaxSpecRules = 8
 
 func validateRuleNames(names []string) error {
 	if len(names) > MaxSpecRules {
-		return invalid.Errorf("rules", "", "are %d, at most %d can be asked", len(names), MaxSpecRules)
+		return invalid.Errorf("rules", "", "has %d entries, the limit is %d", len(names), MaxSpecRules)
 	}
 	for i, name := range names {
 		if err := rules.ValidateName(name); err != nil {

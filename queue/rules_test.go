@@ -35,7 +35,7 @@ func TestParseSpecReadsRules(t *testing.T) {
 		{`["a",""]`, "rules.1", "not the name of a rule"},
 		{`["a","b c"]`, "rules.1", "not the name of a rule"},
 		{`["a","b","a"]`, "rules.2", "given twice"},
-		{`["a","b","c","d","e","f","g","h","i"]`, "rules", "are 9, at most 8"},
+		{`["a","b","c","d","e","f","g","h","i"]`, "rules", "has 9 entries, the limit is 8"},
 	} {
 		_, err := ParseSpec([]byte(`{"rate":"1/s","rules":` + tt.rules + `}`))
 		var fe *invalid.Error

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -10,40 +11,40 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// setting is a row of a table of settings: those of a queue (settings.go), a lane (lane.go) or a limit (limit.go). What
-// can be said of a setting is said there once. Defaults and validation follow from it at run time; the schemas in
-// openapi.json and the tables in docs/configuration.md are generated from it, and `penstock queue set` completes and
-// explains it.
+// setting is a row of a table of settings: of a queue (settings.go), a lane (lane.go) or a limit (limit.go). It is the
+// only place that describes a setting. Defaults and validation follow from it at run time. The schemas in openapi.json
+// and the tables in docs/configuration.md are generated from it, and `penstock queue set` completes and explains it.
 //
-// A new setting is a field and a row beside it, and what acts on it in each engine.
+// To add a setting, add a field and a row, and implement it in each engine.
 type setting[S any] struct {
-	name string // as it is written, with dots if it is nested
-	doc  string // what it means; the first sentence alone must be enough for a list
+	name string // as users write it, with dots if it is nested
+	doc  string // what it means; lists show only the first sentence
 
 	// at returns a pointer to the field. A row without one is an object whose settings follow.
 	at func(*S) any
-	// preset is what is filled in where nothing is given. Where another setting decides it, preset is what it mostly is
-	// and presetBy returns it.
+	// preset is the default that is filled in. If it depends on another setting, presetBy returns it, and preset is
+	// the usual one.
 	preset   any
 	presetBy func(*S) any
-	// absent says what holds where nothing is given and nothing is filled in; a setting that has it may be zero.
+	// absent describes the default if no value is filled in; the setting may then be zero.
 	absent string
-	// min and max bound numbers, durations and sizes; a string must be one of values.
+	// min and max bound numbers, durations and sizes. A string must be one of values.
 	min, max any
 	values   []string
 	example  string
 	required bool // within its object
-	// scripts says that Redis' scripts go by it: they find it under its name among the fields of the queue.
+	// scripts says that the scripts in Redis use the setting; they find it under its name among the fields of the
+	// queue.
 	scripts bool
-	// holds is since when a change of it holds, if that is not at once.
+	// holds says from when a change applies, if not immediately.
 	holds string
-	// check is what else must be true; field is the name by which its errors go.
+	// check validates whatever else must be true; field names the setting in its errors.
 	check func(s *S, field string) error
 	// items are the settings of a list's items or an object's members.
 	items []Setting
 }
 
-// fill sets the field to its preset if it is zero.
+// fill sets the field to its default if it is zero.
 func (r *setting[S]) fill(s *S) {
 	preset := r.preset
 	if r.presetBy != nil {
@@ -54,26 +55,19 @@ func (r *setting[S]) fill(s *S) {
 	}
 	switch field := r.at(s).(type) {
 	case *int:
-		def(field, int(number(preset)))
+		*field = cmp.Or(*field, int(number(preset)))
 	case *int64:
-		def(field, number(preset))
+		*field = cmp.Or(*field, number(preset))
 	case *float64:
-		def(field, preset.(float64))
+		*field = cmp.Or(*field, preset.(float64))
 	case *string:
-		def(field, preset.(string))
+		*field = cmp.Or(*field, preset.(string))
 	case *unit.Duration:
-		def(field, unit.Duration(number(preset)))
+		*field = cmp.Or(*field, unit.Duration(number(preset)))
 	}
 }
 
-func def[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
-
-// number is a bound or a preset that a row gives as a constant.
+// number converts a row's bound or default, given as a constant.
 func number(v any) int64 {
 	switch v := v.(type) {
 	case int:
@@ -86,7 +80,7 @@ func number(v any) int64 {
 	return 0
 }
 
-// validate checks the field against its bounds, and then all else.
+// validate checks the field against its bounds, and then calls check.
 func (r *setting[S]) validate(s *S, field string) error {
 	if r.at != nil {
 		if err := r.bound(r.at(s), field); err != nil {
@@ -140,7 +134,7 @@ func oneOf(field, s string, values []string, optional bool) error {
 	return invalid.Errorf(field, s, "must be %s or %s", strings.Join(values[:last], ", "), values[last])
 }
 
-// validate checks what is set in s by the rows of its table. Their names get the prefix in errors.
+// validate checks s by the rows of its table. Errors name fields with the prefix.
 func validate[S any](s *S, table []setting[S], prefix string) error {
 	for i := range table {
 		if err := table[i].validate(s, prefix+table[i].name); err != nil {
@@ -150,7 +144,7 @@ func validate[S any](s *S, table []setting[S], prefix string) error {
 	return nil
 }
 
-// plain is the value of a field as a script reads it.
+// plain returns the value of a field in the form that scripts read.
 func plain(at any) any {
 	var n int64
 	switch v := at.(type) {
@@ -175,24 +169,24 @@ func plain(at any) any {
 	return n
 }
 
-// Setting says of a setting what those want to know who write it.
+// Setting describes a setting to users.
 type Setting struct {
-	Name string // as it is written, and "limits[].quota" of a list's items
-	// Type is integer, number, boolean, text, duration, size, rate or quota; or object or list, with others within.
+	Name string // as users write it; "limits[].quota" for items of a list
+	// Type is integer, number, boolean, text, duration, size, rate or quota; object and list contain other settings.
 	Type string
-	Doc  string // the first sentence is enough for a list
-	// Default is what it is where nothing is written; "" if that is only to be said in words, by Absent.
+	Doc  string // lists show only the first sentence
+	// Default is the default value, or "" if Absent describes it in words.
 	Default, Absent string
 	Min, Max        string
 	Values          []string
 	Example         string
 	Required        bool
-	// Holds is since when a change holds.
+	// Holds says from when a change applies, if not immediately.
 	Holds string
 }
 
-// Settings tells of all settings of a queue. Those of a lane are "lanes.rate" and so on, those of a limit
-// "limits[].rate" and so on.
+// Settings returns all settings of a queue. Settings of a lane have names like "lanes.rate", settings of a limit names
+// like "limits[].rate".
 func Settings() []Setting { return describe("", specSettings) }
 
 func typeOf(at any) string {
@@ -219,7 +213,7 @@ func typeOf(at any) string {
 	return "object"
 }
 
-// describe tells of the rows of a table.
+// describe returns the rows of a table as users see them.
 func describe[S any](prefix string, table []setting[S]) (list []Setting) {
 	for _, r := range table {
 		d := Setting{
@@ -236,7 +230,7 @@ func describe[S any](prefix string, table []setting[S]) (list []Setting) {
 	return list
 }
 
-// written is a bound or a preset as people write it.
+// written returns a bound or a default as users write it.
 func written(at, v any) string {
 	if v == nil {
 		return ""

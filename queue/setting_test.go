@@ -80,8 +80,8 @@ func fieldsOf(t reflect.Type) func(yield func(reflect.StructField) bool) {
 	}
 }
 
-// A setting used by scripts is named in a script, or among the fields they read from every queue.
-func TestScriptsUseTheirSettings(t *testing.T) {
+// A setting that scripts use is named in one, or among the fields they read of every queue.
+func TestScriptsGoByTheirSettings(t *testing.T) {
 	scripts := sources(t, "redisq/lua/*/*.lua") + sources(t, "redisq/fields.go")
 	for _, r := range specSettings {
 		if r.scripts && !regexp.MustCompile(`['"\[]`+regexp.QuoteMeta(r.name)+`['" ]`).MatchString(scripts) {

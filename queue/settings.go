@@ -10,13 +10,13 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// Defaults and bounds that others go by too. The table has all of them.
+// Defaults and bounds that other packages use, too. The table below has all of them.
 const (
 	DefaultCapacity = 10_000
 	MaxCapacity     = 100_000_000
 	DefaultLease    = 30 * time.Second
 	MinLease        = time.Second
-	// LeastSlack and MostSlack bound the slack that a queue has by default, a hundredth of its interval.
+	// LeastSlack and MostSlack bound the default slack of a queue, a hundredth of its interval.
 	LeastSlack       = 5 * time.Millisecond
 	MostSlack        = 500 * time.Millisecond
 	MaxMaxAttempts   = 1000
@@ -29,87 +29,80 @@ const (
 	MaxDeliverBytes  = 64 << 10
 )
 
-// MaxChildren is the most children of a queue, which one decision has to choose from.
+// MaxChildren is the maximum number of children of a queue. Each grant chooses among them.
 const MaxChildren = 1000
 
-// Spec is what a queue's owner decides about it. Zero fields mean the defaults
-// that Normalize fills in; Rate alone has none and must be given in full.
+// Spec is the configuration of a queue. Normalize replaces zero fields by their defaults; only Rate has no default and
+// must be given.
 type Spec struct {
 	Name     string     `json:"name"`
 	Rate     leaky.Rate `json:"rate"`     // the outflow over all drainers
 	Burst    int64      `json:"burst"`    // departures back to back after idleness
-	Capacity int64      `json:"capacity"` // waiting, scheduled, leased and held together
-	// MaxBytes is how much those jobs may take together: of each its id, its record and 512; 0 is a quarter of the
+	Capacity int64      `json:"capacity"` // jobs waiting, scheduled, leased and held together
+	// MaxBytes is how many bytes the queue's jobs may take: per job its id, its record and 512; 0 is a quarter of the
 	// store.
 	MaxBytes unit.Bytes `json:"max_bytes,omitzero"`
-	// Limits hold beside the rate.
+	// Limits apply beside the rate.
 	Limits []Limit `json:"limits,omitempty"`
-	// MaxInFlight is how many jobs may be leased at a time, over all drainers; 0 is no
-	// limit.
+	// MaxInFlight is how many jobs may be leased at a time, over all drainers; 0 is no limit.
 	MaxInFlight int64 `json:"max_in_flight,omitzero"`
-	// MaxScheduled is how many of the capacity's places may be taken by jobs that are
-	// scheduled; 0 is no limit but the capacity.
+	// MaxScheduled is how many places of the capacity scheduled jobs may take; 0 is no limit but the capacity.
 	MaxScheduled int64 `json:"max_scheduled,omitzero"`
-	// Ordered lets only one job of a lane be in flight at a time, and one that failed
-	// holds its lane up until it has ended.
+	// Ordered allows only one job of a lane in flight at a time. A failed job holds up its lane until it has ended.
 	Ordered bool `json:"ordered,omitzero"`
-	// Lanes is what holds for each lane.
+	// Lanes bounds each lane.
 	Lanes Lanes `json:"lanes,omitzero"`
-	// Rules names the rules that decide whether a job comes in, of this queue and its children. Those of its own
-	// group are asked with the append, in one step; those of others before it, by package admission.
+	// Rules names the rules that decide which jobs of this queue and its children come in. Rules of the queue's own
+	// group are asked within the append; package admission asks the others before it.
 	Rules []string `json:"rules,omitempty"`
 	// Lease is how long after its departure a job belongs to its drainer.
 	Lease unit.Duration `json:"lease"`
-	// Slack is how late a job may start after its departure; later, it is released and its slot is lost. 0 is
+	// Slack is how late a job may start after its departure; a later job is released and its slot is lost. 0 is
 	// EffectiveSlack's default, which follows the rate.
 	Slack     unit.Duration `json:"slack,omitzero"`
 	Retry     Retry         `json:"retry"`
 	Retention Retention     `json:"retention"`
-	// OnUnknown says what becomes of a job of which nobody can know whether it was sent:
-	// UnknownRetry, UnknownHold or UnknownDead. Empty is UnknownHold if a handler says so,
-	// and UnknownRetry of a lease that ran out. Otherwise it goes for both.
+	// OnUnknown says what to do with a job that may have been sent: UnknownRetry, UnknownHold or UnknownDead. If it is
+	// empty, the handler's report means UnknownHold, and a lease that ran out means UnknownRetry.
 	OnUnknown string `json:"on_unknown,omitempty"`
-	// Adapt lets Rate follow what the receiver takes.
+	// Adapt lets Rate follow what the receiver accepts.
 	Adapt Adapt `json:"adapt,omitzero"`
-	// Circuit says when the target is taken to be down.
+	// Circuit says when the target counts as down.
 	Circuit Circuit `json:"circuit"`
-	// Overflow says what becomes of jobs that find no room, unless they choose for
-	// themselves: Reject or Defer.
+	// Overflow says what to do with jobs that find no room and do not choose for themselves: Reject or Defer.
 	Overflow string `json:"overflow"`
-	// Deferred is how jobs wait that were put on the overflow.
+	// Deferred bounds the overflow of the queue.
 	Deferred Deferral `json:"deferred"`
-	// Pull keeps the jobs for those who ask for this queue by name (ReserveRequest.Queue);
-	// no drainer is granted one.
+	// Pull reserves the jobs for clients that ask for this queue by name (ReserveRequest.Queue); drainers get none.
 	Pull bool `json:"pull,omitzero"`
-	// Deliver names the target and its settings. Engines keep it and never
-	// read it; package deliver does.
+	// Deliver names the target and its settings. Engines store it without reading it; package deliver reads it.
 	Deliver json.RawMessage `json:"deliver,omitempty"`
 }
 
-// Retry says how often and how soon a failed job is tried again: exponential
-// backoff between MinBackoff and MaxBackoff.
+// Retry says how often and how soon a failed job is tried again, with an exponential backoff between MinBackoff and
+// MaxBackoff.
 type Retry struct {
 	MaxAttempts int           `json:"max_attempts"` // including the first
 	MinBackoff  unit.Duration `json:"min_backoff"`
 	MaxBackoff  unit.Duration `json:"max_backoff"`
 	Jitter      string        `json:"jitter"` // full | none
-	// Deadline is how long after it was appended a job may fail and still be tried again; 0
-	// is for ever.
+	// Deadline is how long after its append a failed job is still tried again; 0 means forever.
 	Deadline unit.Duration `json:"deadline,omitzero"`
 }
 
-// Circuit says when a target is taken to be down, and how it is then probed. After the pattern of M. Nygard, "Release
-// It!", 2007.
+// Circuit says when a target counts as down and how it is then probed. After the pattern of M. Nygard, "Release It!",
+// 2007.
 type Circuit struct {
-	// Failures in a row open it: answers that are the target's fault, whosever job it was, or none for Slow.
+	// Failures in a row open the circuit: answers that are the target's fault, no matter which job, or Slow without
+	// any.
 	Failures int64 `json:"failures"`
-	// MinProbe is how long nothing is sent then; it doubles from probe to probe, to MaxProbe.
+	// MinProbe is the wait before the first probe. It doubles from probe to probe, up to MaxProbe.
 	MinProbe unit.Duration `json:"min_probe"`
 	MaxProbe unit.Duration `json:"max_probe"`
-	// Slow is how long attempts may go on without an answer from the target: each time that it passes counts as a
-	// failure. So a receiver that hangs is found out long before an attempt's own timeout. Not of pull queues.
+	// Slow is how long attempts may go on without an answer from the target: each time it passes counts as a failure.
+	// A hanging receiver is noticed this way long before an attempt's own timeout. Not for pull queues.
 	Slow unit.Duration `json:"slow"`
-	// Off keeps it closed, whatever the target does.
+	// Off keeps the circuit closed, whatever the target does.
 	Off bool `json:"off,omitzero"`
 }
 
@@ -117,45 +110,44 @@ type Circuit struct {
 type Retention struct {
 	For unit.Duration `json:"for"`
 	Max int64         `json:"max"`
-	// Full says what gives way when dead jobs leave a new job no room within MaxBytes: DropDead, also if empty, or Reject.
+	// Full says what happens when dead jobs leave a new job no room within MaxBytes: DropDead, the default, or Reject.
 	Full string `json:"full,omitempty"`
 }
 
 // DropDead drops the oldest dead jobs, as many as a new job needs.
 const DropDead = "drop"
 
-// Deferral bounds the overflow of a queue and says how it comes back.
+// Deferral bounds the overflow of a queue and says how its jobs come back.
 type Deferral struct {
 	// MaxAge is how long a job may be deferred before it becomes a dead letter.
 	MaxAge unit.Duration `json:"max_age"`
-	// LowWater is the part of the capacity up to which jobs that come back fill
-	// the queue; the rest is for those who may not wait.
+	// LowWater is the fraction of the capacity up to which returning jobs fill the queue. The rest is for jobs that
+	// may not wait.
 	LowWater float64 `json:"low_water"`
 	MaxJobs  int64   `json:"max_jobs"` // deferred at a time
-	// MaxBytes bounds the bytes of the deferred jobs. With 0 they count toward Spec.MaxBytes, if that is given.
+	// MaxBytes bounds the bytes of the deferred jobs. If 0, they count toward Spec.MaxBytes, if that is given.
 	MaxBytes unit.Bytes `json:"max_bytes,omitzero"`
-	// ReadmitBetween are the hours in which jobs come back, such as "22:00-06:00"
-	// in Timezone; empty is always.
+	// ReadmitBetween is the time of day in which jobs come back, such as "22:00-06:00" in Timezone; empty means
+	// always.
 	ReadmitBetween string `json:"readmit_between,omitempty"`
-	Timezone       string `json:"timezone,omitempty"` // of the IANA database; empty is UTC
+	Timezone       string `json:"timezone,omitempty"` // IANA name; empty is UTC
 }
 
-// specSettings is the table of the settings of a queue, a row for each field of Spec, in the order in which they are
-// validated.
+// specSettings is the table of a queue's settings: one row per field of Spec, validated in this order.
 var specSettings = []setting[Spec]{
 	{
 		name: "name", at: func(s *Spec) any { return &s.Name },
-		doc:   "The queue's name: a-z 0-9 _ -, at most 64; group.child is a child of group.",
+		doc:   "Name of the queue: a-z 0-9 _ -, at most 64; group.child is a child of group.",
 		check: func(s *Spec, _ string) error { return names.Validate(s.Name) },
 	},
 	{
 		name: "rate", at: func(s *Spec) any { return &s.Rate }, example: "14/s",
-		doc: "The outflow over all drainers: NUMBER/s, /m, /h, /d, NUMBER/DURATION, or unlimited.",
+		doc: "Outflow over all drainers: NUMBER/s, /m, /h, /d, NUMBER/DURATION, or unlimited.",
 	},
 	{
 		name: "burst", at: func(s *Spec) any { return &s.Burst },
 		preset: 1, min: 1,
-		doc: "How many may leave back to back after idleness.",
+		doc: "Maximum number of jobs that leave back to back after idleness.",
 		check: func(s *Spec, field string) error {
 			return invalid.In(field, leaky.Pacer{Rate: s.Rate, Burst: s.Burst}.Validate())
 		},
@@ -163,93 +155,91 @@ var specSettings = []setting[Spec]{
 	{
 		name: "limits", at: func(s *Spec) any { return &s.Limits },
 		items: describe("limits[].", limitSettings),
-		doc:   "What holds beside the rate, at most 4. Without a rate, the first one among them is the rate.",
+		doc:   "Further paces and quotas beside the rate, at most 4. If no rate is given, the first pace is the rate.",
 		check: func(s *Spec, field string) error { return validateLimits(s.Limits, field) },
 	},
 	{
 		name: "pull", at: func(s *Spec) any { return &s.Pull },
 		preset: false,
-		doc: "Whether the jobs are for workers that ask for them, and no drainer is given any." +
-			" Such a queue can be neither parent nor child.",
+		doc: "Whether workers pull the jobs; drainers then get none." +
+			" A pull queue can be neither parent nor child.",
 		check: func(s *Spec, field string) error { return s.validatePull(field) },
 	},
 	{
 		name: "capacity", at: func(s *Spec) any { return &s.Capacity }, scripts: true,
 		preset: DefaultCapacity, min: 1, max: MaxCapacity,
-		doc: "How many jobs the queue may hold: waiting, scheduled, leased and held together.",
+		doc: "Maximum number of jobs: waiting, scheduled, leased and held together.",
 	},
 	{
 		name: "max_bytes", at: func(s *Spec) any { return &s.MaxBytes }, scripts: true,
 		absent: "a quarter of the store", min: leastMaxBytes, max: MostMaxBytes,
-		doc: "How many bytes its jobs may take, dead and deferred ones too. A job takes its payload, headers, content" +
-			" type, lane and id, and 512 bytes.",
+		doc: "Maximum number of bytes of all jobs, dead and deferred ones included. A job takes its payload, headers," +
+			" content type, lane and id, plus 512 bytes.",
 	},
 	{
 		name: "max_in_flight", at: func(s *Spec) any { return &s.MaxInFlight }, scripts: true,
 		absent: "no limit", max: MaxMaxInFlight,
-		doc: "How many jobs may be leased at a time, over all drainers.",
+		doc: "Maximum number of jobs leased at a time, over all drainers.",
 	},
 	{
 		name: "max_scheduled", at: func(s *Spec) any { return &s.MaxScheduled }, scripts: true,
 		absent: "the capacity", max: MaxCapacity,
-		doc: "How many of the capacity's places scheduled jobs may take, those that back off included.",
+		doc: "Maximum number of scheduled jobs, including jobs that wait for a retry. They count toward the capacity.",
 	},
 	{
 		name: "ordered", at: func(s *Spec) any { return &s.Ordered }, scripts: true,
 		preset: false,
-		doc: "Whether one job of a lane is in flight at a time, and one that failed holds its lane up." +
-			" The next leaves when the one before it has ended, well or not.",
+		doc: "Whether each lane has only one job in flight at a time, and a failed job holds up its lane." +
+			" The next job leaves when the one before it has ended, in success or failure.",
 	},
 	{
 		name: "lanes", items: append(describe("lanes.", laneSettings), laneOverrides),
-		doc: "What holds for each lane by itself, within what holds for the queue. Not for the jobs that name no " +
-			"lane.",
+		doc:   "Limits of each lane, within the limits of the queue. Jobs without a lane are exempt.",
 		check: func(s *Spec, field string) error { return s.Lanes.validate(field) },
 	},
 	{
 		name: "rules", at: func(s *Spec) any { return &s.Rules },
-		doc: "The rules by which a job may come in, at most 8. They must exist." +
-			" A child's jobs are asked by those of its parent too.",
+		doc: "Rules that decide which jobs come in, at most 8. They must exist." +
+			" The rules of a parent apply to its children, too.",
 		check: func(s *Spec, _ string) error { return validateRuleNames(s.Rules) },
 	},
 	{
 		name: "lease", at: func(s *Spec) any { return &s.Lease }, scripts: true,
 		preset: DefaultLease, min: MinLease, max: 24 * time.Hour,
-		doc: "How long after its departure a job belongs to its drainer.", holds: nextGrant,
+		doc: "Time after its departure for which a job belongs to its drainer.", holds: nextGrant,
 	},
 	{
 		name: "slack", at: func(s *Spec) any { return &s.Slack },
 		absent: "a hundredth of the interval, from 5ms to 500ms", min: time.Millisecond, max: time.Minute,
 		doc: "Time after its departure by which a job must start; later, its slot is lost. At most the lease." +
-			" The default of a child is 5ms, as its parent may be faster; 0s is the default.",
+			" The default of a child is 5ms, as its parent may be faster; 0s means the default.",
 		holds: nextGrant,
 		check: func(s *Spec, field string) error {
 			if s.Slack > s.Lease { // the default is shorter than any lease
-				return invalid.Errorf(field, "", "is %v, longer than the lease %v: a job could start after it belonged to "+
-					"somebody else",
+				return invalid.Errorf(field, "", "is %v, longer than the lease %v: a job could start after its lease ran out",
 					s.Slack, s.Lease)
 			}
 			return nil
 		},
 	},
-	{name: "retry", doc: "How often and how soon a failed job is tried again."},
+	{name: "retry", doc: "Number and timing of the retries of a failed job."},
 	{
 		name: "retry.max_attempts", at: func(s *Spec) any { return &s.Retry.MaxAttempts }, scripts: true,
 		preset: 8, min: 1, max: MaxMaxAttempts,
-		doc: "How often a job is tried, the first time included; then it is dead.", holds: nextFailure,
+		doc: "Maximum number of attempts, including the first; then the job is dead.", holds: nextFailure,
 	},
 	{
 		name: "retry.min_backoff", at: func(s *Spec) any { return &s.Retry.MinBackoff },
 		preset: time.Second,
 		min:    time.Millisecond, max: MaxBackoffLimit, holds: nextFailure,
-		doc: "How long the first backoff takes; it doubles from failure to failure.",
+		doc: "Wait before the first retry; it doubles with each failure.",
 	},
 	{
 		name: "retry.max_backoff", at: func(s *Spec) any { return &s.Retry.MaxBackoff },
 		preset:   10 * time.Minute,
 		presetBy: func(s *Spec) any { return max(10*time.Minute, s.Retry.MinBackoff.D()) },
 		min:      time.Millisecond, max: MaxBackoffLimit, holds: nextFailure,
-		doc: "The longest backoff. At least min_backoff, which it is by default if that is longer.",
+		doc: "Longest wait before a retry. At least min_backoff, also by default.",
 		check: func(s *Spec, field string) error {
 			return notBelow(field, s.Retry.MaxBackoff, "retry.min_backoff", s.Retry.MinBackoff)
 		},
@@ -257,54 +247,54 @@ var specSettings = []setting[Spec]{
 	{
 		name: "retry.jitter", at: func(s *Spec) any { return &s.Retry.Jitter },
 		preset: "full", values: []string{"full", "none"},
-		doc: "Whether backoffs are up to twice as long by chance." +
+		doc: "Whether waits are lengthened at random, up to double." +
 			" Jobs that failed together then do not come back together.",
 		holds: nextFailure,
 	},
 	{
 		name: "retry.deadline", at: func(s *Spec) any { return &s.Retry.Deadline }, scripts: true,
 		absent: "none", min: time.Second, max: maxRetention,
-		doc: "How long after it was appended a job may fail and still be tried again.", holds: nextFailure,
+		doc: "Time after its append until which a failed job is retried.", holds: nextFailure,
 	},
 	{
 		name: "on_unknown", at: func(s *Spec) any { return &s.OnUnknown }, scripts: true,
 		absent: "the target decides",
 		values: []string{UnknownRetry, UnknownHold, UnknownDead},
-		doc: "What becomes of a job of which nobody can know whether it was sent." +
-			" The default of sms and smtp is hold, that of the other targets retry.",
+		doc: "What to do with a job that may have been sent." +
+			" The default is hold for sms and smtp, and retry for other targets.",
 	},
 	{
 		name: "adapt", at: func(s *Spec) any { return &s.Adapt },
-		doc:   "Lets the rate follow what the receiver takes, between two bounds.",
+		doc:   "Bounds within which the rate follows what the receiver accepts.",
 		check: func(s *Spec, _ string) error { return s.Adapt.validate(s.Rate, s.Burst) },
 	},
 	{
 		name: "adapt.floor", at: func(s *Spec) any { return &s.Adapt.Floor },
 		required: true, example: "2/s",
-		doc: "The least rate, however often the receiver throttles.",
+		doc: "Lowest rate, no matter how often the receiver throttles.",
 	},
 	{
 		name: "adapt.ceiling", at: func(s *Spec) any { return &s.Adapt.Ceiling },
 		required: true, example: "20/s",
-		doc: "The rate that is never exceeded. The queue's rate must be from the floor to it.",
+		doc: "Highest rate. The queue's rate must be between floor and ceiling.",
 	},
-	{name: "circuit", doc: "When the target is taken to be down, and how it is then probed."},
+	{name: "circuit", doc: "Circuit breaker: when the target counts as down, and how it is then probed."},
 	{
 		name: "circuit.failures", at: func(s *Spec) any { return &s.Circuit.Failures },
 		preset: 5, min: 1, max: 1_000_000,
-		doc: "How many failures in a row open the circuit, if they are the target's fault. Over all drainers.",
+		doc: "Number of failures in a row that open the circuit, if they are the target's fault. Counted over all drainers.",
 	},
 	{
 		name: "circuit.min_probe", at: func(s *Spec) any { return &s.Circuit.MinProbe },
 		preset: time.Second, min: time.Millisecond, max: MaxStop,
-		doc: "How long nothing is sent before the first probe; it doubles from probe to probe.",
+		doc: "Wait before the first probe; it doubles with each probe.",
 	},
 	{
 		name: "circuit.max_probe", at: func(s *Spec) any { return &s.Circuit.MaxProbe },
 		preset:   time.Minute,
 		presetBy: func(s *Spec) any { return max(time.Minute, s.Circuit.MinProbe.D()) },
 		min:      time.Millisecond, max: MaxStop,
-		doc: "The longest time between probes. At least min_probe, which it is by default if that is longer.",
+		doc: "Longest wait between probes. At least min_probe, also by default.",
 		check: func(s *Spec, field string) error {
 			return notBelow(field, s.Circuit.MaxProbe, "circuit.min_probe", s.Circuit.MinProbe)
 		},
@@ -312,64 +302,63 @@ var specSettings = []setting[Spec]{
 	{
 		name: "circuit.slow", at: func(s *Spec) any { return &s.Circuit.Slow },
 		preset: 10 * time.Second, min: time.Second, max: MaxStop,
-		doc: "How long attempts may go on without an answer: each time that it passes counts as a failure. Not of pull" +
-			" queues.",
+		doc: "Time without an answer that counts as one failure, each time it passes. Not for pull queues.",
 	},
 	{
 		name: "circuit.off", at: func(s *Spec) any { return &s.Circuit.Off },
 		preset: false,
-		doc:    "Whether the circuit never opens, whatever the target does.",
+		doc:    "Whether to disable the circuit, so that it never opens.",
 	},
-	{name: "retention", doc: "How long ended jobs are remembered."},
+	{name: "retention", doc: "Memory of ended jobs."},
 	{
 		name: "retention.for", at: func(s *Spec) any { return &s.Retention.For },
 		preset: DefaultRetention, min: time.Second, max: maxRetention,
-		doc: "How long an ended job is remembered.", scripts: true, holds: nextEnd,
+		doc: "Time for which an ended job is remembered.", scripts: true, holds: nextEnd,
 	},
 	{
 		name: "retention.max", at: func(s *Spec) any { return &s.Retention.Max }, scripts: true,
 		preset: 100_000, min: 1, max: 100_000_000,
-		doc: "How many ended jobs are remembered; fewer if max_bytes leaves little.",
+		doc: "Maximum number of ended jobs remembered; fewer if max_bytes leaves little room.",
 	},
 	{
 		name: "retention.full", at: func(s *Spec) any { return &s.Retention.Full }, scripts: true,
 		absent: "drop", values: []string{DropDead, Reject},
-		doc: "What gives way when dead jobs fill max_bytes. drop drops the oldest; reject refuses new jobs.",
+		doc: "What to do when dead jobs fill max_bytes: drop the oldest of them, or reject new jobs.",
 	},
 	{
 		name: "overflow", at: func(s *Spec) any { return &s.Overflow }, scripts: true,
 		preset: Reject, values: []string{Reject, Defer},
-		doc: "What becomes of a job that finds no room, unless it chooses for itself.",
+		doc: "What to do with a job that finds no room and does not choose for itself.",
 	},
-	{name: "deferred", doc: "How jobs wait that were put on the overflow."},
+	{name: "deferred", doc: "Bounds of the overflow, and when its jobs come back."},
 	{
 		name: "deferred.max_age", at: func(s *Spec) any { return &s.Deferred.MaxAge },
 		preset:   DefaultMaxAge,
 		presetBy: func(s *Spec) any { return min(DefaultMaxAge, s.Retention.For.D()) },
 		min:      time.Second, max: maxRetention, scripts: true,
-		doc:   "How long a job may be deferred before it is dead. At most retention.for, which it is if that is less.",
+		doc:   "Time after which a deferred job is dead. At most retention.for, also by default.",
 		check: func(s *Spec, field string) error { return s.validateMaxAge(field) },
 	},
 	{
 		name: "deferred.low_water", at: func(s *Spec) any { return &s.Deferred.LowWater },
 		preset: 0.5, min: 0.0, max: 1.0,
-		doc: "The part of the capacity that jobs which come back may fill. The rest, one place at least, is for those" +
-			" that may not wait.",
+		doc: "Fraction of the capacity that returning jobs may fill. The rest, at least one place, is for jobs that may" +
+			" not wait.",
 	},
 	{
 		name: "deferred.max_jobs", at: func(s *Spec) any { return &s.Deferred.MaxJobs }, scripts: true,
 		preset: 1_000_000, min: 1, max: MaxMaxDeferred,
-		doc: "How many may be deferred at a time; then the answer is 429 overflow_full.",
+		doc: "Maximum number of deferred jobs; beyond it, the answer is 429 overflow_full.",
 	},
 	{
 		name: "deferred.max_bytes", at: func(s *Spec) any { return &s.Deferred.MaxBytes }, scripts: true,
 		absent: "within max_bytes", min: leastMaxBytes, max: MostMaxBytes,
-		doc: "How many bytes may be deferred at a time. They then do not count toward max_bytes.",
+		doc: "Maximum number of deferred bytes. If set, they do not count toward max_bytes.",
 	},
 	{
 		name: "deferred.readmit_between", at: func(s *Spec) any { return &s.Deferred.ReadmitBetween },
 		absent: "always", example: "22:00-06:00",
-		doc: "The hours in which jobs come back.",
+		doc: "Time of day in which jobs come back.",
 		check: func(s *Spec, _ string) error {
 			_, err := s.Deferred.Window()
 			return err
@@ -378,11 +367,11 @@ var specSettings = []setting[Spec]{
 	{
 		name: "deferred.timezone", at: func(s *Spec) any { return &s.Deferred.Timezone },
 		absent: "UTC", example: "Europe/Berlin",
-		doc: "The time zone of those hours, by its name in the IANA database.",
+		doc: "Time zone of readmit_between, by its IANA name.",
 	},
 	{
 		name: "deliver", at: func(s *Spec) any { return &s.Deliver },
-		doc:   "The target and its settings. A queue without one is for drainers with a handler of their own.",
+		doc:   "Target and its settings. A queue without a target is for drainers with their own handlers.",
 		check: func(s *Spec, field string) error { return validateDeliver(s.Deliver, field) },
 	},
 }

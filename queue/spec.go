@@ -19,8 +19,8 @@ func (s *Spec) Normalize() {
 	s.unite()
 }
 
-// Fields returns the names and values of the settings that Redis' scripts go by: numbers, durations in microseconds,
-// and "" where nothing is said.
+// Fields returns the names and values of the settings that scripts in Redis use: numbers, durations in microseconds,
+// and "" for settings not given.
 func (s *Spec) Fields() (fields []any) {
 	for i := range specSettings {
 		if r := &specSettings[i]; r.scripts {
@@ -30,7 +30,7 @@ func (s *Spec) Fields() (fields []any) {
 	return fields
 }
 
-// unite leaves one of the ways to say that there is none.
+// unite maps empty lists and maps to nil, so that equal specs are equal in Go.
 func (s *Spec) unite() {
 	if len(s.Lanes.Overrides) == 0 {
 		s.Lanes.Overrides = nil
@@ -46,14 +46,14 @@ func (s *Spec) unite() {
 // Validate checks a normalized spec. Its error is an *invalid.Error.
 func (s *Spec) Validate() error { return validate(s, specSettings, "") }
 
-// Mark is up to how many places are for jobs that come back from the overflow
-// while it has any; the others, at least one, are for those who may not wait.
+// Mark returns how many places returning jobs may fill while the queue has a backlog. The rest, at least one place, is
+// for jobs that may not wait.
 func (s *Spec) Mark() int64 {
 	mark := int64(math.Ceil(s.Deferred.LowWater * float64(s.Capacity)))
 	return max(1, min(mark, s.Capacity-1))
 }
 
-// Fastest is the highest rate that the queue can have under this spec.
+// Fastest returns the highest rate that the queue can have under this spec.
 func (s *Spec) Fastest() leaky.Rate {
 	if s.Adapt.On() {
 		return s.Adapt.Ceiling
@@ -61,9 +61,9 @@ func (s *Spec) Fastest() leaky.Rate {
 	return s.Rate
 }
 
-// EffectiveSlack is the slack of the spec. By default it is a hundredth of the shortest interval between departures,
-// within bounds: a start that is late by it moves the next one no nearer than the jitter of the way to the receiver
-// does. What is late for a child is so for its parent, too, which may be faster; so a child has the least.
+// EffectiveSlack returns the slack. The default is a hundredth of the shortest interval between departures, within
+// bounds: a start that late disturbs spacing less than the jitter on the way to the receiver. A child has the least
+// slack, because a late start is late for its parent, too, and the parent may be faster.
 func (s *Spec) EffectiveSlack() time.Duration {
 	if s.Slack != 0 {
 		return s.Slack.D()
@@ -80,20 +80,20 @@ func (s *Spec) EffectiveSlack() time.Duration {
 	return min(max(fastest/100, LeastSlack), MostSlack)
 }
 
-// Pacer returns the spec's pacing rule for a store with the given horizon.
+// Pacer returns the spec's pacing rule for a horizon.
 func (s *Spec) Pacer(horizon time.Duration) leaky.Pacer {
 	return leaky.Pacer{Rate: s.Rate, Burst: s.Burst, Horizon: horizon}
 }
 
-// Since when a change of a setting holds, if not at once.
+// When a change of a setting applies, if not immediately.
 const (
 	nextGrant   = "for leases granted from then on"
 	nextFailure = "from the next failure on"
 	nextEnd     = "for jobs that end from then on"
 )
 
-// NeedsTarget reports whether the queue has neither a target nor workers that pull: its jobs go nowhere, unless a Go
-// program drains it with a handler of its own.
+// NeedsTarget reports whether the queue has neither a target nor pulling workers. Its jobs then go nowhere unless a Go
+// program drains it with its own handler.
 func (s *Spec) NeedsTarget() bool {
 	target, err := canonical(s.Deliver)
 	return !s.Pull && target == nil && err == nil
@@ -102,7 +102,7 @@ func (s *Spec) NeedsTarget() bool {
 func (s *Spec) validatePull(field string) error {
 	if target, err := canonical(s.Deliver); s.Pull && err == nil && target != nil {
 		return invalid.Errorf(field, "", "is true, and deliver names a target;"+
-			" workers ask for the jobs of a pull queue, so leave out one of the two")
+			" workers pull the jobs of a pull queue, so leave out one of the two")
 	}
 	if parent := names.Parent(s.Name); s.Pull && parent != "" {
 		return invalid.Errorf(field, "", "is true, and the name makes the queue a child of %s;"+
@@ -113,8 +113,8 @@ func (s *Spec) validatePull(field string) error {
 
 func (s *Spec) validateMaxAge(field string) error {
 	if s.Deferred.MaxAge > s.Retention.For {
-		// A job that came back must be remembered for as long as a second copy of it,
-		// from a repeated request, may still be on the overflow (invariant 7).
+		// A job that came back must be remembered while the overflow may still have a second copy of it, from a
+		// repeated request (invariant 7).
 		return invalid.Errorf(field, "", "is %v, longer than retention.for %v:"+
 			" a job would be forgotten while a copy of it may still come back", s.Deferred.MaxAge, s.Retention.For)
 	}

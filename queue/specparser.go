@@ -7,17 +7,17 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// SpecParser is ParseSpec for many specs, most of which say the same but for the name. What it returns shares what it
-// points to, and must not be changed. It may be used by many goroutines; its zero value is ready.
+// SpecParser is ParseSpec for many specs that mostly differ only in their names. The specs returned share memory and
+// must not be changed. It is safe for concurrent use; the zero value is ready.
 type SpecParser struct{ last atomic.Pointer[parsedSpec] }
 
-// parsedSpec is a spec, and its text behind the name.
+// parsedSpec is a spec and its text after the name.
 type parsedSpec struct {
 	rest []byte
 	spec Spec
 }
 
-// Parse is ParseSpec.
+// Parse does what ParseSpec does.
 func (p *SpecParser) Parse(text []byte) (Spec, error) {
 	name, rest := cutName(text)
 	if name == "" || len(text) > MaxSpecBytes {
@@ -26,7 +26,7 @@ func (p *SpecParser) Parse(text []byte) (Spec, error) {
 	if l := p.last.Load(); l != nil && bytes.Equal(l.rest, rest) {
 		s := l.spec
 		s.Name = name
-		if err := s.Validate(); err != nil { // the name's part in it
+		if err := s.Validate(); err != nil { // the name may matter
 			return Spec{}, err
 		}
 		return s, nil
@@ -40,7 +40,7 @@ func (p *SpecParser) Parse(text []byte) (Spec, error) {
 
 var nameBegins = []byte(`{"name":"`)
 
-// cutName returns the name of a spec that begins with it, as EncodeSpec writes it, and what follows; otherwise nothing.
+// cutName returns the name at the start of an encoded spec and the rest of the text, or nothing.
 func cutName(text []byte) (name string, rest []byte) {
 	after, ok := bytes.CutPrefix(text, nameBegins)
 	before, rest, found := bytes.Cut(after, []byte{'"'})

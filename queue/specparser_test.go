@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Whatever was parsed before, the answer is that of ParseSpec.
+// Whatever was parsed before, the result is that of ParseSpec.
 func TestSpecParser(t *testing.T) {
 	texts := []string{
 		`{"name":"a","rate":"1/s"}`,

@@ -7,22 +7,22 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// State is where a job is. Every accepted job is in exactly one.
+// State is where a job is. Every accepted job is in exactly one state.
 type State uint8
 
-// The states, the same in API, CLI and metrics. A queue's capacity counts
-// waiting, scheduled, leased and held.
+// The states, with the same names in the API, the CLI and metrics. A queue's capacity counts waiting, scheduled,
+// leased and held jobs.
 const (
 	StateNone State = iota // no such job
 	Waiting                // in the FIFO
-	Scheduled              // not before some instant: a not-before, or backing off after a failed attempt
-	Leased                 // granted to a drainer, departing or departed
+	Scheduled              // waits for its not_before, or for a retry after a failed attempt
+	Leased                 // granted to a client, departing or departed
 	Deferred               // on the overflow
-	Delivered              // ended well
-	Dead                   // will not be tried again unless a person replays it
+	Delivered              // done
+	Dead                   // not tried again unless a person replays it
 	Held                   // may have been sent; waits for a person's decision
-	Cancelled              // taken back by its owner
-	Expired                // its deadline passed
+	Cancelled              // cancelled by its owner
+	Expired                // its expires_at passed
 )
 
 var stateNames = [...]string{
@@ -47,8 +47,8 @@ func (s *State) UnmarshalText(b []byte) error {
 			return nil
 		}
 	}
-	return invalid.Errorf("state", string(b), "is no state; one of %s", strings.Join(stateNames[1:], " "))
+	return invalid.Errorf("state", string(b), "is not a state; use one of %s", strings.Join(stateNames[1:], " "))
 }
 
-// Ended reports whether a job in this state leaves its place in the queue free.
+// Ended reports whether a job in this state has given up its place in the queue.
 func (s State) Ended() bool { return s == Delivered || s == Dead || s == Cancelled || s == Expired }

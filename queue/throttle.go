@@ -1,31 +1,33 @@
 package queue
 
 import (
-	"crypto/sha1" //nolint:gosec // it spreads, and keeps nothing secret
+	"crypto/sha1" //nolint:gosec // it only spreads, no secrecy needed
 	"encoding/binary"
 	"time"
+
+	"github.com/penstock/penstock/internal/backoff"
 )
 
-// A receiver that answers "too many", as with a 429, throttles its queue. The target tells it from a failure
-// (deliver/httptarget/statuses.go), and until when (ratelimit.go beside it); the drainer settles the job with Throttle,
-// which spends no attempt (drain/verdict.go); the engine stops the queue, or the lane, for as long as was said, or else
-// for ThrottleStop (receiver.go of each engine).
+// A receiver that answers "too many requests", such as with a 429, throttles its queue. The target distinguishes this
+// from a failure (deliver/httptarget/statuses.go) and reads how long to wait (ratelimit.go beside it). The drainer
+// settles the job with Throttle, which spends no attempt (drain/verdict.go). The engine stops the queue or the lane
+// for that time, or for ThrottleStop (receiver.go of each engine).
 
-// For how long a queue stops whose receiver does not say for how long.
+// Bounds of a stop if the receiver does not say how long to wait.
 const (
 	MinThrottleStop = time.Second
 	maxThrottleStop = time.Minute
 )
 
-// ThrottleStop is for how long a queue stops whose receiver throttles it and does not say until when, or says less than
-// MinThrottleStop: from that it doubles to a minute; times is how often it did already without a success between. It is
-// up to a quarter longer by the job's id, so that queues that have one receiver do not come back together. What it said
-// counts the first time.
+// ThrottleStop returns how long to stop a queue whose receiver throttles it without saying for how long, or for less
+// than MinThrottleStop. The argument times is how often that happened in a row before. The stop doubles each time, up
+// to a minute. The job's id adds up to a quarter, so that queues with the same receiver do not come back together. The
+// first time, the receiver's own value counts.
 func ThrottleStop(said time.Duration, times int64, id string) time.Duration {
 	if times == 0 && said > 0 {
 		return said
 	}
-	d := doubled(MinThrottleStop, maxThrottleStop, int(min(times, 10)))
-	sum := sha1.Sum([]byte(id)) //nolint:gosec // so
+	d := backoff.Doubled(MinThrottleStop, maxThrottleStop, int(min(times, 10)))
+	sum := sha1.Sum([]byte(id)) //nolint:gosec // as above
 	return (d + d/4*time.Duration(binary.BigEndian.Uint16(sum[:]))/65536).Truncate(time.Microsecond)
 }

@@ -9,15 +9,14 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// Attempt is one attempt of a job: a lease that ended by a verdict or ran out, or that a
-// drainer has now, or one that the target refused to look at. One that was given back unused is none.
+// Attempt is one attempt of a job: a lease that was settled, ran out or is still held by a client, or a job that the
+// target refused to look at. A departure given back unused is not an attempt.
 type Attempt struct {
-	At      time.Time // its departure, or its end, if that came before
-	EndedAt time.Time // zero while it is under way
-	Drainer string    // who had it, as Client.Shown says; empty if that is not known any more
+	At      time.Time // its departure, or its end if that was earlier
+	EndedAt time.Time // zero while it lasts
+	Drainer string    // the client's Client.Shown; empty if no longer known
 	Outcome AttemptOutcome
-	// Answer is what the drainer reported, cut to MaxAnswerBytes. JobInfo.Reason has more of
-	// the last one.
+	// Answer is what the drainer reported, cut to MaxAnswerBytes. JobInfo.Reason has more of the last answer.
 	Answer string
 }
 
@@ -26,14 +25,14 @@ type AttemptOutcome uint8
 
 // The outcomes of an attempt.
 const (
-	UnderWay         AttemptOutcome = iota // it has not
+	UnderWay         AttemptOutcome = iota // not ended
 	AttemptFailed                          // the job is tried again
-	AttemptDied                            // the job is dead by it
-	AttemptDelivered                       // well
+	AttemptDied                            // the job is dead
+	AttemptDelivered                       // the job was delivered
 	AttemptLost                            // the lease ran out
-	AttemptUnknown                         // it may have been sent
-	AttemptThrottled                       // the receiver asked to be spared; it counts as none
-	AttemptDown                            // the target was down; it counts as none
+	AttemptUnknown                         // the job may have been sent
+	AttemptThrottled                       // the receiver throttled; spends no attempt
+	AttemptDown                            // the target was down; spends no attempt
 )
 
 var attemptOutcomes = [...]string{"under_way", "retry", "dead", "delivered", "lost", "unknown", "throttled", "down"}
@@ -57,18 +56,18 @@ func (o *AttemptOutcome) UnmarshalText(b []byte) error {
 		}
 	}
 	return invalid.Errorf(
-		"outcome", string(b), "is no outcome of an attempt; one of %s", strings.Join(attemptOutcomes[:], " "),
+		"outcome", string(b), "is not an outcome of an attempt; use one of %s", strings.Join(attemptOutcomes[:], " "),
 	)
 }
 
-// Limits of a timeline: the first attempt and the latest are kept.
+// Limits of a timeline: it has the first attempt and the latest ones.
 const (
 	MaxTimeline     = 20
 	MaxAnswerBytes  = 200
 	MaxDrainerBytes = 64
 )
 
-// Shown is what a timeline calls the client: its name, or else its ID.
+// Shown returns the client's name as timelines show it: Name, or ID if that is empty.
 func (c *Client) Shown() string {
 	if c.Name == "" {
 		return clip.Text(c.ID, MaxDrainerBytes)

@@ -7,15 +7,16 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// What is shown is told by the wall clock, while engines keep most instants by their own, which may be ahead of it
-// (machine.Clock). ToWall moves the latter back by as much. What callers gave, such as NotBefore, is the wall clock's.
+// Users see wall-clock times. Engines store most instants by their own clock, which may be ahead of it
+// (machine.Clock). ToWall moves these back by the difference. Instants given by callers, such as NotBefore, already
+// are wall-clock times.
 
 // ToWall returns the ETA by the wall clock.
 func (e ETA) ToWall(ahead time.Duration) ETA {
 	return ETA{At: toWall(e.At, ahead), Exact: e.Exact}
 }
 
-// ToWall tells all of i by the wall clock, but for its parent.
+// ToWall converts i to wall-clock times, except for its parent.
 func (i *Info) ToWall(ahead time.Duration) {
 	if ahead == 0 {
 		return
@@ -37,12 +38,12 @@ func (i *Info) ToWall(ahead time.Duration) {
 	}
 }
 
-// ToWall tells all of i by the wall clock.
+// ToWall converts i to wall-clock times.
 func (i *LaneInfo) ToWall(ahead time.Duration) {
 	i.Stop, i.Bucket = toWall(i.Stop, ahead), bucketToWall(i.Bucket, ahead)
 }
 
-// ToWall tells all of i by the wall clock.
+// ToWall converts i to wall-clock times.
 func (i *JobInfo) ToWall(ahead time.Duration) {
 	if ahead == 0 {
 		return
@@ -59,11 +60,11 @@ func (i *JobInfo) ToWall(ahead time.Duration) {
 	switch i.Why.By {
 	case cause.Throttled, cause.Down, cause.Quota:
 		i.Why.Until = toWall(i.Why.Until, ahead)
-	default: // by the wall clock, or not known
+	default: // wall-clock times already, or unknown
 	}
 }
 
-// ToWall tells all of d by the wall clock, of which it knows how far the engine's is ahead.
+// ToWall converts d to wall-clock times by its own Clock.
 func (d *Drainers) ToWall() {
 	ahead := d.Clock.Ahead
 	d.Now, d.Last, d.Clock.Jumped = toWall(d.Now, ahead), toWall(d.Last, ahead), toWall(d.Clock.Jumped, ahead)
@@ -79,7 +80,7 @@ func toWall(at time.Time, ahead time.Duration) time.Time {
 	return at.Add(-ahead)
 }
 
-// bucketToWall leaves a bucket alone that never let anything out.
+// bucketToWall leaves a bucket alone that has never let anything out.
 func bucketToWall(b leaky.Bucket, ahead time.Duration) leaky.Bucket {
 	if b != (leaky.Bucket{}) {
 		b.TAT, b.Last = b.TAT.Add(-ahead), b.Last.Add(-ahead)

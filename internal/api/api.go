@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -85,11 +86,11 @@ type Options struct {
 }
 
 func (o *Options) normalize() {
-	def(&o.BodyTimeout, time.Minute)
-	def(&o.AnswerTimeout, 30*time.Second)
-	def(&o.CheckTimeout, time.Second)
-	def(&o.MaxStreams, 256)
-	def(&o.MaxWaits, 4096)
+	o.BodyTimeout = cmp.Or(o.BodyTimeout, time.Minute)
+	o.AnswerTimeout = cmp.Or(o.AnswerTimeout, 30*time.Second)
+	o.CheckTimeout = cmp.Or(o.CheckTimeout, time.Second)
+	o.MaxStreams = cmp.Or(o.MaxStreams, 256)
+	o.MaxWaits = cmp.Or(o.MaxWaits, 4096)
 	if o.Memory == nil {
 		o.Memory = ops.NewBudget(ops.DefaultMemory)
 	}
@@ -104,13 +105,6 @@ func (o *Options) normalize() {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
-	}
-}
-
-func def[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
 	}
 }
 

@@ -29,7 +29,7 @@ func TestPostJob(t *testing.T) {
 	// The same JSON with other spaces is another payload, and the answer says so.
 	spaced := f.do("POST", jobs, `{"payload": {"to":"a@example.com"}, "id": "a"}`)
 	spaced.want(t, 409, "reason", "conflict", "field", "id")
-	if detail, _ := spaced.body["detail"].(string); !strings.Contains(detail, "byte by byte: spaces count") {
+	if detail, _ := spaced.body["detail"].(string); !strings.Contains(detail, "byte by byte, including spaces") {
 		t.Errorf("the detail is %q", detail)
 	}
 	made := f.do("POST", jobs, `{"payload": 1}`)

@@ -32,7 +32,7 @@ func TestLaneAnswers(t *testing.T) {
 		{"waiting", 202, []any{"state", "waiting", "position", 3, "eta", eta}, "", ""},
 		{"scheduled", 202, []any{"state", "scheduled", "position", nil, "eta", eta}, "", ""},
 		{"again", 200, []any{"state", "scheduled", "position", nil, "eta", nil}, "", ""},
-		{"lane", 429, []any{"reason", "lane_full", "field", "lane", "retry_after_ms", 1235}, "2", "lane has as many"},
+		{"lane", 429, []any{"reason", "lane_full", "field", "lane", "retry_after_ms", 1235}, "2", "lane is full"},
 		{"schedule", 429, []any{"reason", "schedule_full", "field", "not_before", "retry_after_ms", 1}, "1", "are scheduled"},
 		{"late", 422, []any{"reason", "expired", "field", "expires_at", "eta", eta}, "", "will have passed"},
 		{"passed", 422, []any{"reason", "expired", "field", "expires_at", "eta", nil}, "", "has passed"},

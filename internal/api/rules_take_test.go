@@ -101,7 +101,7 @@ func TestTakeWhileTheStoreIsAway(t *testing.T) {
 		t.Error(a.text)
 	}
 	f.do("POST", otp+"/take", `{"key":"a"}`).want(t, 429, "reason", "limit_reached", "away", "share",
-		"detail", "the store cannot be asked, and this process's share of the rule otp refuses it; retry_after_ms is when "+
+		"detail", "the store cannot be reached, and this process's share of the rule otp refuses it; retry_after_ms is when "+
 			"it would pass")
 }
 
@@ -271,7 +271,7 @@ func TestLimitReached(t *testing.T) {
 	f.engine.limited.Rules[2].Away = rules.AwayClosed
 	a = f.do("POST", jobs, `{"payload":1,"id":"a"}`)
 	a.want(t, 429, "reason", "limit_reached", "rule", "otp", "away", "closed", "retry_after_ms", 1500)
-	if !strings.Contains(a.text, "the store cannot be asked") || strings.Contains(a.text, "nobody else takes any") {
+	if !strings.Contains(a.text, "the store cannot be reached") || strings.Contains(a.text, "if nothing else does") {
 		t.Error(a.text)
 	}
 	wantLine(

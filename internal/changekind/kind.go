@@ -1,10 +1,10 @@
-// Package changekind has the kinds of changes that a store records: what was done to a queue, a rule or a document.
+// Package changekind has the kinds of changes that a store records for queues, rules, documents and jobs.
 package changekind
 
-// Kind is what was done.
+// Kind is the kind of a change.
 type Kind string
 
-// The kinds of changes to queues and rules. Those of jobs have a count.
+// The kinds of changes to queues and rules. Changes of jobs have a count.
 const (
 	Created    Kind = "created"
 	Changed    Kind = "changed"
@@ -12,8 +12,8 @@ const (
 	RolledBack Kind = "rolled_back"
 	Paused     Kind = "paused"
 	Resumed    Kind = "resumed"
-	Reset      Kind = "reset"    // of a rule: what was taken under all keys was forgotten
-	Imported   Kind = "imported" // jobs of an archive were put in
+	Reset      Kind = "reset"    // the tallies of a rule were cleared
+	Imported   Kind = "imported" // jobs were imported from an archive
 
 	Purged    Kind = "purged"
 	Cancelled Kind = "cancelled"
@@ -22,24 +22,24 @@ const (
 	Decided   Kind = "decided" // about held jobs
 )
 
-// Kinds are all of them.
+// Kinds has all kinds.
 var Kinds = []Kind{
 	Created, Changed, Deleted, RolledBack, Paused, Resumed, Reset, Imported,
 	Purged, Cancelled, Replayed, Forgotten, Decided,
 }
 
-// Refused is what the audit log has of a request that was refused and stands for no kind of change.
+// Refused marks a refused request in the audit log that stands for no kind of change.
 const Refused Kind = "refused"
 
-// Refunded is what the audit log has of a rule whose takes were given back.
+// Refunded marks takes that were given back to a rule in the audit log.
 const Refunded Kind = "refunded"
 
-// OfSpecs reports whether a spec or a rule was put or deleted.
+// OfSpecs reports whether the change created, changed or deleted a spec or rule.
 func (k Kind) OfSpecs() bool {
 	return k == Created || k == Changed || k == Deleted || k == RolledBack
 }
 
-// OfJobs reports whether it is done to jobs, some at a time.
+// OfJobs reports whether the change concerns jobs. Its steps count as one change.
 func (k Kind) OfJobs() bool {
 	return k == Purged || k == Cancelled || k == Replayed || k == Forgotten || k == Decided
 }

@@ -50,7 +50,7 @@ func TestRules(t *testing.T) {
 	expect(t, ExitRefused, `"allowed": false`, "", "rule", "take", "otp", "ann", "-o", "json")
 	expect(t, ExitDone, "99 of 100", "", "rule", "take", "otp", "bulk")
 	expect(t, ExitDone, "allowed", "", "rule", "refund", "otp", "ann")
-	expect(t, ExitRefused, "", "ever lets through", "rule", "take", "otp", "ann", "--cost", "3")
+	expect(t, ExitRefused, "", "exceeds the maximum that the rule", "rule", "take", "otp", "ann", "--cost", "3")
 	expect(t, ExitRefused, "", "key", "rule", "take", "otp")
 	expect(t, ExitUsage, "", "at least 1", "rule", "take", "otp", "ann", "--cost", "0")
 

@@ -1,4 +1,4 @@
-// Package clip shortens texts that people are shown.
+// Package clip shortens texts for display.
 package clip
 
 import (
@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Quote quotes s for an error message, cut to about n bytes, with the true length when it was cut.
+// Quote quotes s for an error message. If s is longer than n bytes, it is cut, and its length is added.
 func Quote(s string, n int) string {
 	if len(s) <= n {
 		return fmt.Sprintf("%q", s)
@@ -14,7 +14,7 @@ func Quote(s string, n int) string {
 	return fmt.Sprintf("%q... (%d bytes)", s[:n], len(s))
 }
 
-// Text shortens a text for people to n bytes, between characters.
+// Text cuts a text to at most n bytes, between characters.
 func Text(s string, n int) string {
 	if len(s) <= n {
 		return s

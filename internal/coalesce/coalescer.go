@@ -1,4 +1,4 @@
-// Package coalesce joins the calls of many callers, so that each round trip and each commit serves all who wait for it.
+// Package coalesce joins the calls of many callers, so that one round trip or commit serves them all.
 package coalesce
 
 import (
@@ -17,71 +17,69 @@ const (
 	MaxBytes = 1 << 20
 )
 
-// yields is how often a lane lets others run between two batches. With more, batches were measured to be no larger.
+// yields is how often a sender yields to other goroutines between two batches. More did not make batches larger.
 const yields = 3
 
-// Coalescer lets concurrent callers share round trips, as a database's group commit does: the first calls are sent at
-// once, and those that arrive while all lanes are taken go together in the next batch. There is no timer: a lone
-// caller waits for nobody, and sends its own batch if its context never ends. With two lanes the engine works on one
-// batch while the callers prepare the other.
+// Coalescer lets concurrent callers share round trips, like a database's group commit. The first calls are sent at
+// once. Calls that arrive while all senders are busy go together in the next batch. There is no timer: a lone caller
+// does not wait, and sends its own batch if its context never ends. With two senders the engine works on one batch
+// while the callers prepare the next.
 //
-// A batch has a context of its own, so that a caller who gives up does not affect the others. Items of one call stay
-// in order, even across batches: a call's next items are sent when its previous ones are answered.
+// A batch has its own context, so that a caller who gives up does not affect the others. The items of a call stay in
+// order, even across batches: its next items are sent once the previous ones are answered.
 type Coalescer[Q, A any] struct {
 	send    func(context.Context, []Q) ([]A, error)
 	fail    func(Q, error) A
 	size    func(Q) int
 	timeout time.Duration
-	lanes   int
+	senders int // maximum number of senders
 
 	mu      sync.Mutex
 	pending []*call[Q, A]
-	running int
+	running int // senders at work
 	closed  bool
 	batches sync.WaitGroup
 	base    context.Context
 	cancel  context.CancelFunc
 
-	// What is used again by the next call and batch.
+	// Reused by later calls and batches.
 	calls, spare sync.Pool // *call, *batch
 }
 
-// call is one Do. Its fields are guarded by the coalescer's mutex until done is
-// told; then they are the caller's.
+// call is one Do. The coalescer's mutex guards its fields until ready receives a value; then they are the caller's.
 type call[Q, A any] struct {
 	items    []Q
 	answers  []A
-	taken    int // items that were put into a batch
+	batched  int // items that were put into a batch
 	answered int
 	failed   int
 	err      error
-	done     chan struct{} // has room for the one thing that is told
+	ready    chan struct{} // receives one value when all items are answered; buffered
 }
 
-// batch is what is sent together. It is of one goroutine.
+// batch has the items sent together. It belongs to one goroutine.
 type batch[Q, A any] struct {
 	items []Q
 	parts []callSlice[Q, A]
 }
 
-// New returns a Coalescer that calls send, in up to lanes goroutines, with up to MaxItems items or about MaxBytes as
-// measured by size. send must answer every item in order, or return an error that concerns them all, and keeps no hold
-// of the slice; fail makes that error an answer. Each batch may take up to timeout.
+// New returns a Coalescer that calls send from up to senders goroutines, with up to MaxItems items or about MaxBytes as
+// measured by size. send must answer every item in order, or return an error that concerns all of them. It must not
+// keep the slice. fail turns such an error into an answer. A batch may take up to timeout.
 func New[Q, A any](
-	lanes int, timeout time.Duration, size func(Q) int, send func(context.Context, []Q) ([]A, error),
+	senders int, timeout time.Duration, size func(Q) int, send func(context.Context, []Q) ([]A, error),
 	fail func(Q, error) A,
 ) *Coalescer[Q, A] {
-	c := &Coalescer[Q, A]{send: send, fail: fail, size: size, timeout: timeout, lanes: lanes}
+	c := &Coalescer[Q, A]{send: send, fail: fail, size: size, timeout: timeout, senders: senders}
 	c.base, c.cancel = context.WithCancel(context.Background())
-	c.calls.New = func() any { return &call[Q, A]{done: make(chan struct{}, 1)} }
+	c.calls.New = func() any { return &call[Q, A]{ready: make(chan struct{}, 1)} }
 	c.spare.New = func() any { return new(batch[Q, A]) }
 	return c
 }
 
-// Do sends items and returns their answers in order. The error is not nil when
-// nothing could be decided: it is the batch's if that failed every item, wraps
-// ErrOutcomeUnknown if ctx ended while items were under way, or is ctx's alone
-// if none had been sent yet.
+// Do sends items and returns their answers in order. It returns an error only if no item was decided. The error is the
+// batch's if that failed every item. If ctx ended while items were being sent, it wraps ErrOutcomeUnknown. If no item
+// had been sent yet, it is ctx's error alone.
 func (c *Coalescer[Q, A]) Do(ctx context.Context, items []Q) ([]A, error) {
 	if len(items) == 0 {
 		return nil, nil
@@ -97,12 +95,12 @@ func (c *Coalescer[Q, A]) Do(ctx context.Context, items []Q) ([]A, error) {
 		return nil, queue.ErrClosed
 	}
 	c.pending = append(c.pending, k)
-	free := c.running < c.lanes
+	free := c.running < c.senders
 	if free {
 		c.running++
 		c.batches.Add(1)
 	}
-	// A caller who may give up must be answered at once when it does, however long the batch takes.
+	// A caller who may give up needs an answer at once when it does, no matter how long the batch takes.
 	alone := free && len(c.pending) == 1 && ctx.Done() == nil
 	c.mu.Unlock()
 	switch {
@@ -113,17 +111,17 @@ func (c *Coalescer[Q, A]) Do(ctx context.Context, items []Q) ([]A, error) {
 	}
 
 	select {
-	case <-k.done:
+	case <-k.ready:
 	case <-ctx.Done():
 		return c.abandon(ctx, k)
 	}
 	answers, err := k.outcome()
-	*k = call[Q, A]{done: k.done}
+	*k = call[Q, A]{ready: k.ready}
 	c.calls.Put(k)
 	return answers, err
 }
 
-// outcome is what a call that was answered returns.
+// outcome returns the result of an answered call.
 func (k *call[Q, A]) outcome() ([]A, error) {
 	if k.failed == len(k.items) {
 		return k.answers, k.err
@@ -131,7 +129,7 @@ func (k *call[Q, A]) outcome() ([]A, error) {
 	return k.answers, nil
 }
 
-// abandon withdraws what has not been sent.
+// abandon withdraws the items that have not been sent.
 func (c *Coalescer[Q, A]) abandon(ctx context.Context, k *call[Q, A]) ([]A, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,21 +142,21 @@ func (c *Coalescer[Q, A]) abandon(ctx context.Context, k *call[Q, A]) ([]A, erro
 	switch {
 	case k.answered == len(k.items): // at the same moment
 		return k.outcome()
-	case k.taken == 0:
+	case k.batched == 0:
 		return nil, ctx.Err()
 	}
 	return nil, fmt.Errorf("%w: %w", queue.ErrOutcomeUnknown, ctx.Err())
 }
 
-// callSlice is a part of a call's items in one batch.
+// callSlice is the part of a call's items in one batch.
 type callSlice[Q, A any] struct {
 	call     *call[Q, A]
 	from, to int
-	last     bool // of the call's items to be answered
+	last     bool // whether it completes the call's answers
 }
 
-// runAlone is the batch of a lone caller who cannot give up, on its own goroutine: switching to another and back costs
-// as much as the engine's work. Calls that came meanwhile are sent by a goroutine.
+// runAlone sends the batch of a lone caller who cannot give up, on the caller's own goroutine: switching to another
+// goroutine and back costs as much as the engine's work. Calls that arrived meanwhile get a goroutine.
 func (c *Coalescer[Q, A]) runAlone() {
 	if !c.runBatch() {
 		c.batches.Done()
@@ -177,19 +175,19 @@ func (c *Coalescer[Q, A]) runAlone() {
 	}
 }
 
-// run runs batches until nobody waits.
+// run sends batches until no call waits.
 func (c *Coalescer[Q, A]) run() {
 	defer c.batches.Done()
 	for c.runBatch() {
-		// Callers who were just answered often come straight back: let them run, so that they share the next
-		// batch instead of one going ahead. To yield once lets too few of them run where threads share them.
+		// Callers who were just answered often come straight back. Yielding lets them run, so that they share the next
+		// batch. A single yield is too few where threads share them.
 		for range yields {
 			runtime.Gosched()
 		}
 	}
 }
 
-// runBatch runs one batch. It returns false, with the lane free, if nobody waits.
+// runBatch sends one batch. If no call waits it ends the sender and returns false.
 func (c *Coalescer[Q, A]) runBatch() bool {
 	b := c.spare.Get().(*batch[Q, A])
 	defer func() {
@@ -198,11 +196,11 @@ func (c *Coalescer[Q, A]) runBatch() bool {
 		b.items, b.parts = b.items[:0], b.parts[:0]
 		c.spare.Put(b)
 	}()
-	c.take(b)
+	c.fill(b)
 	if len(b.items) == 0 {
 		return false
 	}
-	if c.base.Err() != nil { // closed before these were sent
+	if c.base.Err() != nil { // closed before this batch was sent
 		c.finish(b.parts, nil, queue.ErrClosed)
 		return true
 	}
@@ -216,32 +214,32 @@ func (c *Coalescer[Q, A]) runBatch() bool {
 	return true
 }
 
-// take puts into b what the calls that wait have for the next batch, or frees this lane.
-func (c *Coalescer[Q, A]) take(b *batch[Q, A]) {
+// fill fills b with items of the waiting calls. If there are none it ends the sender.
+func (c *Coalescer[Q, A]) fill(b *batch[Q, A]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	bytes, full := 0, false
 	waiting := c.pending[:0]
 	for _, k := range c.pending {
-		if full || k.taken > k.answered {
+		if full || k.batched > k.answered {
 			waiting = append(waiting, k)
 			continue
 		}
-		from := k.taken
-		for k.taken < len(k.items) {
-			n := c.size(k.items[k.taken])
+		from := k.batched
+		for k.batched < len(k.items) {
+			n := c.size(k.items[k.batched])
 			if len(b.items) == MaxItems || len(b.items) > 0 && bytes+n > MaxBytes {
 				full = true
 				break
 			}
 			bytes += n
-			b.items = append(b.items, k.items[k.taken])
-			k.taken++
+			b.items = append(b.items, k.items[k.batched])
+			k.batched++
 		}
-		if k.taken > from {
-			b.parts = append(b.parts, callSlice[Q, A]{call: k, from: from, to: k.taken})
+		if k.batched > from {
+			b.parts = append(b.parts, callSlice[Q, A]{call: k, from: from, to: k.batched})
 		}
-		if k.taken < len(k.items) {
+		if k.batched < len(k.items) {
 			waiting = append(waiting, k)
 		}
 	}
@@ -254,15 +252,15 @@ func (c *Coalescer[Q, A]) take(b *batch[Q, A]) {
 
 func (c *Coalescer[Q, A]) finish(parts []callSlice[Q, A], answers []A, err error) {
 	c.answer(parts, answers, err)
-	// Outside of the mutex, for who is told comes back to it at once. From then on the call is another's.
+	// Not under the mutex, as callers come straight back to it. From then on the call belongs to its caller.
 	for i := range parts {
 		if parts[i].last {
-			parts[i].call.done <- struct{}{}
+			parts[i].call.ready <- struct{}{}
 		}
 	}
 }
 
-// answer hands out the answers of a batch, and marks the last part of each call that has all of its own.
+// answer distributes the answers of a batch, and marks the part that completes each call.
 func (c *Coalescer[Q, A]) answer(parts []callSlice[Q, A], answers []A, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -270,7 +268,7 @@ func (c *Coalescer[Q, A]) answer(parts []callSlice[Q, A], answers []A, err error
 	for i := range parts {
 		s := &parts[i]
 		k, n := s.call, s.to-s.from
-		if err == nil && n == len(k.items) { // mostly: nothing needs to be copied
+		if err == nil && n == len(k.items) { // the usual case, without copying
 			k.answers = answers[at : at+n : at+n]
 		} else if k.answers == nil {
 			k.answers = make([]A, len(k.items))
@@ -289,8 +287,8 @@ func (c *Coalescer[Q, A]) answer(parts []callSlice[Q, A], answers []A, err error
 	}
 }
 
-// Close refuses new calls, cancels the batches under way and waits for them. Calls that still wait get ErrClosed or
-// the batch's error.
+// Close refuses new calls, cancels the batches in progress and waits for them. Waiting calls get ErrClosed or the
+// batch's error.
 func (c *Coalescer[Q, A]) Close() {
 	c.mu.Lock()
 	c.closed = true

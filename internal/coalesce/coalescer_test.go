@@ -21,7 +21,7 @@ type tower struct {
 	err     error
 	short   bool // answers too few
 	size    func(int) int
-	lanes   int
+	senders int
 }
 
 func (w *tower) coalescer() *Coalescer[int, string] {
@@ -30,7 +30,7 @@ func (w *tower) coalescer() *Coalescer[int, string] {
 		size = func(int) int { return 1 }
 	}
 	return New(
-		max(w.lanes, 1), 10*time.Second, size, w.fly,
+		max(w.senders, 1), 10*time.Second, size, w.fly,
 		func(n int, err error) string { return fmt.Sprint(n, " failed: ", err) },
 	)
 }
@@ -113,9 +113,9 @@ func TestALoneCallerFliesAtOnce(t *testing.T) {
 }
 
 func TestThoseWhoComeMeanwhileTravelTogether(t *testing.T) {
-	for lanes, want := range map[int][]int{1: {1, 9}, 2: {1, 1, 8}} {
+	for senders, want := range map[int][]int{1: {1, 9}, 2: {1, 1, 8}} {
 		synctest.Test(t, func(t *testing.T) {
-			w := tower{lanes: lanes}
+			w := tower{senders: senders}
 			c := w.coalescer()
 			began := time.Now()
 			var wg sync.WaitGroup
@@ -125,10 +125,10 @@ func TestThoseWhoComeMeanwhileTravelTogether(t *testing.T) {
 			}
 			wg.Wait()
 			if took := time.Since(began); took != 2*time.Second {
-				t.Errorf("%d lanes: took %v", lanes, took)
+				t.Errorf("%d senders: took %v", senders, took)
 			}
 			if got := w.lengths(); !slices.Equal(got, want) {
-				t.Errorf("%d lanes: flights of %v, want %v", lanes, got, want)
+				t.Errorf("%d senders: flights of %v, want %v", senders, got, want)
 			}
 			if got := slices.Concat(w.flights...); !slices.Equal(got, series(0, 10)) {
 				t.Errorf("they left in the order %v", got)
@@ -164,12 +164,11 @@ func TestAFlightHasLimits(t *testing.T) {
 	}
 }
 
-// A long call keeps its order over flights, in any number of lanes, while
-// others fill the seats that are left.
+// A long call keeps its order over several flights, with any number of senders, while others fill the remaining seats.
 func TestALongCallKeepsItsOrder(t *testing.T) {
-	for lanes := 1; lanes <= 3; lanes++ {
+	for senders := 1; senders <= 3; senders++ {
 		synctest.Test(t, func(t *testing.T) {
-			w := tower{lanes: lanes}
+			w := tower{senders: senders}
 			c := w.coalescer()
 			var wg sync.WaitGroup
 			wg.Go(func() { send(t, c, series(0, 3*MaxItems+100)) })
@@ -186,7 +185,7 @@ func TestALongCallKeepsItsOrder(t *testing.T) {
 			}
 			for n := 1; n < 3*MaxItems+100; n++ {
 				if at[n] < at[n-1] {
-					t.Fatalf("%d lanes: %d flew before %d", lanes, n, n-1)
+					t.Fatalf("%d senders: %d flew before %d", senders, n, n-1)
 				}
 			}
 			c.Close()
@@ -285,7 +284,7 @@ func TestAFlightThatFails(t *testing.T) {
 	})
 }
 
-// When only a part of a call fails, each item says so for itself.
+// When only a part of a call fails, each item has its own error.
 func TestAFlightOfManyThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w tower
@@ -329,8 +328,7 @@ func TestNothingToSend(t *testing.T) {
 	c.Close()
 }
 
-// Close ends whoever flies or waits, and leaves no goroutine: synctest fails a
-// test that does.
+// Close ends all flying and waiting calls, and leaves no goroutine: synctest fails a test that does.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w tower
@@ -359,10 +357,10 @@ func TestClose(t *testing.T) {
 }
 
 func TestManyCallers(t *testing.T) {
-	for _, lanes := range []int{1, 2, 4} {
+	for _, senders := range []int{1, 2, 4} {
 		var mu sync.Mutex
 		seen := map[int]int{}
-		c := New(lanes, time.Minute, func(int) int { return MaxBytes / 50 }, func(
+		c := New(senders, time.Minute, func(int) int { return MaxBytes / 50 }, func(
 			_ context.Context, items []int,
 		) ([]string, error) {
 			mu.Lock()

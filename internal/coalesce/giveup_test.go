@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// What one caller gave up is used again by nobody while it is under way: each other has answers of its own, and gets
-// them once.
+// Memory of a call that was given up is not reused while it is in flight: all other callers get their own answers,
+// once.
 func TestManyCallersOfWhomSomeGiveUp(t *testing.T) {
-	for _, lanes := range []int{1, 2} {
+	for _, senders := range []int{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
-			w := tower{lanes: lanes}
+			w := tower{senders: senders}
 			c := w.coalescer()
 			var wg sync.WaitGroup
 			var gaveUp, answered atomic.Int64
 			for caller := range 16 {
 				wg.Go(func() {
-					random := rand.New(rand.NewPCG(uint64(lanes), uint64(caller)))
+					random := rand.New(rand.NewPCG(uint64(senders), uint64(caller)))
 					for i := range 200 {
 						items := series(caller*1_000_000+i*100, 1+random.IntN(3))
 						patience := time.Duration(random.Int64N(int64(4 * time.Second)))

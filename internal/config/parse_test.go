@@ -254,7 +254,7 @@ func TestBadFiles(t *testing.T) {
 		{"rule, unknown key", rule(numbers + "    limits: 2\n"), 6, "rules[0].limits", "not a field"},
 		{"rule, key twice", rule(numbers + "    limit: 3\n"), 6, "rules[0].limit", "twice"},
 		{"rule without a name", "rules:\n  - {algorithm: gap, period: 1s}\n", 2, "rules[0].name", "missing"},
-		{"name of a rule", "rules:\n  - {name: a/b, algorithm: gap, period: 1s}\n", 2, "rules[0].name", "a rule's name"},
+		{"name of a rule", "rules:\n  - {name: a/b, algorithm: gap, period: 1s}\n", 2, "rules[0].name", "a rule name"},
 		{
 			"two rules of one name", rule(numbers) + "  - {name: otp, algorithm: gap, period: 1s}\n", 6, "rules[1].name",
 			"first in line 2",
@@ -265,16 +265,16 @@ func TestBadFiles(t *testing.T) {
 		},
 		{
 			"limit 0", rule("    limit: 0\n    period: 1m\n"), 4, "rules[0].limit",
-			"is missing or 0, and fixed_window goes by it",
+			"is missing or 0, but fixed_window needs it",
 		},
 		{"limit huge", rule("    limit: 1e18\n    period: 1m\n"), 4, "rules[0].limit", ""},
 		{"period 0", rule("    limit: 2\n    period: 0s\n"), 5, "rules[0].period", ""},
-		{"a number of no use", rule(numbers + "    burst: 2\n"), 6, "rules[0].burst", "of no use"},
+		{"a number of no use", rule(numbers + "    burst: 2\n"), 6, "rules[0].burst", "has no effect"},
 		{"template", rule(numbers + "    key: '{to}'\n"), 6, "rules[0].key", ""},
 		{"action that is none", rule(numbers + "    action: drop\n"), 6, "rules[0].action", "reject, defer or shadow"},
 		{
 			"bound of a key", rule(numbers + "    overrides:\n      a.b:\n        limit: 0\n        period: 1m\n"), 8,
-			"rules[0].overrides.a.b.limit", "is missing or 0, and fixed_window goes by it",
+			"rules[0].overrides.a.b.limit", "is missing or 0, but fixed_window needs it",
 		},
 		{"queue that names a rule twice", one("    rules: [otp, otp]\n"), 4, "queues[0].rules.1", "twice"},
 		{"a queue that is text", "queues: [email]\n", 1, "queues[0]", ""},

@@ -1,4 +1,4 @@
-// Package jobrecord is how engines store jobs and their timelines.
+// Package jobrecord defines how engines store jobs and their timelines.
 package jobrecord
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// A job is stored by both engines as one packed record, which never changes
-// while the job lives: what happens to a job is kept elsewhere.
+// Both engines store a job as one packed record, which never changes while the job lives: everything that happens to a
+// job is stored elsewhere.
 //
 //	fingerprint  8 bytes
 //	cost         2 bytes, big endian
@@ -28,7 +28,7 @@ import (
 //	headers      uvarint count, then uvarint lengths and texts of names and values
 //	payload      the rest
 //
-// All before the content type has a fixed length, so that a Lua script can read it.
+// Everything before the content type has a fixed length, so that a Lua script can read it.
 const (
 	FingerprintAt = 0
 	CostAt        = 8
@@ -46,7 +46,7 @@ const (
 // Pack returns the record of a normalized, valid job.
 func Pack(j *queue.Job) []byte { return Append(nil, j) }
 
-// Append is Pack behind a copy of b, in one allocation.
+// Append returns a copy of b followed by the record, in one allocation.
 func Append(b []byte, j *queue.Job) []byte {
 	n := len(b) + recordBody + 2*pack.InstantBytes + len(queue.LaneDigest{}) + 1 + 2 + len(j.Lane) + 2 + len(j.Payload) +
 		binary.MaxVarintLen16
@@ -108,7 +108,7 @@ func recordFlags(j *queue.Job) (flags byte) {
 	return flags
 }
 
-// Head is what an engine needs to know of a job without its payload.
+// Head has the part of a job that an engine needs without the payload.
 type Head struct {
 	Fingerprint uint64
 	Cost        int64
@@ -118,7 +118,7 @@ type Head struct {
 	Priority    int
 }
 
-// UnpackHead reads the beginning of a record. The error wraps ErrCorrupt.
+// UnpackHead reads the start of a record. The error wraps ErrCorrupt.
 func UnpackHead(b []byte) (Head, error) {
 	h, _, _, err := unpackHead(b)
 	return h, err
@@ -138,10 +138,10 @@ func unpackHead(b []byte) (h Head, flags byte, rest pack.Reader, err error) {
 		h.NotBefore = rest.Instant()
 	}
 	if flags&flagLane != 0 {
-		copy(h.Lane[:], rest.Take(len(h.Lane)))
+		copy(h.Lane[:], rest.Next(len(h.Lane)))
 	}
 	if flags&flagPriority != 0 {
-		if p := rest.Take(1); !rest.Bad {
+		if p := rest.Next(1); !rest.Bad {
 			h.Priority = int(p[0])
 		}
 	}
@@ -151,8 +151,8 @@ func unpackHead(b []byte) (h Head, flags byte, rest pack.Reader, err error) {
 	return h, flags, rest, nil
 }
 
-// UnpackLane reads the lane and the priority of the job from a record, or from the
-// beginning of one that holds them. The error wraps ErrCorrupt.
+// UnpackLane reads a job's lane and priority from a record, or from a prefix that includes them. The error wraps
+// ErrCorrupt.
 func UnpackLane(b []byte) (key string, priority int, err error) {
 	h, flags, r, err := unpackHead(b)
 	if err != nil || flags&flagLane == 0 {
@@ -167,14 +167,14 @@ func UnpackLane(b []byte) (key string, priority int, err error) {
 	return key, h.Priority, nil
 }
 
-// UnpackInfo reads into i what it tells of a job's record, as UnpackLane does: the lane, the
-// priority, and when the job expires. After an error i is as it was.
+// UnpackInfo sets Lane, Priority and ExpiresAt of i from a record. It accepts the same prefixes as UnpackLane. After
+// an error i is unchanged.
 func UnpackInfo(b []byte, i *queue.JobInfo) error {
 	key, priority, err := UnpackLane(b)
 	if err != nil {
 		return err
 	}
-	h, _ := UnpackHead(b) // which was read just now
+	h, _ := UnpackHead(b) // cannot fail: UnpackLane read it
 	i.Lane, i.Priority = key, priority
 	if !h.ExpiresAt.IsZero() {
 		i.ExpiresAt = h.ExpiresAt.Local()
@@ -182,8 +182,8 @@ func UnpackInfo(b []byte, i *queue.JobInfo) error {
 	return nil
 }
 
-// UnpackContent reads into i what a job carries, and all that UnpackInfo does. It shares no memory with b. After an
-// error i is as it was.
+// UnpackContent sets what UnpackInfo does, and the content of the job. i shares no memory with b. After an error i is
+// unchanged.
 func UnpackContent(b []byte, i *queue.JobInfo) error {
 	var j queue.Job
 	if err := Unpack(b, &j); err != nil {
@@ -193,8 +193,8 @@ func UnpackContent(b []byte, i *queue.JobInfo) error {
 	return UnpackInfo(b, i)
 }
 
-// Unpack reads a record into j, all but Queue, ID and Overflow. The payload shares
-// memory with b. The error wraps ErrCorrupt.
+// Unpack reads a record into j, except Queue, ID and Overflow. The payload shares memory with b. The error wraps
+// ErrCorrupt.
 func Unpack(b []byte, j *queue.Job) error {
 	h, flags, r, err := unpackHead(b)
 	if err != nil {

@@ -94,7 +94,7 @@ func TestRecordAppends(t *testing.T) {
 	}
 }
 
-// The first ten bytes are read by scripts, at fixed places.
+// Scripts read the first ten bytes at fixed places.
 func TestRecordHead(t *testing.T) {
 	j := queue.Job{Queue: "q", ID: "a", Payload: []byte("x"), Cost: 0x0102}
 	j.Normalize()
@@ -109,8 +109,7 @@ func TestRecordHead(t *testing.T) {
 	}
 }
 
-// A record cut short is an error, or a record with less payload; it is never
-// read beyond its end.
+// A truncated record is an error, or a record with a shorter payload; it is never read beyond its end.
 func TestRecordCutShort(t *testing.T) {
 	j := queue.Job{
 		Queue: "q", ID: "a", ContentType: "text/plain", Headers: map[string]string{"A": "b", "C": "d"},

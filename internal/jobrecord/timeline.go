@@ -11,8 +11,8 @@ import (
 
 // Both engines store a timeline in the same form, so that a Lua script can add to it:
 //
-//	count    1 byte, how many attempts follow; of none there is nothing at all
-//	length   2 bytes, big endian, of the rest of an attempt
+//	count    1 byte, number of attempts; an empty timeline has no bytes
+//	length   2 bytes, big endian, of the rest of the attempt
 //	at       7 bytes, big endian, microseconds since 1970
 //	ended    7 bytes, the same
 //	outcome  1 byte
@@ -22,12 +22,11 @@ const (
 	attemptLength = 2
 	attemptHead   = 2*pack.InstantBytes + 2
 
-	// MaxTimelineBytes is how long a timeline gets.
+	// MaxTimelineBytes is the maximum length of a timeline.
 	MaxTimelineBytes = 1 + queue.MaxTimeline*(attemptLength+attemptHead+queue.MaxDrainerBytes+queue.MaxAnswerBytes)
 )
 
-// AppendAttempt adds an attempt that has ended to a stored timeline. It returns a new one, as
-// others may read the old.
+// AppendAttempt returns a copy of a stored timeline with an ended attempt added; others may still read the old one.
 func AppendAttempt(timeline []byte, a queue.Attempt) []byte {
 	if a.At.After(a.EndedAt) {
 		a.At = a.EndedAt
@@ -37,7 +36,7 @@ func AppendAttempt(timeline []byte, a queue.Attempt) []byte {
 	if len(timeline) > 0 {
 		count, rest = timeline[0], timeline[1:]
 	}
-	if count == queue.MaxTimeline { // the second is left out
+	if count == queue.MaxTimeline { // drop the second attempt
 		first, rest = cutAttempt(rest)
 		_, rest = cutAttempt(rest)
 		count--
@@ -51,7 +50,7 @@ func AppendAttempt(timeline []byte, a queue.Attempt) []byte {
 	return append(append(b, drainer...), answer...)
 }
 
-// cutAttempt takes the first attempt of those in b.
+// cutAttempt splits off the first attempt in b.
 func cutAttempt(b []byte) (first, rest []byte) {
 	if len(b) < attemptLength {
 		return b, nil
@@ -74,9 +73,9 @@ func UnpackTimeline(b []byte) ([]queue.Attempt, error) {
 		}
 		r := pack.Reader{Rest: one[attemptLength:]}
 		a := queue.Attempt{At: r.Instant().Local(), EndedAt: r.Instant().Local()}
-		head := r.Take(2)
+		head := r.Next(2)
 		a.Outcome = queue.AttemptOutcome(head[0])
-		a.Drainer = string(r.Take(int(head[1])))
+		a.Drainer = string(r.Next(int(head[1])))
 		a.Answer = string(r.Rest)
 		if r.Bad {
 			return nil, fmt.Errorf("%w: an attempt cut short", queue.ErrCorrupt)

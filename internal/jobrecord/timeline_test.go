@@ -43,7 +43,7 @@ func TestTimelineRoundTrip(t *testing.T) {
 		if got, err := jobrecord.UnpackTimeline(stored[:n]); err == nil || !errors.Is(err, queue.ErrCorrupt) {
 			t.Fatalf("cut to %d bytes: %v, %v", n, got, err)
 		}
-		jobrecord.AppendAttempt(stored[:n], want[0]) // of which nothing is expected but that it ends
+		jobrecord.AppendAttempt(stored[:n], want[0]) // only expected to return
 	}
 }
 

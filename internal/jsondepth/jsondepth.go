@@ -1,4 +1,4 @@
-// Package jsondepth bounds how deep JSON from outside may be nested, before anything parses it.
+// Package jsondepth limits the nesting of untrusted JSON before anything parses it.
 package jsondepth
 
 import (
@@ -9,16 +9,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Max is how deep JSON may be nested that comes from outside, whatever it is: specs, rules, jobs with their
-// payloads. It is far beyond what anybody writes, and so little that no reader's stack or path of names grows with
-// what somebody sends.
+// Max is the maximum nesting of untrusted JSON: specs, rules, jobs and their payloads. It is far more than anyone
+// needs, and small enough that no parser's stack or path of names grows with the input.
 const Max = 64
 
-// Error says that JSON is nested too deep.
+// Error means that JSON is nested too deep.
 type Error struct {
-	// Field is the beginning of the path to the place, as in deliver.http.headers; empty at the outermost level.
+	// Field is the start of the path to the place, such as deliver.http.headers; empty at the top level.
 	Field string
-	// Offset is that of the bracket that is one too many.
+	// Offset is the position of the bracket that is too deep.
 	Offset int
 	Most   int
 }
@@ -27,10 +26,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("is nested deeper than %d levels, at byte %d", e.Most, e.Offset)
 }
 
-// Check returns an *Error if text opens more than so many levels of objects and lists. It reads up to there
-// and allocates nothing, so it can stand before every parser. That text is JSON is for the parser to say.
+// Check returns an *Error if text opens more than most levels of objects and lists. It reads only up to there and
+// allocates nothing, so it can run before every parser. It does not check whether text is JSON.
 func Check(text []byte, most int) error {
-	// What has no more brackets than that, as most texts do, needs no closer look; counting is many times as fast.
+	// Most texts have fewer brackets than that and need no closer look; counting is many times as fast.
 	if len(text) <= most || bytes.Count(text, []byte{'{'})+bytes.Count(text, []byte{'['}) <= most {
 		return nil
 	}
@@ -44,13 +43,13 @@ func Check(text []byte, most int) error {
 				return &Error{Field: pathAt(text[:i]), Offset: i, Most: most}
 			}
 		case '}', ']':
-			depth-- // below 0 it is no JSON, and the parser will not come to what follows
+			depth-- // below 0 it is not JSON, and no parser gets beyond this
 		}
 	}
 	return nil
 }
 
-// stringEnd is where the string ends that text begins with, or where text does if the string does not.
+// stringEnd returns the end of the string at the start of text, or of text if the string is unterminated.
 func stringEnd(text []byte) int {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
@@ -63,7 +62,7 @@ func stringEnd(text []byte) int {
 	return len(text)
 }
 
-// pathAt is the path to where text ends, or as much of it as serves to find the place.
+// pathAt returns the path to the end of text, or enough of it to find the place.
 func pathAt(text []byte) string {
 	const most = 3
 	d := jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
@@ -81,7 +80,7 @@ func pathAt(text []byte) string {
 	return ShortPath(strings.Join(path, "."))
 }
 
-// ShortPath keeps a path that the sender made up from filling an error.
+// ShortPath cuts a path, which the sender controls, so that it cannot fill an error message.
 func ShortPath(path string) string {
 	const most = 120
 	if len(path) <= most {

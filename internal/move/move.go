@@ -1,4 +1,4 @@
-// Package move takes queues out of stores and puts them into others.
+// Package move exports queues from stores and imports them into others.
 package move
 
 import (
@@ -14,34 +14,35 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// Mover takes a queue out of a store, page by page and changing nothing, and puts it into
-// another one, of whatever kind, as it was. It is for stores at rest; out
-// of one in use a queue can be taken as of about now. Each call does a bounded part.
+// Mover exports a queue page by page, without changing it, and imports it as it was, even into a store of another
+// kind. It is for stores at rest; a queue in use is exported as of about now. Each call does a bounded part of the
+// work.
 type Mover interface {
-	// ExportQueue returns all of a queue but its jobs. Errors: ErrUnknownQueue.
+	// ExportQueue returns a queue without its jobs. Errors: ErrUnknownQueue.
 	ExportQueue(ctx context.Context, name string) (Queue, error)
 	// ExportJobs returns a page of its jobs. Errors: ErrUnknownQueue, an *invalid.Error.
 	ExportJobs(ctx context.Context, r ExportRequest) (Exported, error)
-	// OpenImport makes a queue, or one that holds nothing and has the same spec, ready to be filled under a mark that
-	// names the import, and pauses it. It may be repeated. closed says that this very import was
-	// closed before: nothing is left to do. Errors: ErrImport, ErrHasChildren, an *invalid.Error.
+	// OpenImport prepares a new queue, or an empty one with the same spec, for an import, and pauses it. mark
+	// identifies the import. It may be repeated. closed means that the same import was completed before: nothing is
+	// left to do. Errors: ErrImport, ErrHasChildren, an *invalid.Error.
 	OpenImport(ctx context.Context, q Queue, mark string) (closed bool, err error)
-	// ImportJobs puts up to MaxPage jobs where they were, whatever the capacity, and answers in the same order.
-	// It may be repeated: a job that is there already is passed. Errors: ErrUnknownQueue, ErrImport, an *invalid.Error.
+	// ImportJobs puts up to MaxPage jobs back in their places, regardless of the capacity, and answers in the same
+	// order. It may be repeated: jobs that are there already are skipped. Errors: ErrUnknownQueue, ErrImport, an
+	// *invalid.Error.
 	ImportJobs(ctx context.Context, queue, mark string, jobs []Job) ([]Outcome, error)
-	// CloseImport gives the queue its bucket, counters and pause, and lets it go on. It may be repeated.
-	// Errors: ErrUnknownQueue, ErrImport.
+	// CloseImport restores the queue's bucket, counters and pause, and ends the import. It may be repeated. Errors:
+	// ErrUnknownQueue, ErrImport.
 	CloseImport(ctx context.Context, q Queue, mark string) error
 }
 
-// ErrImport means that the queue cannot take the import: it holds jobs, has another spec, or was not opened for it.
+// ErrImport means that the queue cannot take the import: it has jobs or another spec, or was not opened for it.
 var ErrImport = errors.New("the queue cannot take this import")
 
-// MaxPageBytes is about the most bytes of jobs in a page of an export. A page has at least one job.
+// MaxPageBytes is the approximate maximum of bytes in a page of an export. A page has at least one job.
 const MaxPageBytes = 1 << 20
 
-// PauseReason is why a queue is paused that is being filled.
-const PauseReason = "it is being imported"
+// PauseReason is the reason of the pause during an import.
+const PauseReason = "import in progress"
 
 // Queue is a queue without its jobs.
 type Queue struct {
@@ -49,23 +50,23 @@ type Queue struct {
 	Revision int64
 	Pause    queue.Pause
 	Bucket   leaky.Bucket
-	Limits   []queue.LimitState // of Spec.Limits
-	Turn     int64              // that the next job gets
+	Limits   []queue.LimitState // states of Spec.Limits
+	Turn     int64              // turn of the next job
 	MaxCost  int64
 	Counts   queue.Counters
 	Errors   []queue.LastError // newest first
-	// Held is how many jobs it held when Counts were, and of what follows that is not moved how many there were.
+	// Held is how many jobs the queue had when Counts were read. Deferred and Dead are how many deferred and dead jobs
+	// there were.
 	Held     int64
 	Deferred int64
-	// Dead is how many dead jobs there were.
-	Dead int64
-	// Import is the mark of the latest import into the queue, and Open that it was not closed yet.
+	Dead     int64
+	// Import is the mark of the latest import into the queue. Open is whether it was not closed yet.
 	Import string
 	Open   bool
 }
 
-// Bucket is that of a queue as one has it whose rate is that of its spec: an adapted one is not moved, and
-// what left at a higher rate must not be let out again at a lower one.
+// Bucket returns the bucket of a queue as if its rate were the spec's. An adapted rate is not moved, and departures at
+// a higher rate must not be repeated at a lower one.
 func Bucket(i *queue.Info) leaky.Bucket {
 	to := i.Spec.Pacer(queue.Horizon)
 	from := to
@@ -75,90 +76,89 @@ func Bucket(i *queue.Info) leaky.Bucket {
 	return from.Change(i.Bucket, to, leaky.Instant(i.Now.UnixMicro()))
 }
 
-// Job is a job as it stands in a queue, or what is remembered of one.
+// Job is a job of a queue, or what is remembered of it.
 type Job struct {
 	ID string
-	// State is Waiting, Scheduled, Held, Dead, Delivered, Cancelled or Expired; StateNone in an export is
-	// a job that is not what the store wrote.
+	// State is Waiting, Scheduled, Held, Dead, Delivered, Cancelled or Expired. StateNone in an export means that the
+	// stored record is not a job.
 	State queue.State
-	// Turn is by what it stands in its lane: Waiting, Scheduled and Held.
+	// Turn is the job's turn in its lane, if it is Waiting, Scheduled or Held.
 	Turn       int64
 	AppendedAt time.Time
-	// At is until when it is scheduled, since when it is held, or when it ended.
+	// At is when a scheduled job is due, when a held job was held, or when an ended job ended.
 	At       time.Time
 	Attempts int
 	Reason   string
-	// Timeline is its attempts, as AppendAttempt stores them: of those that hold a place, and of
-	// dead ones.
+	// Timeline has the attempts, as AppendAttempt stores them, of jobs that hold a place and of dead jobs.
 	Timeline []byte
-	// Back says that it came back from the overflow.
+	// Back is whether the job came back from the overflow.
 	Back bool
-	// HoldsLane says that it backs off in an ordered queue and so blocks its lane.
+	// HoldsLane is whether the job backs off in an ordered queue and so blocks its lane.
 	HoldsLane bool
-	// Record is the job itself, if that is kept: of all but those that ended otherwise than dead. Of
-	// the others there is only Fingerprint and Cost.
+	// Record is the job's record, if it is kept: ended jobs have one only if they are dead. Other ended jobs have just
+	// Fingerprint and Cost.
 	Record      []byte
 	Fingerprint uint64
 	Cost        int64
 
-	// Lease says, in an export, that the job was leased and what became of that.
+	// Lease says, in an export, what happened to the job's lease, if any.
 	Lease Lease
 }
 
-// Lease is what an export makes of a lease.
+// Lease is how an export treats a lease.
 type Lease uint8
 
-// What an export makes of leases.
+// The ways an export treats leases.
 const (
 	NoLease Lease = iota
-	// it stands, and the job is exported as waiting, without a further attempt, unless on_unknown says otherwise
+	// still held: the job is exported as waiting, without a further attempt, unless on_unknown says otherwise
 	LeaseHeld
-	LeaseOver // it has run out: the job is exported as taken back
+	LeaseOver // run out: the job is exported as taken back
 )
 
 // ExportRequest asks for a page of jobs.
 type ExportRequest struct {
 	Queue string
-	// State is Waiting, Scheduled, Leased, Held, Dead, or Delivered for all that ended otherwise than dead.
+	// State is Waiting, Scheduled, Leased, Held, Dead, or Delivered for all jobs that ended but are not dead.
 	State queue.State
-	After string // the Next of the page before; empty begins. It is opaque.
+	After string // the Next of the previous page; empty starts. It is opaque.
 }
 
-// Exported is a page of jobs: those that wait lane by lane in order of turn, the others by instant.
+// Exported is a page of jobs: waiting ones lane by lane in order of turn, others by time.
 type Exported struct {
 	Jobs []Job
 	Next string // empty on the last page
 }
 
-// Validate checks all but the queue's name and After. Its error is an *invalid.Error.
+// Validate checks everything but the queue's name and After. Its error is an *invalid.Error.
 func (r *ExportRequest) Validate() error {
 	switch r.State {
 	case queue.Waiting, queue.Scheduled, queue.Leased, queue.Held, queue.Dead, queue.Delivered:
 		return nil
 	}
 	return invalid.Errorf(
-		"state", r.State.String(), "cannot be exported; waiting, scheduled, leased, held, dead and delivered can",
+		"state", r.State.String(), "cannot be exported; use waiting, scheduled, leased, held, dead or delivered",
 	)
 }
 
-// Cursor reads After. It is nil when that is empty. The error is an *invalid.Error.
+// Cursor parses After. It returns nil if After is empty. The error is an *invalid.Error.
 func (r *ExportRequest) Cursor() (*queue.Cursor, error) {
 	return queue.ReadCursor(r.After, 'm', r.State, r.Queue, nil)
 }
 
-// NextPage returns what is After in the request for the next page.
+// NextPage returns the After of the request for the next page.
 func (r *ExportRequest) NextPage(c queue.Cursor) string { return c.Text('m', r.State, r.Queue, nil) }
 
-// Outcome is what became of a job of an import.
+// Outcome is the result of importing a job.
 type Outcome uint8
 
 // The outcomes of ImportJobs.
 const (
-	Placed    Outcome = iota + 1 // it is in
-	There                        // it was in already
-	Clashes                      // another job has its id; it is left out
-	Forgotten                    // it ended longer ago than is remembered
-	Failed                       // what has its key in the store is not ours
+	Placed    Outcome = iota + 1 // imported
+	There                        // imported before
+	Clashes                      // another job has its id; left out
+	Forgotten                    // ended longer ago than is remembered
+	Failed                       // its key in the store holds something else
 )
 
 func (o Outcome) String() string {
@@ -168,7 +168,7 @@ func (o Outcome) String() string {
 // Validate checks jobs of an import. Its error is an *invalid.Error.
 func Validate(jobs []Job) error {
 	if len(jobs) > queue.MaxPage {
-		return invalid.Errorf("jobs", "", "are %d, the limit is %d", len(jobs), queue.MaxPage)
+		return invalid.Errorf("jobs", "", "has %d entries, the limit is %d", len(jobs), queue.MaxPage)
 	}
 	for i := range jobs {
 		if err := jobs[i].Validate(); err != nil {
@@ -179,7 +179,7 @@ func Validate(jobs []Job) error {
 	return nil
 }
 
-// lastTurn is beyond all that a number of a script can tell from the next one.
+// lastTurn is the first integer beyond those that a script's numbers represent exactly.
 const lastTurn = int64(1) << 53
 
 // Validate checks a job of an import.
@@ -190,38 +190,38 @@ func (j *Job) Validate() *invalid.Error {
 	switch j.State {
 	case queue.Waiting, queue.Scheduled, queue.Held:
 		if j.Turn < 0 || j.Turn >= lastTurn {
-			return invalid.Errorf("turn", "", "is %d, which no job can have", j.Turn)
+			return invalid.Errorf("turn", "", "is %d, which is out of range", j.Turn)
 		}
 	case queue.Dead, queue.Delivered, queue.Cancelled, queue.Expired:
 	default:
 		return invalid.Errorf("state", j.State.String(), "cannot be imported")
 	}
 	if j.State != queue.Waiting && validMoment(j.At) != nil || validMoment(j.AppendedAt) != nil {
-		return invalid.Errorf("at", j.ID, "has an instant that no job can have")
+		return invalid.Errorf("at", j.ID, "has a time that is out of range")
 	}
 	if j.Attempts < 0 || j.Attempts > queue.MaxMaxAttempts+1 {
-		return invalid.Errorf("attempts", "", "are %d", j.Attempts)
+		return invalid.Errorf("attempts", "", "is %d, which is out of range", j.Attempts)
 	}
 	if len(j.Reason) > queue.MaxReasonBytes {
 		return invalid.Errorf("reason", j.Reason, "is longer than %d bytes", queue.MaxReasonBytes)
 	}
 	if list, err := jobrecord.UnpackTimeline(j.Timeline); err != nil || len(list) > queue.MaxTimeline ||
 		len(j.Timeline) > jobrecord.MaxTimelineBytes {
-		return invalid.Errorf("timeline", j.ID, "is none")
+		return invalid.Errorf("timeline", j.ID, "is not a timeline")
 	}
 	if j.State.Ended() && j.State != queue.Dead {
 		return nil
 	}
 	if h, err := jobrecord.UnpackHead(j.Record); err != nil || h.Cost < 1 || h.Cost > leaky.MaxCost {
-		return invalid.Errorf("record", j.ID, "is not that of a job")
+		return invalid.Errorf("record", j.ID, "is not a job's record")
 	}
 	return nil
 }
 
-// validMoment checks that microseconds since 1970 can say it.
+// validMoment checks that t fits into microseconds since 1970.
 func validMoment(t time.Time) error {
 	if us := t.UnixMicro(); us < 0 || us >= 1<<53 {
-		return invalid.Errorf("at", "", "is out of reach")
+		return invalid.Errorf("at", "", "is out of range")
 	}
 	return nil
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// A queue that was adapted above the rate of its spec, and has let out its burst, lets out no other when it is
-// moved.
+// A queue whose rate adapted above its spec's, and whose burst is used up, does not get another burst by being moved.
 func TestMovedBucket(t *testing.T) {
 	now := leaky.Instant(1_800_000_000_000_000)
 	fast := leaky.Pacer{Rate: leaky.PerSecond(100), Burst: 10, Horizon: queue.Horizon}

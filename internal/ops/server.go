@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,12 +50,12 @@ const (
 )
 
 func (o *ServerOptions) normalize() {
-	def(&o.HeaderTimeout, 10*time.Second)
-	def(&o.ReadTimeout, 30*time.Second)
-	def(&o.WriteTimeout, time.Minute)
-	def(&o.IdleTimeout, 2*time.Minute)
-	def(&o.MaxHeaderBytes, DefaultMaxHeaderBytes)
-	def(&o.MaxConnections, 8192)
+	o.HeaderTimeout = cmp.Or(o.HeaderTimeout, 10*time.Second)
+	o.ReadTimeout = cmp.Or(o.ReadTimeout, 30*time.Second)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, time.Minute)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, 2*time.Minute)
+	o.MaxHeaderBytes = cmp.Or(o.MaxHeaderBytes, DefaultMaxHeaderBytes)
+	o.MaxConnections = cmp.Or(o.MaxConnections, 8192)
 	if o.Memory == nil {
 		o.Memory = NewBudget(DefaultMemory)
 	}
@@ -70,17 +71,10 @@ func (o *ServerOptions) normalize() {
 	if o.Own == nil {
 		o.Own = func(int, string) []byte { return nil }
 	}
-	def(&o.CertificateCheck, 10*time.Second)
-	def(&o.Grace, 10*time.Second)
+	o.CertificateCheck = cmp.Or(o.CertificateCheck, 10*time.Second)
+	o.Grace = cmp.Or(o.Grace, 10*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
-	}
-}
-
-func def[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package pack is how instants and texts stand in what is stored, or handed out to be given back.
+// Package pack encodes instants, texts and numbers in stored records and in cursors.
 package pack
 
 import (
@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// InstantBytes is how many an instant takes.
+// InstantBytes is the length of an encoded instant.
 const InstantBytes = 7
 
-// AppendInstant adds an instant: microseconds since 1970, big endian.
+// AppendInstant appends an instant: microseconds since 1970, big endian.
 func AppendInstant(b []byte, at time.Time) []byte {
 	var whole [8]byte
 	binary.BigEndian.PutUint64(whole[:], uint64(at.UnixMicro()))
 	return append(b, whole[8-InstantBytes:]...)
 }
 
-// AppendText adds a text with its length before it.
+// AppendText appends a text, preceded by its length.
 func AppendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// Reader takes texts and numbers apart; after the first fault it yields zeros.
+// Reader decodes texts and numbers. After the first fault it is Bad and returns zeros.
 type Reader struct {
 	Rest []byte
 	Bad  bool
@@ -38,8 +38,8 @@ func (r *Reader) Uvarint(limit uint64) uint64 {
 	return v
 }
 
-// Take returns the next n bytes, nil if there are not as many.
-func (r *Reader) Take(n int) []byte {
+// Next returns the next n bytes, or nil if fewer are left.
+func (r *Reader) Next(n int) []byte {
 	if r.Bad || len(r.Rest) < n {
 		r.Bad = true
 		return nil
@@ -49,15 +49,15 @@ func (r *Reader) Take(n int) []byte {
 	return b
 }
 
-// Instant returns what AppendInstant wrote.
+// Instant decodes what AppendInstant encoded.
 func (r *Reader) Instant() time.Time {
 	var whole [8]byte
-	copy(whole[8-InstantBytes:], r.Take(InstantBytes))
+	copy(whole[8-InstantBytes:], r.Next(InstantBytes))
 	return time.UnixMicro(int64(binary.BigEndian.Uint64(whole[:]))).UTC()
 }
 
-// Text returns what AppendText wrote, at most limit bytes.
-func (r *Reader) Text(limit uint64) string { return string(r.Take(int(r.Uvarint(limit)))) }
+// Text decodes what AppendText encoded, at most limit bytes.
+func (r *Reader) Text(limit uint64) string { return string(r.Next(int(r.Uvarint(limit)))) }
 
 // Varint returns the next number.
 func (r *Reader) Varint() int64 {

@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,8 +60,8 @@ type RulesOptions struct {
 
 // Validate sets defaults and checks the options. Its errors begin with the name of the option.
 func (o *RulesOptions) Validate() error {
-	def(&o.Every, 3*time.Second)
-	def(&o.Delta, DefaultDelta)
+	o.Every = cmp.Or(o.Every, 3*time.Second)
+	o.Delta = cmp.Or(o.Delta, DefaultDelta)
 	if o.Log == nil {
 		o.Log = io.Discard
 	}

@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,10 +61,10 @@ type Options struct {
 
 // Validate sets defaults and checks the options. Its errors begin with the name of the option.
 func (o *Options) Validate() error {
-	def(&o.Startup, patience)
-	def(&o.Every, 3*time.Second)
-	def(&o.Slack, (&queue.Spec{Rate: o.Rate}).EffectiveSlack())
-	def(&o.Delta, DefaultDelta)
+	o.Startup = cmp.Or(o.Startup, patience)
+	o.Every = cmp.Or(o.Every, 3*time.Second)
+	o.Slack = cmp.Or(o.Slack, (&queue.Spec{Rate: o.Rate}).EffectiveSlack())
+	o.Delta = cmp.Or(o.Delta, DefaultDelta)
 	if o.Log == nil {
 		o.Log = io.Discard
 	}
@@ -119,14 +120,8 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-func def(field *time.Duration, value time.Duration) {
-	if *field == 0 {
-		*field = value
-	}
-}
-
-// Run makes a queue, disturbs its drainers for the duration, waits for the last jobs, removes the queue and judges. An
-// error means that there is no verdict.
+// Run makes a queue, disturbs its drainers for the duration, waits for the last
+// jobs, removes the queue and judges. An error means that there is no verdict.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err

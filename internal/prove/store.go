@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/penstock/penstock/internal/client"
-	"github.com/penstock/penstock/internal/grant"
+	"github.com/penstock/penstock/internal/departure"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/rules"
@@ -84,7 +84,7 @@ func (s engineStore) Append(ctx context.Context, name string, list []NewJob) ([]
 
 func (s engineStore) Drains(ctx context.Context, pid int) (bool, error) {
 	drainers, err := s.Drainers(ctx)
-	name := grant.NameOf(pid)
+	name := departure.NameOf(pid)
 	return slices.ContainsFunc(drainers.Seen, func(d queue.Drainer) bool { return d.Name == name }), err
 }
 
@@ -171,7 +171,7 @@ func (s ingressStore) Append(ctx context.Context, name string, list []NewJob) ([
 
 func (s ingressStore) Drains(ctx context.Context, pid int) (bool, error) {
 	answer, err := s.c.Drainers(ctx)
-	name := grant.NameOf(pid)
+	name := departure.NameOf(pid)
 	return slices.ContainsFunc(answer.Drainers, func(d wire.Drainer) bool { return d.Name == name }), err
 }
 

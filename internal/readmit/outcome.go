@@ -1,25 +1,22 @@
-// Package readmit has what can become of a job on its way back from the overflow.
+// Package readmit has the outcomes of a job on its way back from the overflow.
 package readmit
 
-// Outcome is what became of a job on its way back.
+// Outcome is what happened to a job on its way back.
 type Outcome uint8
 
-// The outcomes of queue.Overflow.Readmit, per job. After one that is not final nothing behind
-// it was looked at.
+// The outcomes of queue.Overflow.Readmit, per job. After an outcome that is not final, no later job was looked at.
 const (
-	NotYet   Outcome = iota // no room, closed, or behind one that is not final
-	Returned                // it is in
+	NotYet   Outcome = iota // no room, closed, or after an outcome that is not final
+	Returned                // the job is in the queue
 	Passed                  // it was in before, was cancelled, or is Done: drop it
-	TooOld                  // deferred longer than max_age: now a dead letter of its queue
-	TooLate                 // its expires-at has passed: now a dead letter of its queue
-	// Clash: another job has its id. Not final: keep it elsewhere, then hand it in
-	// again as Done.
+	TooOld                  // deferred longer than max_age: now a dead job of its queue
+	TooLate                 // its expires_at has passed: now a dead job of its queue
+	// Clash means that another job has its id. Not final: store it elsewhere, then pass it again as Done.
 	Clash
-	// Orphaned: the queue it was put aside for was deleted, and this is a new one of
-	// that name. Not final, like Clash.
+	// Orphaned means that its queue was deleted, and that a new queue has the name. Not final, like Clash.
 	Orphaned
-	Unreadable // what is under its id is not ours, or it is no valid job. Not final, like Clash.
-	// TooLarge: it takes more than max_bytes: now a dead letter of its queue.
+	Unreadable // the stored record under its id, or the job, is invalid. Not final, like Clash.
+	// TooLarge means that it needs more than max_bytes: now a dead job of its queue.
 	TooLarge
 )
 

@@ -44,7 +44,7 @@ func TestRules(t *testing.T) {
 		"meter rate=5/s speed=9":           "speed: is not a field of a rule",
 		"meter rate=5/s rate=6/s":          "rate: is given twice",
 		"meter rate":                       "is not as FIELD=VALUE",
-		"gap period=2s limit=5":            "limit: is of no use to gap",
+		"gap period=2s limit=5":            "limit: has no effect with gap",
 		"gap period=0s":                    "period",
 		"sliding_log limit=1e18 period=1m": "limit",
 		"gap period=2s key={a":             "without a field",

@@ -1,12 +1,12 @@
-// Package speccache remembers what a store says of its queues and rules, for those who need it with every job: the
-// overflow, the targets, the rules and the drainers.
+// Package speccache caches the specs of queues and the rules for code that needs them with every job: the overflow,
+// the targets, the rules and the drainers.
 //
-// It promises that of many who want the same name one reads it, that nobody who leaves early ends that read for the
-// others, and that what was read stays known, however old, while the store does not answer. A name under which there
-// is nothing takes no room, so that nobody can push out what is in use by asking for what is not.
+// It promises that concurrent callers share one read of a name, and that a caller who leaves early does not end that
+// read for the others. Values stay known, however old, while the store does not answer. Unknown names take no room, so
+// that asking for them cannot push out names in use.
 //
-// It refuses to watch the store: a change is seen when what is known has become too old, or when a caller names the
-// revision that it needs.
+// It does not watch the store: it notices a change when its value is too old, or when a caller names the revision it
+// needs.
 package speccache
 
 import (
@@ -22,74 +22,74 @@ import (
 
 const (
 	defaultMax = 10_000
-	// maxReaders is how many names are read at once in the background, and maxPending how many wait for that.
+	// maxReaders is how many names are read at once in the background, and maxPending how many wait for it.
 	maxReaders = 4
 	maxPending = 1024
-	// samples is how many entries are looked at to find an old one to forget.
+	// samples is how many values are compared to find an old one to forget.
 	samples = 8
 )
 
-// ErrClosed is answered by a Cache that was closed and would have to read.
+// ErrClosed is the error of a closed Cache that would have to read.
 var ErrClosed = errors.New("the cache is closed")
 
-// Options of a Cache. Zero fields mean what is said beside them.
+// Options of a Cache. Zero fields mean the documented defaults.
 type Options[T any] struct {
-	// Read asks the store for a name, and for the revision of what it returns, 0 where that does not matter. It is
-	// called from many goroutines.
+	// Read reads a name from the store, and its revision, or 0 if revisions do not matter. It is called concurrently.
 	Read func(ctx context.Context, name string) (value T, revision int64, err error)
-	// ReadMany does so for many names, and returns what there is of them. Expect needs it.
+	// ReadMany does so for many names and returns those that exist. Expect needs it.
 	ReadMany func(ctx context.Context, names []string) (map[string]Value[T], error)
-	// Missing is Read's error of a name under which there is nothing: queue.ErrUnknownQueue.
+	// Missing is Read's error for a name that does not exist. The default is queue.ErrUnknownQueue.
 	Missing error
-	// Patience bounds one Read.
+	// Patience limits each Read.
 	Patience time.Duration
-	// MaxAge is how old a value may be that Get returns without reading it again.
+	// MaxAge is the maximum age of a value that Get returns without reading it again.
 	MaxAge time.Duration
-	// FailureAge is how long Get repeats the failure to read a name of which nothing is known: 0, each reads anew.
+	// FailureAge is how long Get repeats the error of a failed read if no value is known. The default is 0: always
+	// read.
 	FailureAge time.Duration
-	// Max is how many names are remembered: 10,000.
+	// Max is the maximum number of names. The default is 10,000.
 	Max int
 }
 
-// Value is what a store says of a name, and the revision of that.
+// Value is a value and its revision.
 type Value[T any] struct {
 	Value    T
 	Revision int64
 }
 
-// Cache remembers values by name. It is safe for use by many goroutines.
+// Cache caches values by name. It is safe for concurrent use.
 type Cache[T any] struct {
 	o       Options[T]
-	ctx     context.Context // of reads: they belong to all who wait for them
+	ctx     context.Context // of reads, which belong to all their waiters
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
 	mu      sync.RWMutex
-	entries map[string]*entry[T]
+	names   map[string]*known[T]
 	pending []string // to be read in the background
-	readers int      // goroutines that do so
+	readers int      // goroutines that read them
 	closed  bool
 }
 
-// entry is what is known of a name. Cache.mu guards it.
-type entry[T any] struct {
+// known is what the cache knows of a name. Cache.mu guards it.
+type known[T any] struct {
 	value    T
 	revision int64
-	known    bool  // value was read once
-	err      error // why the last read failed, if nothing is known
+	valid    bool  // value was read once
+	err      error // of the last read, if no value is known
 	readAt   time.Time
-	read     *read[T] // the one under way
+	read     *read[T] // in progress
 	pending  bool
 }
 
-// read is one call of Read, for all who wait for it.
+// read is one call of Read for all its waiters.
 type read[T any] struct {
-	done  chan struct{} // closed when it has ended
-	found entry[T]      // what is known then
+	ended chan struct{} // closed when it has ended
+	found known[T]      // the result
 	err   error         // Read's
 }
 
-// New returns an empty Cache. It needs no Close unless its reads must not outlive something.
+// New returns an empty Cache. Close is only needed if its reads must not outlive something.
 func New[T any](o Options[T]) *Cache[T] {
 	if o.Missing == nil {
 		o.Missing = queue.ErrUnknownQueue
@@ -97,13 +97,13 @@ func New[T any](o Options[T]) *Cache[T] {
 	if o.Max == 0 {
 		o.Max = defaultMax
 	}
-	c := &Cache[T]{o: o, entries: map[string]*entry[T]{}}
+	c := &Cache[T]{o: o, names: map[string]*known[T]{}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	return c
 }
 
-// Get returns the value of a name, at most MaxAge old, or twice that while somebody is reading it. While the store does
-// not answer it returns what was known last. Errors: Missing, ctx's, ErrClosed, or Read's if nothing is known.
+// Get returns the value of a name, at most MaxAge old, or twice that while it is being read. While the store does not
+// answer it returns the last known value. Errors: Missing, ctx's, ErrClosed, or Read's if no value is known.
 func (c *Cache[T]) Get(ctx context.Context, name string) (T, error) {
 	now := time.Now()
 	c.mu.RLock()
@@ -126,35 +126,35 @@ func (c *Cache[T]) Get(ctx context.Context, name string) (T, error) {
 	switch {
 	case err != nil:
 		return none, err
-	case r.found.known:
+	case r.found.valid:
 		return r.found.value, nil
 	}
 	return none, r.err
 }
 
-// fresh reports whether what is known is good enough for Get. mu is held.
+// fresh reports whether the known value is good enough for Get. mu is held.
 func (c *Cache[T]) fresh(name string, now time.Time) (value T, fresh bool, err error) {
-	e := c.entries[name]
-	if e == nil {
+	k := c.names[name]
+	if k == nil {
 		return value, false, nil
 	}
-	age := now.Sub(e.readAt)
-	if !e.known {
-		return value, e.err != nil && age < c.o.FailureAge, e.err
+	age := now.Sub(k.readAt)
+	if !k.valid {
+		return value, k.err != nil && age < c.o.FailureAge, k.err
 	}
-	return e.value, age < c.o.MaxAge || e.read != nil && age < 2*c.o.MaxAge, nil
+	return k.value, age < c.o.MaxAge || k.read != nil && age < 2*c.o.MaxAge, nil
 }
 
-// AtLeast returns the value of a name at a revision or a later one, however old. Revisions of a name only grow, so that
-// one read serves all until the next change. Errors: as of Get; a failed read has failed for all who waited for it.
+// AtLeast returns the value of a name at a revision or a later one, however old. Revisions of a name only grow, so one
+// read serves everyone until the next change. Errors: as Get; a failed read fails for all its waiters.
 func (c *Cache[T]) AtLeast(ctx context.Context, name string, revision int64) (T, error) {
 	for {
 		if value, at, ok := c.Known(name); ok && at >= revision {
 			return value, nil
 		}
 		c.mu.Lock()
-		if e := c.entries[name]; e != nil && e.known && e.revision >= revision { // read meanwhile
-			value := e.value
+		if k := c.names[name]; k != nil && k.valid && k.revision >= revision { // read meanwhile
+			value := k.value
 			c.mu.Unlock()
 			return value, nil
 		}
@@ -170,26 +170,26 @@ func (c *Cache[T]) AtLeast(ctx context.Context, name string, revision int64) (T,
 		case err != nil:
 			var none T
 			return none, err
-		case mine: // else it may have begun before the change
+		case mine: // otherwise it may have started before the change
 			return r.found.value, nil
 		}
 	}
 }
 
-// Expect reads, in one background call, the names that are not known at these revisions. AtLeast waits for that call.
+// Expect starts one background call for the names not known at these revisions. AtLeast waits for that call.
 func (c *Cache[T]) Expect(revisions map[string]int64) {
-	reads, wanted := map[string]*entry[T]{}, []string(nil)
+	reads, wanted := map[string]*known[T]{}, []string(nil)
 	c.mu.Lock()
 	for name, revision := range revisions {
-		if e := c.entries[name]; e != nil && (e.read != nil || e.known && e.revision >= revision) {
+		if k := c.names[name]; k != nil && (k.read != nil || k.valid && k.revision >= revision) {
 			continue
 		}
 		if c.closed || names.Validate(name) != nil {
 			continue
 		}
-		e := c.add(name)
-		e.read = &read[T]{done: make(chan struct{})}
-		reads[name], wanted = e, append(wanted, name)
+		k := c.add(name)
+		k.read = &read[T]{ended: make(chan struct{})}
+		reads[name], wanted = k, append(wanted, name)
 	}
 	if len(wanted) > 0 {
 		c.running.Go(func() { c.runMany(wanted, reads) })
@@ -198,33 +198,33 @@ func (c *Cache[T]) Expect(revisions map[string]int64) {
 }
 
 // runMany reads names.
-func (c *Cache[T]) runMany(wanted []string, entries map[string]*entry[T]) {
+func (c *Cache[T]) runMany(wanted []string, reads map[string]*known[T]) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.o.Patience)
 	values, err := c.o.ReadMany(ctx, wanted)
 	cancel()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for name, e := range entries {
+	for name, k := range reads {
 		v, ok := values[name]
 		failed := err
 		if err == nil && !ok {
 			failed = fmt.Errorf("%s: %w", name, c.o.Missing)
 		}
-		c.end(name, e, e.read, v, failed)
+		c.end(name, k, k.read, v, failed)
 	}
 }
 
-// Known returns what is known of a name, however old, and asks nobody.
+// Known returns the known value of a name, however old, without reading.
 func (c *Cache[T]) Known(name string) (value T, revision int64, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if e := c.entries[name]; e != nil {
-		return e.value, e.revision, e.known
+	if k := c.names[name]; k != nil {
+		return k.value, k.revision, k.valid
 	}
 	return value, 0, false
 }
 
-// Refresh has a name read in the background if it was not for so long. It does not block.
+// Refresh reads a name in the background unless that was done within age. It does not block.
 func (c *Cache[T]) Refresh(name string, age time.Duration) {
 	now := time.Now()
 	c.mu.RLock()
@@ -236,7 +236,7 @@ func (c *Cache[T]) Refresh(name string, age time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || len(c.pending) >= maxPending || !c.due(name, now, age) {
-		return // the next use will do
+		return // left to the next use
 	}
 	c.add(name).pending = true
 	c.pending = append(c.pending, name)
@@ -246,10 +246,10 @@ func (c *Cache[T]) Refresh(name string, age time.Duration) {
 	}
 }
 
-// due reports whether a name is to be read in the background. mu is held.
+// due reports whether to read a name in the background. mu is held.
 func (c *Cache[T]) due(name string, now time.Time, age time.Duration) bool {
-	e := c.entries[name]
-	return e == nil || !e.pending && e.read == nil && now.Sub(e.readAt) >= age
+	k := c.names[name]
+	return k == nil || !k.pending && k.read == nil && now.Sub(k.readAt) >= age
 }
 
 func (c *Cache[T]) readPending() {
@@ -263,31 +263,31 @@ func (c *Cache[T]) readPending() {
 		name := c.pending[0]
 		c.pending = c.pending[1:]
 		var r *read[T]
-		if e := c.entries[name]; e != nil && e.pending { // else it was read meanwhile
+		if k := c.names[name]; k != nil && k.pending { // otherwise it was read meanwhile
 			r, _, _ = c.begin(c.ctx, name)
 		}
 		c.mu.Unlock()
 		if r != nil {
-			<-r.done
+			<-r.ended
 		}
 	}
 }
 
-// Forget drops what is known of a name. A read under way answers those who wait for it, and nobody else.
+// Forget drops the value of a name. A read in progress answers only its present waiters.
 func (c *Cache[T]) Forget(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.entries, name)
+	delete(c.names, name)
 }
 
-// Len is how many names are remembered.
+// Len returns how many names are cached.
 func (c *Cache[T]) Len() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return len(c.entries)
+	return len(c.names)
 }
 
-// Close ends the reads under way, and waits for them. What is known stays known.
+// Close cancels the reads in progress and waits for them. Known values stay.
 func (c *Cache[T]) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -296,85 +296,85 @@ func (c *Cache[T]) Close() {
 	c.running.Wait()
 }
 
-// begin returns the read of a name that is under way, or a new one, which is mine then. mu is held.
+// begin returns the read of a name in progress, or starts one; mine says which. mu is held.
 func (c *Cache[T]) begin(ctx context.Context, name string) (r *read[T], mine bool, err error) {
-	e := c.entries[name]
+	k := c.names[name]
 	switch {
 	case ctx.Err() != nil:
 		return nil, false, ctx.Err()
 	case c.closed:
 		return nil, false, ErrClosed
-	case e == nil && names.Validate(name) != nil:
+	case k == nil && names.Validate(name) != nil:
 		return nil, false, c.o.Missing
-	case e == nil:
-		e = c.add(name)
+	case k == nil:
+		k = c.add(name)
 	}
-	if e.read == nil {
+	if k.read == nil {
 		mine = true
-		e.read = &read[T]{done: make(chan struct{})}
-		c.running.Go(func() { c.run(name, e, e.read) })
+		k.read = &read[T]{ended: make(chan struct{})}
+		c.running.Go(func() { c.run(name, k, k.read) })
 	}
-	return e.read, mine, nil
+	return k.read, mine, nil
 }
 
 // run reads a name.
-func (c *Cache[T]) run(name string, e *entry[T], r *read[T]) {
+func (c *Cache[T]) run(name string, k *known[T], r *read[T]) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.o.Patience)
 	value, revision, err := c.o.Read(ctx, name)
 	cancel()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.end(name, e, r, Value[T]{value, revision}, err)
+	c.end(name, k, r, Value[T]{value, revision}, err)
 }
 
-// end takes in what a read found. mu is held.
-func (c *Cache[T]) end(name string, e *entry[T], r *read[T], v Value[T], err error) {
-	defer close(r.done)
+// end records the result of a read. mu is held.
+func (c *Cache[T]) end(name string, k *known[T], r *read[T], v Value[T], err error) {
+	defer close(r.ended)
 	missing := errors.Is(err, c.o.Missing)
 	switch {
 	case err == nil:
-		*e = entry[T]{value: v.Value, revision: v.Revision, known: true}
-	case missing || !e.known:
-		*e = entry[T]{err: err}
-		if c.entries[name] == e && (missing || c.o.FailureAge == 0) {
-			delete(c.entries, name)
+		*k = known[T]{value: v.Value, revision: v.Revision, valid: true}
+	case missing || !k.valid:
+		*k = known[T]{err: err}
+		if c.names[name] == k && (missing || c.o.FailureAge == 0) {
+			delete(c.names, name)
 		}
-	default: // what is known stays so, however old
-		e.read, e.pending = nil, false
+	default: // keep the known value, however old
+		k.read, k.pending = nil, false
 	}
-	e.readAt = time.Now()
-	r.found, r.err = *e, err
+	k.readAt = time.Now()
+	r.found, r.err = *k, err
 }
 
 // wait blocks until a read has ended.
 func (r *read[T]) wait(ctx context.Context) error {
 	select {
-	case <-r.done:
+	case <-r.ended:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// add returns the entry of a name. Where there are too many, one that was not read for long is forgotten. mu is held.
-func (c *Cache[T]) add(name string) *entry[T] {
-	e := c.entries[name]
-	if e != nil {
-		return e
+// add returns what is known of a name. If there are too many names it forgets an old one. mu is held.
+func (c *Cache[T]) add(name string) *known[T] {
+	k := c.names[name]
+	if k != nil {
+		return k
 	}
-	if len(c.entries) >= c.o.Max {
+	if len(c.names) >= c.o.Max {
 		oldest, left := "", samples
-		for other, o := range c.entries { // in no order
-			if oldest == "" || o.readAt.Before(c.entries[oldest].readAt) {
+		for other, o := range c.names { // in no order
+			if oldest == "" || o.readAt.Before(c.names[oldest].readAt) {
 				oldest = other
 			}
 			if left--; left == 0 {
 				break
 			}
 		}
-		delete(c.entries, oldest)
+		delete(c.names, oldest)
 	}
-	e = &entry[T]{readAt: time.Now()}
-	c.entries[name] = e
-	return e
+	k = &known[T]{readAt: time.Now()}
+	c.names[name] = k
+	return k
 }

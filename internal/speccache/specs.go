@@ -8,7 +8,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Specs returns a Cache of at most so many queues' specs, for AtLeast; 0 is the default of Options.
+// Specs returns a Cache of at most that many queues' specs, for AtLeast; 0 is the default of Options.
 func Specs(engine Reader, patience time.Duration, most int) *Cache[*queue.Spec] {
 	readMany := func(ctx context.Context, names []string) (map[string]Value[*queue.Spec], error) {
 		found, err := engine.ReadSpecs(ctx, names)
@@ -36,7 +36,7 @@ func Specs(engine Reader, patience time.Duration, most int) *Cache[*queue.Spec] 
 	})
 }
 
-// Reader reads specs: an engine.
+// Reader reads specs. Engines implement it.
 type Reader interface {
 	ReadSpecs(ctx context.Context, names []string) ([]queue.KeptSpec, error)
 }

@@ -1,5 +1,5 @@
-// Package strictjson reads what people write in JSON: unknown and repeated names, wrong types, nulls and what follows
-// the document are errors that name the field.
+// Package strictjson parses JSON that people write. Unknown and repeated names, wrong types, nulls and trailing data
+// are errors that name the field.
 package strictjson
 
 import (
@@ -22,18 +22,18 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// Document is a kind of thing that people write in JSON, and that is read strictly.
+// Document describes a kind of JSON document.
 type Document struct {
-	Name string // of the whole, in errors
-	Of   string // what its fields are of
-	Most int    // bytes
-	// Wants says in words what a field is, by its name, where its type does not say it well.
+	Name string // of the document, in errors
+	Of   string // owner of its fields, in errors
+	Most int    // maximum bytes
+	// Wants describes fields by name if their types do not describe them well.
 	Wants map[string]string
-	// Zeroless reports whether a field is one that must not be 0, because its zero value says something else.
+	// Zeroless reports whether a field must not be 0, because its zero value means something else.
 	Zeroless func(path string) bool
 }
 
-// Read reads data into what has the defaults, and returns which fields are given, by their dotted paths.
+// Read parses data into a value that has the defaults, and returns which fields were given, by their dotted paths.
 func (d Document) Read(data []byte, into any) (given map[string]bool, err error) {
 	if len(data) > d.Most {
 		return nil, invalid.Errorf(d.Name, "", "has %d bytes, the limit is %d", len(data), d.Most)
@@ -42,7 +42,7 @@ func (d Document) Read(data []byte, into any) (given map[string]bool, err error)
 	if errors.As(jsondepth.Check(data, jsondepth.Max), &deep) {
 		return nil, invalid.Errorf(cmp.Or(deep.Field, d.Name), "", "%v", deep)
 	}
-	// Names that are given twice, and bad UTF-8, are found by Unmarshal.
+	// Unmarshal finds repeated names and bad UTF-8.
 	in := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if in.PeekKind() != '{' {
 		if _, err := in.ReadValue(); err != nil {
@@ -50,17 +50,16 @@ func (d Document) Read(data []byte, into any) (given map[string]bool, err error)
 		}
 		return nil, invalid.Errorf(d.Name, "", "must be a JSON object")
 	}
-	// First of all: then each path that is made below is one of a known field, and all of them together are about as
-	// long as data. Those that somebody makes up could be its length squared.
+	// Unmarshal comes first: then the paths below are of known fields only, and all of them together are about as long
+	// as data. Arbitrary paths could take the square of its length.
 	if err := json.Unmarshal(data, into, json.RejectUnknownMembers(true)); err != nil {
 		return nil, d.fieldErr(err)
 	}
 	return d.given(in)
 }
 
-// given walks through a document of known fields and returns their dotted paths,
-// down to those of deliver, which is its target's business. A null is an error:
-// in YAML it is what a forgotten value looks like.
+// given walks through a document of known fields and returns their dotted paths, except those within deliver, which is
+// up to its target. A null is an error: in YAML it is what a forgotten value looks like.
 func (d Document) given(in *jsontext.Decoder) (map[string]bool, error) {
 	given := make(map[string]bool, 64)
 	var at place
@@ -96,16 +95,16 @@ func (d Document) given(in *jsontext.Decoder) (map[string]bool, error) {
 	}
 }
 
-// place is where a walk through JSON is, by a dotted path. A decoder knows that too, but makes it anew for each token
-// that is asked about.
+// place is the position of a walk through JSON, as a dotted path. A decoder knows it, too, but builds it anew for each
+// request.
 type place struct {
 	path   []byte
 	within []container // the innermost last
 }
 
 type container struct {
-	from  int // of path: the length of the container's own
-	index int // of the next value of a list; -1 of an object whose next token is a name, -2 of one whose value comes
+	from  int // length of the container's own path
+	index int // of the next value of a list; in an object nameNext or valueNext
 }
 
 const (
@@ -131,7 +130,7 @@ func (p *place) to(c *container, name string) {
 	p.path = append(p.path, name...)
 }
 
-// enter goes into an object or a list.
+// enter enters an object or a list.
 func (p *place) enter(list bool) {
 	p.within = append(p.within, container{from: len(p.path), index: nameNext})
 	if list {
@@ -141,13 +140,13 @@ func (p *place) enter(list bool) {
 	}
 }
 
-// leave goes out of it again.
+// leave leaves it again.
 func (p *place) leave() {
 	n := len(p.within) - 1
 	p.path, p.within = p.path[:p.within[n].from], p.within[:n]
 }
 
-// value is behind a value.
+// value passes a value.
 func (p *place) value() {
 	c := &p.within[len(p.within)-1]
 	if c.index == valueNext {
@@ -158,17 +157,17 @@ func (p *place) value() {
 	p.to(c, strconv.Itoa(c.index))
 }
 
-// dotted turns a JSON pointer into the form in which fields are named.
+// dotted converts a JSON pointer to the dotted form of fields.
 func dotted(p jsontext.Pointer) string {
 	return strings.Join(slices.Collect(p.Tokens()), ".")
 }
 
-// field names one in an error.
+// field names a field in an error.
 func (d Document) field(p jsontext.Pointer) string {
 	return cmp.Or(jsondepth.ShortPath(dotted(p)), d.Name)
 }
 
-// fieldErr turns an error of the JSON package into an *invalid.Error.
+// fieldErr converts an error of the JSON package to an *invalid.Error.
 func (d Document) fieldErr(err error) *invalid.Error {
 	var syntactic *jsontext.SyntacticError
 	if errors.As(err, &syntactic) {
@@ -180,7 +179,7 @@ func (d Document) fieldErr(err error) *invalid.Error {
 	}
 	var semantic *json.SemanticError
 	if !errors.As(err, &semantic) {
-		return invalid.Errorf(d.Name, "", "is not valid JSON: %v", err) // io.EOF, of nothing at all
+		return invalid.Errorf(d.Name, "", "is not valid JSON: %v", err) // io.EOF if there is no data
 	}
 	field := d.field(semantic.JSONPointer)
 	if errors.Is(err, json.ErrUnknownName) {
@@ -208,7 +207,7 @@ func textual(t reflect.Type) bool {
 	return t == bytesType || reflect.PointerTo(t).Implements(textType)
 }
 
-// wanted says in words what a Go type is in JSON.
+// wanted describes the JSON form of a Go type.
 func wanted(t reflect.Type) string {
 	if t == nil {
 		return "something else"

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// The path of a walk is the decoder's own pointer, at each name and each value.
+// The path of a walk equals the decoder's own pointer at each name and value.
 func TestPlace(t *testing.T) {
 	for _, text := range []string{
 		`{}`, `{"a":1}`, `{"a":{"b":[1,{"c":[[],[2,"x"],{}]},3],"d":{}},"e":[],"f":[{"g":true},{"g":false}],"h":"i"}`,

@@ -8,52 +8,52 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// MaxActorBytes is the longest field of an Actor.
+// MaxActorBytes is the maximum length of a field of an Actor.
 const MaxActorBytes = 128
 
-// Actor is who makes a change, for the records of it. It decides nothing: whether the change is allowed was decided by
-// whoever made the Actor.
+// Actor identifies who makes a change, for the records. It grants nothing: the caller that made the Actor has already
+// decided whether the change is allowed.
 type Actor struct {
-	// Name is who it was proven to be, such as "token:4f1c", "cert:billing.acme.example", "oidc:ci@acme" or
-	// "unix:1000". It is empty where nobody was asked.
+	// Name is the proven identity, such as "token:4f1c", "cert:billing.acme.example", "oidc:ci@acme" or "unix:1000".
+	// It is empty if authentication is off.
 	Name string `json:"name,omitempty"`
-	// App is the app that he acts for, empty for the operator.
+	// App is the app that the actor acts for; empty for the operator.
 	App string `json:"app,omitempty"`
-	// Token is the id of the token that he came with, if it was one.
+	// Token is the id of the actor's token, if any.
 	Token string `json:"token,omitempty"`
-	// Address is where the request came from, and Request and Operation are which one it was.
+	// Address is where the request came from. Request and Operation identify it.
 	Address   string `json:"address,omitempty"`
 	Request   string `json:"request,omitempty"`
 	Operation string `json:"operation,omitempty"`
-	// Note is what the caller says of himself. Nothing verifies it.
+	// Note is the name the caller claims. Nothing verifies it.
 	Note string `json:"note,omitempty"`
 }
 
 type actorKey struct{}
 
-// WithActor says who makes the changes whose calls get the context: what they record has it.
+// WithActor returns a context whose calls record a as their actor.
 //
-// It is in the context because it is of the request and not of the change: whoever knows
-// the caller puts it there once, and what stands between need not pass it on.
+// The actor is in the context because it belongs to the request, not to the change. Code that knows the caller sets it
+// once, and the layers in between need not pass it on.
 func WithActor(ctx context.Context, a Actor) context.Context {
 	return context.WithValue(ctx, actorKey{}, a)
 }
 
-// WithNote is WithActor for somebody of whom nothing is known but his note.
+// WithNote is WithActor for a caller of whom only the note is known.
 func WithNote(ctx context.Context, note string) context.Context {
 	return WithActor(ctx, Actor{Note: note})
 }
 
-// ActorOf returns who makes a change, the zero Actor if nobody said. Its error is an *invalid.Error.
+// ActorOf returns the context's actor, or the zero Actor. Its error is an *invalid.Error.
 func ActorOf(ctx context.Context) (Actor, error) {
 	a, _ := ctx.Value(actorKey{}).(Actor)
 	return a, a.Validate()
 }
 
-// HasActor reports whether somebody said who makes the changes.
+// HasActor reports whether the context has an actor.
 func HasActor(ctx context.Context) bool { return ctx.Value(actorKey{}) != nil }
 
-// Validate checks that each field is short, and shows what it is. Its error is an *invalid.Error.
+// Validate checks that each field is short and printable. Its error is an *invalid.Error.
 func (a *Actor) Validate() error {
 	if err := ValidateNote(a.Note); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (a *Actor) Validate() error {
 	return nil
 }
 
-// ValidateNote checks a note of who makes a change. Its error is an *invalid.Error.
+// ValidateNote checks an Actor's note. Its error is an *invalid.Error.
 func ValidateNote(note string) error { return validateActorField("by", note) }
 
 func validateActorField(field, value string) error {
@@ -84,8 +84,8 @@ func validateActorField(field, value string) error {
 		return invalid.Errorf(field, value, "is not UTF-8")
 	}
 	for _, c := range value {
-		if unicode.In(c, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) { // what would show another name than there is
-			return invalid.Errorf(field, value, "has a control character, or one that is not seen")
+		if unicode.In(c, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) { // could disguise a name
+			return invalid.Errorf(field, value, "has a control or invisible character")
 		}
 	}
 	return nil

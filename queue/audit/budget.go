@@ -2,27 +2,27 @@ package audit
 
 import "strings"
 
-// Budget is who pays for an entry. Each budget has its own bytes and its own chain of digests: entries of a budget push
-// out older ones of the same budget, and never those of another.
+// Budget is the storage that an entry counts toward. Each budget has its own bytes and its own chain of digests:
+// entries push out older ones of the same budget only.
 type Budget string
 
-// The budgets beside those of apps.
+// The budgets besides the apps' own.
 const (
-	// Operators is of what operators do.
+	// Operators is for actions of operators.
 	Operators Budget = "operators"
-	// Anonymous is of requests that were refused before it was known who sent them.
+	// Anonymous is for requests refused before their sender was known.
 	Anonymous Budget = "anonymous"
-	// Nobody is of what happens by itself, and of all changes where authentication is disabled.
+	// Nobody is for automatic changes, and for all changes if authentication is disabled.
 	Nobody Budget = "nobody"
 )
 
-// ofApp begins the budget of an app, before the app's name.
+// ofApp is the prefix of an app's budget.
 const ofApp = "app:"
 
 // OfApp returns the budget of an app.
 func OfApp(app string) Budget { return Budget(ofApp + app) }
 
-// BudgetOf returns the budget that pays for an entry of an actor. refused is Entry.Refused.
+// BudgetOf returns the budget for an entry of an actor. refused is Entry.Refused.
 func BudgetOf(a *Actor, refused string) Budget {
 	switch {
 	case a.App != "":
@@ -35,7 +35,7 @@ func BudgetOf(a *Actor, refused string) Budget {
 	return Nobody
 }
 
-// Bytes of each budget in a store, all partitions together; each partition has an equal share of them.
+// Bytes of each budget in a store, over all partitions; each partition has an equal part.
 const (
 	OperatorsBytes = 128 << 20
 	NobodyBytes    = 64 << 20
@@ -43,8 +43,8 @@ const (
 	AppBytes       = 16 << 20
 )
 
-// Bytes returns about how much a store keeps of a budget. Entries go when they are older than changes are kept; the
-// oldest of a budget also when the budget is used up.
+// Bytes returns the approximate number of bytes a store keeps of a budget. Entries are dropped once they are older
+// than changes are kept, and the oldest of a budget when it is used up.
 func (b Budget) Bytes() uint64 {
 	switch {
 	case strings.HasPrefix(string(b), ofApp):

@@ -2,10 +2,11 @@ package audit
 
 import "unicode/utf8"
 
-// Diff is where two texts differ: they begin with the same At bytes, differ, and may end alike.
+// Diff says where two texts differ: they share the first At bytes, then differ, and may end alike.
 type Diff struct {
 	At int64 `json:"at"`
-	// Before and After are what differs, cut to MaxDiffBytes. BeforeBytes and AfterBytes are its whole length.
+	// Before and After are the differing parts, cut to MaxDiffBytes. BeforeBytes and AfterBytes are their full
+	// lengths.
 	Before      string `json:"before,omitempty"`
 	After       string `json:"after,omitempty"`
 	BeforeBytes int64  `json:"before_bytes"`
@@ -34,7 +35,7 @@ func DiffOf(before, after string) Diff {
 	}
 }
 
-// wholeUpTo returns how many of the first n bytes are whole characters.
+// wholeUpTo returns how many of the first n bytes form whole characters.
 func wholeUpTo(text string, n int) int {
 	if n >= len(text) {
 		return len(text)

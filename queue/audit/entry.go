@@ -1,5 +1,5 @@
-// Package audit is the audit log of a store: who did what, and what was refused. An Entry tells of an Actor; a Verifier
-// finds out whether the chain of entries was broken.
+// Package audit is the audit log of a store: who did what, and what was refused. An Entry names an Actor; a Verifier
+// checks that the chain of entries is unbroken.
 package audit
 
 import (
@@ -17,30 +17,30 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// Entry is one entry of the audit log: what was done or refused, by whom. Every change of queues, rules, documents
-// and jobs but those of appending, taking and settling writes its entry in its own step. Entries are never written
-// again, and each has the digest of the one before it in its Budget: see Record.
+// Entry is an entry of the audit log: what was done or refused, and by whom. Every change of queues, rules, documents
+// and jobs writes its entry in its own step, except appending, taking and settling. Entries never change, and each has
+// the digest of the previous one in its Budget: see Record.
 type Entry struct {
-	// Partition is the partition whose log the entry is of.
+	// Partition is the partition whose log has the entry.
 	Partition int `json:"partition"`
-	// Number counts the entries of a partition from 1. Entries of another budget may be dropped between two.
+	// Number counts the entries of a partition from 1. Entries in between may be missing if their budgets dropped
+	// them.
 	Number int64 `json:"number"`
-	// Budget is the budget that pays for the entry, and Follows the number of the entry before it in that budget; 0 of
-	// the first.
+	// Budget is the budget of the entry. Follows is the number of the previous entry in that budget, or 0.
 	Budget  Budget `json:"budget"`
 	Follows int64  `json:"follows,omitempty"`
-	// At is when, in microseconds since 1970 by the engine's clock.
+	// At is the time in microseconds since 1970, by the engine's clock.
 	At int64 `json:"at"`
-	// Previous is the digest of the entry that it follows, in hex; empty of the first.
+	// Previous is the digest of the previous entry in the budget, in hex; empty for the first.
 	Previous string `json:"previous"`
 	Actor    Actor  `json:"actor"`
-	// Of is the kind of what it was done to, "queue", "rule" or a kind of document, and Name which one.
+	// Of is "queue", "rule" or a kind of document, and Name identifies the object.
 	Of   string          `json:"of"`
 	Name string          `json:"name"`
 	What changekind.Kind `json:"what"`
-	// Refused is why it was not done; empty if it was.
+	// Refused is why the action was refused; empty if it was not.
 	Refused string `json:"refused,omitempty"`
-	// Times is how often it was refused, of one that stands for several.
+	// Times is how many refusals the entry stands for, if there were several.
 	Times    int64    `json:"times,omitempty"`
 	Revision int64    `json:"revision,omitempty"`
 	Was      int64    `json:"was,omitempty"`
@@ -51,22 +51,22 @@ type Entry struct {
 	IDs      []string `json:"ids,omitempty"`
 	Before   Digest   `json:"before,omitempty"` // of Record.Before
 	After    Digest   `json:"after,omitempty"`
-	// LeftOut names of "before" and "after" those whose text is longer than MaxTextBytes: only its digest is kept.
+	// LeftOut has "before" and "after" if that text is longer than MaxTextBytes: only its digest is kept.
 	LeftOut []string `json:"left_out,omitempty"`
-	// Diff is where the two sides differ, if one of them is left out.
+	// Diff says where the two texts differ, if one of them is left out.
 	Diff *Diff `json:"diff,omitempty"`
 }
 
-// The sides of a change, as LeftOut names them.
+// The texts of a change, as LeftOut names them.
 const (
 	Before = "before"
 	After  = "after"
 )
 
-// Digest is a SHA-256 in hex; empty of nothing.
+// Digest is a SHA-256 in hex, or empty for no text.
 type Digest string
 
-// DigestOf returns the digest of a text, empty if it is nil.
+// DigestOf returns the digest of a text, or "" if it is nil.
 func DigestOf(text []byte) Digest {
 	if text == nil {
 		return ""
@@ -75,20 +75,19 @@ func DigestOf(text []byte) Digest {
 	return Digest(hex.EncodeToString(sum[:]))
 }
 
-// Record is an entry as it is kept. Its chain is of the texts, byte by byte, so that whoever has them needs
-// nothing else to verify it.
+// Record is an entry as stored. The chain covers the texts byte by byte, so the records alone suffice to verify it.
 type Record struct {
 	// Text is an Entry as JSON.
 	Text []byte `json:"text"`
-	// Digest is that of Text, which the next entry names.
+	// Digest is the digest of Text; the next entry refers to it.
 	Digest Digest `json:"digest"`
-	// Before and After are what it was and what it became, JSON in which secrets are masked; nil if there is none, or
-	// Entry.LeftOut names it.
+	// Before and After are the state before and after, as JSON with secrets masked; nil if there is no such state, or
+	// if Entry.LeftOut names it.
 	Before []byte `json:"before,omitempty"`
 	After  []byte `json:"after,omitempty"`
 }
 
-// Entry reads the text of a record.
+// Entry parses the text of a record.
 func (r *Record) Entry() (e Entry, err error) {
 	if err = json.Unmarshal(r.Text, &e); err != nil {
 		err = fmt.Errorf("an entry of the audit log: %w", err)
@@ -96,7 +95,7 @@ func (r *Record) Entry() (e Entry, err error) {
 	return e, err
 }
 
-// Recorded returns what of an entry is kept by Record, cut to its bounds. Its error is an *invalid.Error.
+// Recorded returns the part of an entry that Record keeps, cut to its bounds. Its error is an *invalid.Error.
 func (e *Entry) Recorded() (Entry, error) {
 	if err := e.Actor.Validate(); err != nil {
 		return Entry{}, err
@@ -122,34 +121,34 @@ func (e *Entry) Recorded() (Entry, error) {
 // Request asks for entries of one partition.
 type Request struct {
 	Partition int
-	// From is the number of the first wanted, and Back says that those before it follow, newest first; 0 begins with
-	// the newest, or with the oldest.
+	// From is the number of the first entry, and Back asks for the entries before it, newest first. 0 starts with the
+	// newest or the oldest entry.
 	From  int64
 	Back  bool
 	Limit int // 1 to MaxPage
 }
 
-// Page is some of the audit log of a partition.
+// Page is a page of the audit log of a partition.
 type Page struct {
 	Records []Record
-	// Newest is the number of the newest entry, Oldest that of the oldest that is kept; both 0 if there is none.
+	// Newest and Oldest are the numbers of the newest and oldest entry kept; both 0 if the log is empty.
 	Newest, Oldest int64
 	// Chains has the chain of each budget, sorted by budget.
 	Chains []Chain
 }
 
-// Chain is how far the entries of a budget in a partition go.
+// Chain describes the entries of one budget in a partition.
 type Chain struct {
 	Budget Budget
-	// Newest is the number of the newest entry, Oldest that of the oldest that is kept.
+	// Newest and Oldest are the numbers of the newest and oldest entry kept.
 	Newest, Oldest int64
-	// Head is the digest of the newest.
+	// Head is the digest of the newest entry.
 	Head Digest
-	// Dropped is how many entries went before their time, because the budget was used up.
+	// Dropped is how many entries were dropped early because the budget was used up.
 	Dropped int64
 }
 
-// Dropped returns how many entries went before their time.
+// Dropped returns how many entries were dropped early.
 func (p *Page) Dropped() (n int64) {
 	for i := range p.Chains {
 		n += p.Chains[i].Dropped
@@ -159,11 +158,11 @@ func (p *Page) Dropped() (n int64) {
 
 // Bounds of the audit log.
 const (
-	// MaxPage is the longest page.
+	// MaxPage is the maximum length of a page.
 	MaxPage = 500
-	// MaxTextBytes is the longest Record.Before, and After, that is kept. Of longer ones an entry has the Diff.
+	// MaxTextBytes is the maximum length of Record.Before and After. For longer texts the entry has a Diff.
 	MaxTextBytes = 2 << 10
-	// MaxDiffBytes is how much of each side a Diff shows.
+	// MaxDiffBytes is the maximum length of each side of a Diff.
 	MaxDiffBytes = 512
 )
 
@@ -178,17 +177,17 @@ func (r *Request) Validate(partitions int) error {
 	return invalid.Range("limit", int64(r.Limit), 1, MaxPage)
 }
 
-// maxFieldBytes is how much of a text of an entry is kept.
+// maxFieldBytes is the maximum length of a text field of an entry.
 const maxFieldBytes = 512
 
-// Time is At as a time.
+// Time returns At as a time.
 func (e *Entry) Time() time.Time { return time.UnixMicro(e.At).UTC() }
 
-// Log keeps who did what, and what was refused.
+// Log stores the audit log.
 type Log interface {
-	// Record writes an entry about something that changed nothing in the store, which has its Actor, Of, Name, What,
-	// Refused, Times, Detail and Reason; the engine sets the rest. It lives in partition 0. To repeat it writes it
-	// twice.
+	// Record writes an entry about an action that changed nothing in the store. It has Actor, Of, Name, What, Refused,
+	// Times, Detail and Reason; the engine sets the rest, and stores it in partition 0. Repeating it writes a second
+	// entry.
 	Record(ctx context.Context, e Entry) error
 	// Audit returns entries of a partition. Errors also: an *invalid.Error.
 	Audit(ctx context.Context, r Request) (Page, error)

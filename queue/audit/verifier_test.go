@@ -72,7 +72,7 @@ func leftOut(t *testing.T, r audit.Record, side string) audit.Record {
 	return r
 }
 
-// An entry whose text was too long to be kept verifies without it.
+// An entry whose text was too long to keep verifies without it.
 func TestAuditVerifierOfWhatWasLeftOut(t *testing.T) {
 	list := chain(t, 1, 3, "")
 	for _, side := range []string{audit.Before, audit.After} {
@@ -95,7 +95,7 @@ func newest(number int64, head audit.Digest) []audit.Chain {
 	return []audit.Chain{{Budget: audit.Nobody, Newest: number, Head: head}}
 }
 
-// What one budget drops leaves gaps among the entries of others, whose chains verify.
+// Entries dropped from one budget leave gaps among the entries of others, whose chains verify.
 func TestAuditVerifierOfBudgets(t *testing.T) {
 	a, b := audit.OfApp("a"), audit.OfApp("b")
 	var list []audit.Record
@@ -150,7 +150,7 @@ func TestAuditVerifier(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(list []audit.Record) []audit.Record
-		fault  audit.Fault // "" is none
+		fault  audit.Fault // "" means no fault
 		number int64
 	}{
 		{"as it was written", func(l []audit.Record) []audit.Record { return l }, "", 0},
@@ -270,7 +270,7 @@ func TestAuditVerifier(t *testing.T) {
 	}
 }
 
-// A chain that was verified to some entry goes on behind that, or is another.
+// A chain verified up to an entry continues after it, or is a different one.
 func TestAuditVerifierGoesOn(t *testing.T) {
 	list := chain(t, 1, 10, "")
 	behind := func(digest audit.Digest) audit.Verifier {

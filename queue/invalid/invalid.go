@@ -1,4 +1,4 @@
-// Package invalid has the error of bad input: which field, which value, what was wrong, and what to do.
+// Package invalid has the error of bad input: the field, its value, what is wrong, and how to fix it.
 package invalid
 
 import (
@@ -8,11 +8,11 @@ import (
 	"github.com/penstock/penstock/internal/clip"
 )
 
-// Error is an input that cannot be used: the field, the value as far as it can be shown, and what would be right.
+// Error is the error of an unusable input.
 type Error struct {
 	Field  string // as written in the API, such as "retry.max_attempts"
-	Value  string // shortened; empty when it says nothing
-	Reason string // what is wrong and what to do
+	Value  string // shortened; may be empty
+	Reason string // what is wrong, and how to fix it
 }
 
 func (e *Error) Error() string {
@@ -22,7 +22,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s: %s", e.Field, e.Value, e.Reason)
 }
 
-// Errorf returns an Error. What is long of the value is cut.
+// Errorf returns an Error. Long values are cut.
 func Errorf(field, value, reason string, args ...any) *Error {
 	e := &Error{Field: field, Reason: fmt.Sprintf(reason, args...)}
 	if value != "" {
@@ -31,7 +31,7 @@ func Errorf(field, value, reason string, args ...any) *Error {
 	return e
 }
 
-// In makes an error, if it is one, that of a field: In("burst", err).
+// In turns a non-nil error into the error of a field: In("burst", err).
 func In(field string, err error) error {
 	if err == nil {
 		return nil
@@ -47,7 +47,7 @@ func Range(field string, v, low, high int64) error {
 	return nil
 }
 
-// Span checks that a time is from low to high, in whole microseconds. Its error is an *Error.
+// Span checks that a duration is from low to high, in whole microseconds. Its error is an *Error.
 func Span(field string, v, low, high time.Duration) error {
 	if v < low || v > high || v%time.Microsecond != 0 {
 		return Errorf(field, "", "is %v, must be from %v to %v in whole microseconds", v, low, high)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// DidYouMean returns what to say behind an error about a name that is not known: the known one that is most likely
-// meant, or nothing if none is near.
+// DidYouMean returns a suffix for an error about an unknown name: the most similar known name, or "" if none is
+// similar.
 func DidYouMean(name string, known []string) string {
 	best, least := "", max(1, len(name)/3)+1
 	for _, k := range known {
@@ -21,7 +21,7 @@ func DidYouMean(name string, known []string) string {
 	return "; did you mean " + best + "?"
 }
 
-// Members are the names of the JSON members of a struct, sorted; none of another type.
+// Members returns the names of the JSON members of a struct, sorted; none for other types.
 func Members(t reflect.Type) (names []string) {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -41,8 +41,8 @@ func Members(t reflect.Type) (names []string) {
 	return names
 }
 
-// distance is how many bytes must be inserted, deleted, replaced, or swapped with their neighbour, to make b of a; most
-// if it is that or more.
+// distance returns how many insertions, deletions, replacements and swaps of neighboring bytes turn a into b, at most
+// most.
 func distance(a, b string, most int) int {
 	if len(a)-len(b) >= most || len(b)-len(a) >= most {
 		return most

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/internal/grant"
+	"github.com/penstock/penstock/internal/departure"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
@@ -126,7 +126,7 @@ func (o *overload) commit(m *machine.Machine) {
 type overloadDrainer struct {
 	*overload
 	m       *machine.Machine
-	clock   grant.Clock
+	clock   departure.Clock
 	number  uint64
 	waiting int
 	settle  []queue.Settlement

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	window "github.com/penstock/penstock/internal/grant"
+	window "github.com/penstock/penstock/internal/departure"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	window "github.com/penstock/penstock/internal/grant"
+	window "github.com/penstock/penstock/internal/departure"
 	"github.com/penstock/penstock/internal/prove/law"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"

@@ -1,4 +1,4 @@
-// Package names has how queues, jobs and what else a store knows are named, and what their names say.
+// Package names validates and parses the names of queues, jobs and other objects in a store.
 package names
 
 import (
@@ -7,24 +7,24 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// MaxIDBytes is the longest id of a job.
+// MaxIDBytes is the maximum length of a job's id.
 const MaxIDBytes = 128
 
-// Validate checks the name of a queue: lower-case letters, digits, - and _, at most 64, with at most one
-// dot between a group and a child.
+// Validate checks the name of a queue: lower-case letters, digits, - and _, at most 64, with at most one dot between a
+// group and a child.
 func Validate(name string) error {
 	group, child, isChild := strings.Cut(name, ".")
 	if !validPart(group) || isChild && !validPart(child) {
 		return invalid.Errorf(
 			"name", name,
-			"a queue name is 1 to 64 of a-z 0-9 _ -, beginning with a letter or digit; a child is group.child with "+
-				"one dot",
+			"a queue name has 1 to 64 characters of a-z 0-9 _ - and begins with a letter or digit; a child is "+
+				"group.child with one dot",
 		)
 	}
 	return nil
 }
 
-// validPart is called for every job, so it is no regular expression.
+// validPart avoids a regular expression because it runs for every job.
 func validPart(s string) bool {
 	if len(s) == 0 || len(s) > 64 || s[0] == '-' || s[0] == '_' {
 		return false
@@ -45,7 +45,7 @@ func Group(name string) string {
 	return group
 }
 
-// Parent returns the name of a queue's parent, and "" if it is no child.
+// Parent returns the name of a queue's parent, or "" if it is not a child.
 func Parent(name string) string {
 	if group := Group(name); group != name {
 		return group
@@ -56,11 +56,11 @@ func Parent(name string) string {
 // ValidateID checks a job's id: 1 to 128 visible ASCII characters.
 func ValidateID(id string) error {
 	if id == "" {
-		return invalid.Errorf("id", "", "is empty; leave it out and one is made")
+		return invalid.Errorf("id", "", "is empty; leave it out to get a generated one")
 	}
-	// no URL leads to such a job: clients, and proxies, take them out of a path, written as %2e too
+	// No URL leads to these: clients and proxies remove them from paths, even when encoded as %2e.
 	if id == "." || id == ".." {
-		return invalid.Errorf("id", id, "stands for another place in a path; give another id")
+		return invalid.Errorf("id", id, "is special in URL paths; choose another id")
 	}
 	if len(id) > MaxIDBytes {
 		return invalid.Errorf("id", id, "is longer than %d bytes", MaxIDBytes)
@@ -73,7 +73,7 @@ func ValidateID(id string) error {
 	return nil
 }
 
-// IsKind reports whether s can be the name of a kind of things that are recorded: 1 to 16 of a-z and _.
+// IsKind reports whether s can name a kind of recorded objects: 1 to 16 characters of a-z and _.
 func IsKind(s string) bool {
 	for _, c := range s {
 		if (c < 'a' || c > 'z') && c != '_' {
@@ -83,7 +83,7 @@ func IsKind(s string) bool {
 	return s != "" && len(s) <= 16
 }
 
-// IsToken reports whether s is a token of RFC 9110, 5.6.2, as the names of headers are.
+// IsToken reports whether s is a token by RFC 9110, 5.6.2, like the name of a header.
 func IsToken(s string) bool { return s != "" && strings.IndexFunc(s, notToken) < 0 }
 
 func notToken(r rune) bool {

@@ -7,31 +7,30 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// MaxBacklog is the most jobs that a Backlog holds.
+// MaxBacklog is the maximum number of jobs in a Backlog.
 const MaxBacklog = 100_000
 
-// Backlog is what waits in a queue, as far as deadlines need it: lane by lane, each in the
-// order in which its jobs would leave it.
+// Backlog has the waiting jobs of a queue, as far as deadlines need them: lane by lane, in departure order.
 type Backlog struct {
 	jobs  []waiting
-	lanes []string // their keys; the first is that of jobs that name none
-	// deadlines is how many of the jobs expire at all.
+	lanes []string // their keys; the first is "", for jobs without a lane
+	// deadlines is how many of the jobs have one.
 	deadlines int
-	// more says that others wait that are not in it.
+	// more is whether other jobs wait, too.
 	more bool
 }
 
 // waiting is a job of a Backlog.
 type waiting struct {
 	lane    int
-	n       int // which one of the Backlog it is
+	n       int // index in the Backlog
 	cost    int64
 	expires leaky.Instant // 0 is never
-	due     leaky.Instant // of a scheduled one; 0 waits already
+	due     leaky.Instant // if scheduled; 0 if it waits already
 }
 
-// ReadBacklog lists the waiting jobs of a queue, MaxBacklog at most, in as many calls as that takes:
-// what comes or leaves between them is in it or not. Errors: those of ListJobs.
+// ReadBacklog lists the waiting jobs of a queue, at most MaxBacklog, in as many calls as it takes. Jobs that come or
+// leave between the calls may be missing. Errors: as ListJobs.
 func ReadBacklog(ctx context.Context, jobs queue.Jobs, name string) (Backlog, error) {
 	b := Backlog{lanes: []string{""}}
 	req := queue.ListRequest{Queue: name, State: queue.Waiting, Limit: queue.MaxPage}
@@ -54,7 +53,7 @@ func ReadBacklog(ctx context.Context, jobs queue.Jobs, name string) (Backlog, er
 	return b, nil
 }
 
-// add takes in the next job of the list.
+// add adds the next job of the list.
 func (b *Backlog) add(i *queue.JobInfo) {
 	if i.Lane != b.lanes[len(b.lanes)-1] {
 		b.lanes = append(b.lanes, i.Lane)

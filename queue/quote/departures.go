@@ -10,8 +10,8 @@ import (
 	"github.com/penstock/penstock/queue/machine"
 )
 
-// departures lets the backlog leave, on paper, and yields each job with when it would depart, and whether it expires
-// before: then it uses no slot.
+// departures simulates the departures of the backlog. It yields each job with its departure, or with the fact that it
+// expires before; then it uses no slot.
 func (b *Backlog) departures(out *machine.Forecast) iter.Seq2[waiting, departure] {
 	return func(yield func(waiting, departure) bool) {
 		order := b.upcoming()
@@ -25,56 +25,57 @@ func (b *Backlog) departures(out *machine.Forecast) iter.Seq2[waiting, departure
 	}
 }
 
-// departure is when a job departs, or would if it did not expire before.
+// departure is when a job departs, or would if it did not expire first.
 type departure struct {
 	at      leaky.Instant
 	expired bool
 }
 
-// upcoming is the jobs that are still to leave.
+// upcoming has the jobs still to leave.
 type upcoming struct {
-	ready     []turn // in order
-	scheduled []turn // by when they are due
+	ready     []placed // in order
+	scheduled []placed // by due time
 }
 
-// turn is a job with its place in the order of all.
-type turn struct {
+// placed is a job with its place in the order of all jobs.
+type placed struct {
 	waiting
 	place int
 }
 
-// upcoming puts the jobs in about the order in which lanes that take turns let them go: by what their lane has used up
-// once they have left. A scheduled one stands where it would if it were due, and uses nothing up for those behind it.
+// upcoming sorts the jobs approximately as lanes taking turns let them go: by how much their lane has used up once
+// they have left. A scheduled job gets the place it would have if it were due, without costing the jobs behind it
+// anything.
 func (b *Backlog) upcoming() upcoming {
 	tags, used := make([]int64, len(b.jobs)), make([]int64, len(b.lanes))
-	turns := make([]turn, len(b.jobs))
+	jobs := make([]placed, len(b.jobs))
 	for n, w := range b.jobs {
 		tags[n] = used[w.lane] + w.cost
 		if w.due == 0 {
 			used[w.lane] = tags[n]
 		}
-		turns[n].waiting = w
+		jobs[n].waiting = w
 	}
 	if len(b.lanes) > 1 {
-		slices.SortStableFunc(turns, func(a, b turn) int { return cmp.Compare(tags[a.n], tags[b.n]) })
+		slices.SortStableFunc(jobs, func(a, b placed) int { return cmp.Compare(tags[a.n], tags[b.n]) })
 	}
-	u := upcoming{ready: make([]turn, 0, len(turns))}
-	for n, t := range turns {
-		t.place = n
-		if t.due == 0 {
-			u.ready = append(u.ready, t)
+	u := upcoming{ready: make([]placed, 0, len(jobs))}
+	for n, j := range jobs {
+		j.place = n
+		if j.due == 0 {
+			u.ready = append(u.ready, j)
 		} else {
-			u.scheduled = append(u.scheduled, t)
+			u.scheduled = append(u.scheduled, j)
 		}
 	}
-	slices.SortStableFunc(u.scheduled, func(a, b turn) int { return cmp.Compare(a.due, b.due) })
+	slices.SortStableFunc(u.scheduled, func(a, b placed) int { return cmp.Compare(a.due, b.due) })
 	return u
 }
 
 func (u *upcoming) empty() bool { return len(u.ready)+len(u.scheduled) == 0 }
 
-// next takes out the job that gets the next slot. That is granted up to the horizon ahead, so a job that becomes due
-// after that gets it only if nobody else waits.
+// next removes and returns the job that gets the next slot. Slots are granted up to the horizon ahead, so a job that
+// becomes due later gets the slot only if no other job waits.
 func (u *upcoming) next(now, slot leaky.Instant) waiting {
 	by := max(now, slot.Add(-queue.Horizon))
 	if len(u.ready) == 0 {

@@ -5,19 +5,18 @@ import (
 	"github.com/penstock/penstock/queue/machine"
 )
 
-// Expiring is how many of the jobs that wait would expire before they leave.
+// Expiring is how many waiting jobs would expire before they leave.
 type Expiring struct {
 	Jobs int64
-	// Exact: nothing but the pace of the queue decides it.
+	// Exact is whether only the pace of the queue decides the number.
 	Exact bool
-	// AtLeast: not all that wait were looked at.
+	// AtLeast is whether some waiting jobs were not looked at.
 	AtLeast bool
 }
 
-// Expiring answers for a backlog how many of it would expire at the present rate, and at the
-// other, which is as at the present one if none is asked about. As in a Quote nobody else
-// appends, and a paused queue is resumed now. Jobs of several lanes leave in about their
-// order. Its error is an *invalid.Error.
+// Expiring returns how much of a backlog would expire at the present rate, and at r.Rate if that is set. As in a
+// Quote, no other jobs are appended and a paused queue resumes now. Lanes leave in their approximate order. Its error
+// is an *invalid.Error.
 func (r Request) Expiring(i *queue.Info, b *Backlog) (now, then Expiring, err error) {
 	out, err := machine.NewForecast(i, 0, nil)
 	if err != nil {
@@ -33,8 +32,8 @@ func (r Request) Expiring(i *queue.Info, b *Backlog) (now, then Expiring, err er
 	return now, b.expiring(i, out), nil
 }
 
-// expiring lets the backlog leave, on paper, and counts those that use no slot. Limits and the group
-// hold as they do for an ETA.
+// expiring simulates the departures of the backlog and counts the jobs that expire. Limits and the group apply as they
+// do to an ETA.
 func (b *Backlog) expiring(i *queue.Info, out *machine.Forecast) Expiring {
 	e := Expiring{AtLeast: b.more, Exact: b.exact(i)}
 	if b.deadlines == 0 {
@@ -49,7 +48,7 @@ func (b *Backlog) expiring(i *queue.Info, out *machine.Forecast) Expiring {
 	return e
 }
 
-// exact is as that of an ETA, but that of a paused queue it is as if it were resumed now.
+// exact reports whether an ETA would be exact if a paused queue resumed now.
 func (b *Backlog) exact(i *queue.Info) bool {
 	alone := len(b.lanes) == 1 && !b.more && i.Parent == nil && i.Group.Children == 0 && len(i.Spec.Limits) == 0
 	return alone && i.Scheduled == 0 && i.Leased == 0 && i.Spec.MaxInFlight == 0 && !i.Spec.Ordered && !i.Stop.On() &&

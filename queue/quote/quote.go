@@ -1,5 +1,5 @@
-// Package quote says what would become of jobs if they were appended now, and of those that wait: when they would
-// leave, at the present rate and at another one.
+// Package quote predicts what would happen to jobs: to new ones if they were appended now, and to the waiting ones. It
+// says when they would leave, at the present rate and at another one.
 package quote
 
 import (
@@ -12,43 +12,40 @@ import (
 	"github.com/penstock/penstock/queue/machine"
 )
 
-// MaxJobs is the most jobs that are quoted for: more than a queue and its overflow
-// can hold.
+// MaxJobs is the maximum number of jobs in a quote, more than a queue and its overflow can hold.
 const MaxJobs = 1_000_000_000
 
-// Request asks what would become of jobs if they were appended now, and what would
-// change at another rate.
+// Request asks what would happen to jobs if they were appended now, and what another rate would change.
 type Request struct {
-	Jobs int64 // with a Rate it may be 0: then it is about the present backlog alone
-	Cost int64 // of each of them; 0 means 1
+	Jobs int64 // may be 0 if Rate is set: quote the present backlog only
+	Cost int64 // of each job; 0 means 1
 	Lane string
-	// Rate is the other one; nil is none.
+	// Rate is the other rate, or nil.
 	Rate *leaky.Rate
 }
 
-// Quote is the answer. It is an estimate, by the pace: nobody else appends, nothing comes back, no deadline
-// passes. What is in flight or scheduled counts for room, not for time.
+// Quote is the answer. It is an estimate by the pace: it assumes that no other jobs are appended, none come back, and
+// no deadline passes. Jobs in flight or scheduled take up room but no time.
 type Quote struct {
-	// What would become of the jobs: they would be taken into the queue, put on the
-	// overflow, or refused, all of these as RefusedAs says: Full, LaneFull or OverflowFull.
+	// Fit, Deferred and Refused are how many jobs would enter the queue, go to the overflow, or be refused as
+	// RefusedAs: Full, LaneFull or OverflowFull.
 	Fit, Deferred, Refused int64
 	RefusedAs              queue.AppendOutcome
-	// Paused: the instants are those of a queue that goes on at its pause's Until, or now if
-	// it has none.
+	// Paused is whether the queue is paused. The quote then assumes that it resumes at Until, or now if Until is zero.
 	Paused bool
 	Until  time.Time
 	Now    Forecast
-	// Then is the same at the other rate; nil if none was asked about.
+	// Then is the forecast at the other rate, or nil.
 	Then *Forecast
 }
 
-// Forecast is when jobs would leave.
+// Forecast says when jobs would leave.
 type Forecast struct {
 	Rate leaky.Rate
-	// First and Last of those that are not refused; zero if all are.
+	// First and Last are the departures of the accepted jobs; zero if all are refused.
 	First, Last time.Time
-	// Drained is when the last would leave of those that wait or are deferred now; zero
-	// if none do. The rates of lanes may make it later.
+	// Drained is when the last job that now waits or is deferred would leave; zero if there are none. The rates of
+	// lanes may delay it.
 	Drained time.Time
 }
 
@@ -69,8 +66,8 @@ func outOf(field string, v, most int64) error {
 	return invalid.Errorf(field, "", "is %d, must be from 1 to %d", v, most)
 }
 
-// Quote answers for a queue and the lane that r names, as Specs.Lane returned them. Its error is
-// an *invalid.Error.
+// Quote returns the quote for a queue and the lane that r names, as returned by Specs.Lane. Its error is an
+// *invalid.Error.
 func (r Request) Quote(i *queue.Info, lane *queue.LaneInfo) (Quote, error) {
 	if err := r.Validate(); err != nil {
 		return Quote{}, err
@@ -96,13 +93,13 @@ func (r Request) Quote(i *queue.Info, lane *queue.LaneInfo) (Quote, error) {
 	return q, nil
 }
 
-// divide finds out how many would be taken, in the order in which Append asks: the lane, the
-// queue, the overflow.
+// divide computes how many jobs would be accepted. Like Append, it asks the lane, the queue and the overflow in this
+// order.
 func (q *Quote) divide(r *Request, i *queue.Info, lane *queue.LaneInfo) {
 	defers := i.Spec.Overflow == queue.Defer
 	room := i.Spec.Capacity - i.Size()
 	switch {
-	case i.Deferred > 0 && defers: // they queue behind what is there
+	case i.Deferred > 0 && defers: // they line up behind the backlog
 		room = 0
 	case i.Deferred > 0:
 		room = min(room, max(1, i.Spec.Capacity-i.Spec.Mark())-(i.Size()-i.Back))
@@ -129,9 +126,8 @@ func (q *Quote) divide(r *Request, i *queue.Info, lane *queue.LaneInfo) {
 	q.Refused = rest - q.Deferred
 }
 
-// forecast is by the rule by which engines tell an ETA. No sum or product comes near 2^63: there are
-// no more than 10^8 jobs in a queue or on its overflow, none costs more than 10^3, and no more than
-// 10^3 queues take turns with it.
+// forecast applies the engines' rule for ETAs. No sum or product comes near 2^63: a queue or its overflow has at most
+// 10^8 jobs, none costs more than 10^3, and at most 10^3 queues take turns.
 func (q *Quote) forecast(r *Request, i *queue.Info, lane *queue.LaneInfo, out *machine.Forecast) (f Forecast) {
 	deferred := max(i.DeferredCost, i.Deferred)
 	all := i.Ahead + deferred
@@ -145,7 +141,7 @@ func (q *Quote) forecast(r *Request, i *queue.Info, lane *queue.LaneInfo, out *m
 	if taken == 0 {
 		return f
 	}
-	at := func(k int64) time.Time { // of the one that has k of them before it
+	at := func(k int64) time.Time { // of the job with k of them before it
 		var eta leaky.Instant
 		if k < q.Fit {
 			eta = out.ETA(before(i, lane, k)+k*r.Cost, 0, k)
@@ -158,8 +154,7 @@ func (q *Quote) forecast(r *Request, i *queue.Info, lane *queue.LaneInfo, out *m
 	return f
 }
 
-// before is about the cost of what waits now and leaves before a job of a lane that is
-// appended behind k others.
+// before returns the approximate cost of the waiting jobs that leave before a job of a lane appended behind k others.
 func before(i *queue.Info, lane *queue.LaneInfo, k int64) int64 {
 	others := i.Lanes
 	if lane.Waiting > 0 {
@@ -171,8 +166,7 @@ func before(i *queue.Info, lane *queue.LaneInfo, k int64) int64 {
 	return i.Ahead
 }
 
-// stops reports whether nothing leaves the queue because it is paused, or its parent, and until when,
-// if that is known.
+// stops reports whether the queue or its parent is paused, and until when, if that is known.
 func stops(i *queue.Info) (paused bool, until time.Time) {
 	all := []*queue.Pause{&i.Pause}
 	if i.Parent != nil {

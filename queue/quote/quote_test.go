@@ -115,7 +115,7 @@ func TestQuote(t *testing.T) {
 		{"what finds no room waits", deferring, queue.LaneInfo{}, Request{Jobs: 110}, "100 10 0: 0s 10.9s -"},
 		{"as much of it as may", deferring, queue.LaneInfo{}, Request{Jobs: 150}, "100 20 30 overflow_full: 0s 11.9s -"},
 		{
-			"behind those that wait there, room or not",
+			"behind jobs that wait there, room or not",
 			all(deferring, waits(10, 1), func(i *queue.Info) { i.Deferred, i.DeferredCost = 5, 10 }),
 			queue.LaneInfo{Waiting: 10},
 			Request{Jobs: 20},
@@ -134,7 +134,7 @@ func TestQuote(t *testing.T) {
 			"0 0 1 overflow_full: - - 2.4s",
 		},
 		{
-			"those who may not wait have the places above the mark",
+			"jobs that may not wait have the places above the mark",
 			all(waits(60, 1), func(i *queue.Info) { i.Deferred, i.DeferredCost, i.Back = 5, 5, 40 }),
 			queue.LaneInfo{Waiting: 60},
 			Request{Jobs: 99},

@@ -14,67 +14,67 @@ import (
 )
 
 const (
-	// MaxDepartures is the most that a Timetable tells of.
+	// MaxDepartures is the maximum number of departures in a Timetable.
 	MaxDepartures = 1000
-	// MaxLanes is the most lanes that one tells of.
+	// MaxLanes is the maximum number of lanes in a Timetable.
 	MaxLanes = 50
-	// MaxSpan is the longest time that one is about.
+	// MaxSpan is the maximum time span of a Timetable.
 	MaxSpan = 10 * time.Minute
 )
 
-// Timetable is the departures of a queue that are to come, as they would be if nobody appended anything.
+// Timetable predicts the departures of a queue if no more jobs are appended.
 type Timetable struct {
 	From, Until time.Time // by the engine's clock
 	Queue       queue.Info
 	Departures  []Departure
-	// More: others leave until then that are not told of.
+	// More is whether further departures until then are left out.
 	More bool
-	// Lanes are those of the jobs that wait, the deepest first.
+	// Lanes are the lanes with waiting jobs, the deepest first.
 	Lanes []LaneDepth
-	// LanesMore: other jobs wait that were not read, or other lanes are not told of.
+	// LanesMore is whether some waiting jobs were not read, or some lanes are left out.
 	LanesMore bool
 }
 
-// LaneDepth is how many jobs of a lane wait, and how many of it leave within the span.
+// LaneDepth is how many jobs of a lane wait, and how many leave within the span.
 type LaneDepth struct {
 	Lane            string
 	Waiting, Leaves int64
 }
 
-// Departure is one that is to come.
+// Departure is a future departure.
 type Departure struct {
 	At      time.Time
 	ID      string
 	Lane    string
 	Attempt int // counts from 1
-	// Doubt is what may make it come otherwise; empty if it is exact: granted already, or decided by the pace alone.
+	// Doubt says why the departure is an estimate. It is empty if the departure is exact: granted already, or decided
+	// by the pace alone.
 	Doubt Doubt
 }
 
-// Doubt is what makes a departure an estimate.
+// Doubt is the reason why a departure is an estimate.
 type Doubt string
 
-// The doubts, in order of precedence: of those that apply, the first is told.
+// The doubts, in order of precedence: only the first that applies is reported.
 const (
-	OfPause       Doubt = "paused"        // somebody may resume the queue, or its parent, sooner
-	OfDrainer     Doubt = "drainer"       // nobody asks for jobs; it is as if one did now
-	OfDown        Doubt = "down"          // it takes a probe that succeeds
-	OfNoTarget    Doubt = "no_target"     // somebody must give the queue a target
+	OfPause       Doubt = "paused"        // the queue or its parent may be resumed sooner
+	OfDrainer     Doubt = "drainer"       // no client asks for jobs; assumes that one does now
+	OfDown        Doubt = "down"          // depends on a successful probe
+	OfNoTarget    Doubt = "no_target"     // the queue needs a target first
 	OfThrottled   Doubt = "throttled"     // the receiver may ask for more time
 	OfLimits      Doubt = "limits"        // further paces, or a quota
 	OfParent      Doubt = "parent"        // members of its group take turns
-	OfLanes       Doubt = "lanes"         // lanes take turns, and have limits of their own
-	OfMaxInFlight Doubt = "max_in_flight" // it depends on when others end
+	OfLanes       Doubt = "lanes"         // lanes take turns and have their own limits
+	OfMaxInFlight Doubt = "max_in_flight" // depends on when other jobs end
 	OfOrdered     Doubt = "ordered"       // the same within a lane
 	OfAdapt       Doubt = "adapt"         // the rate follows the receiver
-	OfInFlight    Doubt = "in_flight"     // a job that is leased or held may come back, to its turn
-	OfDeferred    Doubt = "deferred"      // one that comes back from the overflow may have a higher priority
+	OfInFlight    Doubt = "in_flight"     // a leased or held job may come back to its turn
+	OfDeferred    Doubt = "deferred"      // a job from the overflow may have a higher priority
 	OfChange      Doubt = "changed"       // jobs came or left while they were read
-	OfScheduled   Doubt = "scheduled"     // jobs become due before it, or it is one
+	OfScheduled   Doubt = "scheduled"     // it is scheduled, or other jobs become due before it
 )
 
-// doubts is the table of what may make departures of a queue come otherwise, in order of precedence. What holds for
-// some of them only has no check.
+// doubts is the table of doubts, in order of precedence. A doubt that concerns only some departures has no check.
 var doubts = []struct {
 	Doubt
 	applies func(v *view, c status.Code) bool
@@ -96,7 +96,7 @@ var doubts = []struct {
 	{OfScheduled, nil},
 }
 
-// Doubts are all doubts, in order of precedence.
+// Doubts returns all doubts, in order of precedence.
 func Doubts() []Doubt {
 	all := make([]Doubt, len(doubts))
 	for n := range doubts {
@@ -105,14 +105,14 @@ func Doubts() []Doubt {
 	return all
 }
 
-// TimetableSource is what a Timetable is read from.
+// TimetableSource is the part of an engine that ReadTimetable needs.
 type TimetableSource interface {
 	queue.SpecReader
 	ListJobs(ctx context.Context, r queue.ListRequest) (queue.Listing, error)
 }
 
-// ReadTimetable tells what leaves a queue in the time to come, in a bounded number of calls. Errors: an *invalid.Error,
-// and those of Get and ListJobs.
+// ReadTimetable returns the departures of a queue within the span, in a bounded number of calls. Errors: an
+// *invalid.Error, and as Get and ListJobs.
 func ReadTimetable(ctx context.Context, from TimetableSource, name string, span time.Duration) (Timetable, error) {
 	if span <= 0 || span > MaxSpan {
 		return Timetable{}, invalid.Errorf("for", span.String(), "must be longer than 0s, up to %s", MaxSpan)
@@ -130,7 +130,7 @@ func ReadTimetable(ctx context.Context, from TimetableSource, name string, span 
 	}
 }
 
-// timetable lets the jobs leave, on paper.
+// timetable simulates the departures.
 func (v *view) timetable(span time.Duration) (t Timetable, err error) {
 	i := &v.info
 	t = Timetable{From: i.Now, Until: i.Now.Add(span), Queue: *i}
@@ -149,7 +149,7 @@ func (v *view) timetable(span time.Duration) (t Timetable, err error) {
 	}
 	doubt := v.doubt(status.Of(i).Code)
 	due := leaky.Instant(i.NextDue.UnixMicro())
-	beyond := false // others leave after what is told of
+	beyond := false // other jobs leave after the span
 	for w, departs := range v.backlog.departures(out) {
 		if departs.expired {
 			continue
@@ -171,7 +171,7 @@ func (v *view) timetable(span time.Duration) (t Timetable, err error) {
 	return t, nil
 }
 
-// lanes counts the jobs that wait by lane.
+// lanes counts the waiting jobs by lane.
 func (v *view) lanes(leaves map[string]int64) (all []LaneDepth, more bool) {
 	at := map[string]int{}
 	for n := range v.jobs {
@@ -190,7 +190,7 @@ func (v *view) lanes(leaves map[string]int64) (all []LaneDepth, more bool) {
 	return all[:min(len(all), MaxLanes)], more
 }
 
-// doubt is what makes all that waits an estimate; empty if nothing does.
+// doubt returns the reason why every departure of a waiting job is an estimate, or "".
 func (v *view) doubt(c status.Code) Doubt {
 	for _, row := range doubts {
 		if row.applies != nil && row.applies(v, c) {
@@ -206,7 +206,7 @@ func (t *Timetable) add(j *queue.JobInfo, at time.Time, d Doubt) {
 	})
 }
 
-// sort puts the departures in order, and leaves out those beyond the bound.
+// sort sorts the departures and cuts them to MaxDepartures.
 func (t *Timetable) sort() {
 	slices.SortStableFunc(t.Departures, func(a, b Departure) int {
 		return cmp.Compare(a.At.UnixMicro(), b.At.UnixMicro())

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// maxReads is how often a queue is read that changes meanwhile.
+	// maxReads is how often to read a queue that changes meanwhile.
 	maxReads = 3
-	// maxWaitingPages bounds what is read of waiting jobs when there are several lanes. With one the first jobs of the
+	// maxWaitingPages bounds the waiting jobs read if there are several lanes. With one lane, the first jobs of the
 	// list are the first to leave.
 	maxWaitingPages = 40
-	maxOtherPages   = 2 // of those that are scheduled, and of those that are leased
+	maxOtherPages   = 2 // of scheduled jobs, and of leased jobs
 )
 
-// view is a queue with its jobs, as far as a Timetable needs them.
+// view has a queue and its jobs, as far as a Timetable needs them.
 type view struct {
 	info    queue.Info
-	granted []queue.JobInfo // are leased, and depart soon
-	jobs    []queue.JobInfo // wait or are scheduled, in the order of backlog
+	granted []queue.JobInfo // leased, about to depart
+	jobs    []queue.JobInfo // waiting or scheduled, in the order of backlog
 	backlog Backlog
-	cut     map[queue.State]bool // others are in that state that were not read
-	lastDue time.Time            // of the scheduled ones that were read
+	cut     map[queue.State]bool // states with jobs that were not read
+	lastDue time.Time            // of the scheduled jobs read
 	changed bool                 // jobs came or left meanwhile
 }
 
@@ -64,7 +64,7 @@ func readJobs(ctx context.Context, from TimetableSource, name string) (view, err
 		return v, err
 	}
 	v.changed = changed(&before, &v.info)
-	gone := map[string]bool{} // jobs that were seen later in another state
+	gone := map[string]bool{} // jobs seen later in another state
 	for _, j := range lists[queue.Leased] {
 		gone[j.ID] = true
 		if j.DueAt.After(v.info.Now) {
@@ -90,7 +90,7 @@ func readJobs(ctx context.Context, from TimetableSource, name string) (view, err
 	return v, nil
 }
 
-// more reports whether others may leave until then that were not read. beyond is whether one that waits leaves later.
+// more reports whether jobs that were not read may leave by until. beyond is whether a waiting job leaves later.
 func (v *view) more(until time.Time, beyond bool) bool {
 	switch {
 	case v.cut[queue.Leased], v.cut[queue.Scheduled] && !v.lastDue.After(until):
@@ -118,7 +118,7 @@ func readPages(
 	return list, true, nil
 }
 
-// changed reports whether anything was done to a queue, or came or left, between two looks at it.
+// changed reports whether the queue or its jobs changed between two readings.
 func changed(a, b *queue.Info) bool {
 	type counts struct {
 		revision, waiting, scheduled, leased, held int64
@@ -131,8 +131,8 @@ func changed(a, b *queue.Info) bool {
 	return of(a) != of(b)
 }
 
-// inTurn puts scheduled jobs among those that wait, lane by lane, where they will stand when they are due: a job keeps
-// its turn, which is that of its append. Of jobs that were appended together the first to be tried came first.
+// inTurn merges the scheduled jobs into the waiting ones, lane by lane, where they will be when they are due: a job
+// keeps the turn of its append. Of jobs appended at the same time, the one with more attempts came first.
 func inTurn(waits, scheduled []queue.JobInfo) []queue.JobInfo {
 	if len(scheduled) == 0 {
 		return waits

@@ -9,16 +9,16 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// algorithm is what a rule needs to know of one. To add one: its arithmetic in leaky, a row here, and unless it is a
+// algorithm describes an algorithm to rules. To add one: its arithmetic in leaky, a row here, and unless it is a
 // Meter, a row in queue/redisq/algorithms.go and its Lua.
 type algorithm struct {
 	name    leaky.Algorithm
 	limiter func(b *Bound) leaky.Limiter
-	numbers []string // that it goes by, of which those that are not in needed may be left out
-	// The bounds of a limit and a period; 0 are those of leaky.
+	numbers []string // numbers it uses; those not in needed are optional
+	// Bounds of limit and period; 0 means those of leaky.
 	maxLimit  int64
 	maxPeriod time.Duration
-	// moreBytes is what a key takes at most beyond keyBytes; nil if nothing.
+	// moreBytes returns the maximum bytes of a key beyond keyBytes; nil means none.
 	moreBytes func(b *Bound) int64
 }
 
@@ -72,7 +72,7 @@ var algorithms = []algorithm{
 	},
 }
 
-// Algorithms are the names of all algorithms.
+// Algorithms returns the names of all algorithms.
 func Algorithms() []leaky.Algorithm {
 	names := make([]leaky.Algorithm, len(algorithms))
 	for n, row := range algorithms {
@@ -81,7 +81,7 @@ func Algorithms() []leaky.Algorithm {
 	return names
 }
 
-// algorithmOf returns the row of an algorithm; that of none is empty.
+// algorithmOf returns the row of an algorithm, or the zero row.
 func algorithmOf(a leaky.Algorithm) algorithm {
 	for _, row := range algorithms {
 		if row.name == a {
@@ -91,7 +91,7 @@ func algorithmOf(a leaky.Algorithm) algorithm {
 	return algorithm{}
 }
 
-// Numbers names the numbers of a Bound that an algorithm goes by.
+// Numbers returns the names of the numbers of a Bound that an algorithm uses.
 func Numbers(a leaky.Algorithm) []string { return algorithmOf(a).numbers }
 
 // Limiter returns the arithmetic of a bound.

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// An algorithm is whole when its row names the limiter that it makes, and numbers that a bound has. What engines need
-// of it the suite asks: it runs over all of them.
+// An algorithm is complete if its row names the limiter that it makes, and numbers of a bound. The conformance suite
+// checks what engines need: it covers all algorithms.
 func TestAlgorithmsAreComplete(t *testing.T) {
 	for n, row := range algorithms {
 		if row.limiter == nil || row.limiter(&Bound{}).Algorithm() != row.name {

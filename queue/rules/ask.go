@@ -8,20 +8,21 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// Ask returns what a question asks l, the limiter of its key under the rule. A place of concurrency that is asked for
-// without a name gets one. Its error is the *invalid.Error of a question that cannot be asked.
+// Ask converts a take into a request to l, the limiter of its key. A take of concurrency without a lease gets a
+// generated one. Its error is the *invalid.Error of an invalid take.
 func (r *Rule) Ask(t Take, l leaky.Limiter) (leaky.Ask, error) {
 	if t.Op > TakeAnew {
 		return leaky.Ask{}, invalid.Errorf("op", fmt.Sprint(uint8(t.Op)), "must be take, peek, refund or reset")
 	}
 	if t.Key == "" && r.Key != "" {
 		return leaky.Ask{}, invalid.Errorf(
-			"key", "", "is missing or empty, and the rule %s counts by %s; give it", r.Name, r.Key,
+			"key", "", "is missing or empty, but the rule %s counts by %s", r.Name, r.Key,
 		)
 	}
-	if t.Key != "" && r.Key == "" && len(r.Overrides) == 0 { // the caller takes it for a limit of each key
+	if t.Key != "" && r.Key == "" && len(r.Overrides) == 0 { // the caller assumes a limit per key
 		return leaky.Ask{}, invalid.Errorf(
-			"key", "", "is given, and the rule %s counts all as one: leave it out, or give the rule a key", r.Name,
+			"key", "", "has no effect: the rule %s has no key and counts everything together; leave it out, or give the "+
+				"rule a key", r.Name,
 		)
 	}
 	if err := ValidateKey("key", t.Key); err != nil {
@@ -32,11 +33,11 @@ func (r *Rule) Ask(t Take, l leaky.Limiter) (leaky.Ask, error) {
 	switch {
 	case t.Cost < 0 || t.Cost > leaky.MaxLimit:
 		return leaky.Ask{}, invalid.Errorf(
-			"cost", fmt.Sprint(t.Cost), "must be from 1 to %d, or be left out, which means 1", leaky.MaxLimit,
+			"cost", fmt.Sprint(t.Cost), "must be from 1 to %d; the default is 1", leaky.MaxLimit,
 		)
-	case t.Op == TakeAnew || places && t.Op == TakeBack: // of what the key, or the place, has
+	case t.Op == TakeAnew || places && t.Op == TakeBack: // everything of the key or the place
 		ask.Cost = 1
-	case t.Cost > l.Limit() && !(places && t.Lease != ""): // else see Never
+	case t.Cost > l.Limit() && !(places && t.Lease != ""): // otherwise see Never
 		return leaky.Ask{}, CannotPass(r.Name, t.Cost, l.Limit())
 	}
 	var err error
@@ -44,8 +45,8 @@ func (r *Rule) Ask(t Take, l leaky.Limiter) (leaky.Ask, error) {
 	return ask, err
 }
 
-// Never is the *invalid.Error of a question that l was asked, and refused, and can never let through; nil of any other.
-// Only concurrency is asked such: who holds a place renews it at any cost, and only the store knows who does.
+// Never returns the *invalid.Error of a refused request that l can never allow, or nil. This only happens with
+// concurrency: the holder of a place may renew it at any cost, and only the store knows the holder.
 func (r *Rule) Never(a leaky.Ask, l leaky.Limiter, d *leaky.Decision) error {
 	if d.Allowed || a.Cost <= l.Limit() {
 		return nil
@@ -53,22 +54,22 @@ func (r *Rule) Never(a leaky.Ask, l leaky.Limiter, d *leaky.Decision) error {
 	return CannotPass(r.Name, a.Cost, l.Limit())
 }
 
-// CannotPass is the *invalid.Error of a cost that a rule can never let through.
+// CannotPass returns the *invalid.Error of a cost that a rule can never allow.
 func CannotPass(rule string, cost, most int64) error {
 	return invalid.Errorf(
 		"cost", fmt.Sprint(cost),
-		"is more than the rule %s ever lets through at once, %d; lower the cost or raise the rule", rule, most,
+		"exceeds the maximum that the rule %s allows at once, %d; lower the cost or raise the limit", rule, most,
 	)
 }
 
-// nobody is the name of a place that none can have.
-const nobody = "\x00"
+// noLease is a lease that no place can have.
+const noLease = "\x00"
 
 func (r *Rule) lease(t Take) (string, error) {
 	if r.Algorithm != leaky.AlgorithmConcurrency {
 		if t.Lease != "" {
 			return "", invalid.Errorf(
-				"lease", t.Lease, "is of no use to %s: only concurrency has places; leave it out", r.Algorithm,
+				"lease", t.Lease, "has no effect with %s: only concurrency has leases; leave it out", r.Algorithm,
 			)
 		}
 		return "", nil
@@ -77,9 +78,9 @@ func (r *Rule) lease(t Take) (string, error) {
 	case t.Lease == "" && t.Op == TakeNow:
 		return rand.Text(), nil
 	case t.Lease == "" && t.Op == TakeBack:
-		return "", invalid.Errorf("lease", "", "is missing: it names the place that is given back")
+		return "", invalid.Errorf("lease", "", "is missing: it identifies the place to give back")
 	case t.Lease == "":
-		return nobody, nil
+		return noLease, nil
 	case len(t.Lease) > leaky.MaxLease:
 		return "", invalid.Errorf("lease", t.Lease, "has %d bytes, the limit is %d", len(t.Lease), leaky.MaxLease)
 	}

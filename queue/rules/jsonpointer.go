@@ -16,15 +16,15 @@ import (
 var (
 	errNoText = errors.New("is an object, a list or null")
 	errTwice  = errors.New("is given twice")
-	errMore   = errors.New("something stands behind it")
+	errMore   = errors.New("more data follows it")
 )
 
-// ofPayload is the text, number as it is written, or truth at the pointer; "" if there is none such. The whole
-// payload is looked at, for a name may be given twice, and which of them a target goes by is its own affair; but what
-// is not on the way is skipped and not taken apart.
+// ofPayload returns the text, the number as written, or the boolean at the pointer, or "" if there is no value. It
+// reads the whole payload to detect repeated names, because targets differ in which of them they use. Values off the
+// path are skipped without parsing their parts.
 func (p keyPart) ofPayload(payload []byte) (string, error) {
-	if err := jsondepth.Check(payload, jsondepth.Max); err != nil { // one that came as bytes
-		return "", invalid.Errorf(p.field, "", "cannot be found, for the payload %v, and a rule counts by it", err)
+	if err := jsondepth.Check(payload, jsondepth.Max); err != nil { // a payload given as bytes
+		return "", invalid.Errorf(p.field, "", "cannot be read, and a rule counts by it: the payload %v", err)
 	}
 	d := jsontext.NewDecoder(bytes.NewBuffer(payload), jsontext.AllowDuplicateNames(true))
 	v, err := at(d, p.pointer)
@@ -36,14 +36,14 @@ func (p keyPart) ofPayload(payload []byte) (string, error) {
 		err = cmp.Or(behind, errMore)
 	}
 	if errors.Is(err, errNoText) || errors.Is(err, errTwice) {
-		return "", invalid.Errorf(p.field, "", "%v, and a rule counts by it; give one text, number, true or false", err)
+		return "", invalid.Errorf(p.field, "", "%v, and a rule counts by it; use one text, number, true or false", err)
 	}
 	return "", invalid.Errorf(
-		p.field, "", "cannot be found, for the payload is not one JSON value, and a rule counts by it: %v", err,
+		p.field, "", "cannot be read, and a rule counts by it: the payload is not one JSON value: %v", err,
 	)
 }
 
-// at reads the next value and returns what is in it at the path, "" if nothing is.
+// at reads the next value and returns the value at the path within it, or "".
 func at(d *jsontext.Decoder, path []string) (string, error) {
 	if len(path) == 0 {
 		return scalar(d)
@@ -103,7 +103,7 @@ func inArray(d *jsontext.Decoder, path []string) (v string, err error) {
 	}
 	index, err := strconv.Atoi(path[0])
 	if err != nil || strconv.Itoa(index) != path[0] {
-		index = -1 // no list has one
+		index = -1 // matches no element
 	}
 	for i := 0; d.PeekKind() != ']'; i++ {
 		if i == index {
@@ -119,7 +119,7 @@ func inArray(d *jsontext.Decoder, path []string) (v string, err error) {
 	return v, err
 }
 
-// isName reports whether a member's name, as it is written, is this one.
+// isName reports whether a member's name, as written, equals name.
 func isName(written jsontext.Value, name string) bool {
 	if bytes.IndexByte(written, '\\') < 0 {
 		return string(written[1:len(written)-1]) == name

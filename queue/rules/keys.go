@@ -2,25 +2,24 @@ package rules
 
 import "github.com/penstock/penstock/leaky"
 
-// MaxKeys is the highest max_keys.
+// MaxKeys is the maximum of max_keys.
 const MaxKeys = 100_000_000
 
-// The default of max_keys: as many keys as fit in keyMemory if each takes all that it can, and not more than
-// mostKeys. So no rule fills a store by its keys unless somebody says so.
+// The default of max_keys: as many keys as fit in keyMemory if each takes its maximum, but at most mostKeys. So no
+// rule fills a store with keys by default.
 const (
 	mostKeys  = 1_000_000
 	keyMemory = 256 << 20
 )
 
-// What a key takes at most in either engine, and what each further entry of a log, or place, adds; see
-// docs/limiters.md.
+// Maximum bytes of a key in either engine, and of each further entry of a log or place; see docs/limiters.md.
 const (
 	keyBytes   = 256
 	entryBytes = 32
 	placeBytes = 192
 )
 
-// KeyLimit is how many keys may be held at once, but for those with overrides.
+// KeyLimit returns how many keys the rule may hold at once, besides those with overrides.
 func (r *Rule) KeyLimit() int64 {
 	if r.MaxKeys > 0 {
 		return r.MaxKeys

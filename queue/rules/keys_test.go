@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// By its defaults no rule holds more than 256 MiB of keys, and docs/limiters.md has some of these numbers.
+// By default no rule holds more than 256 MiB of keys; docs/limiters.md has some of these numbers.
 func TestKeyLimit(t *testing.T) {
 	year := unit.Duration(365 * 24 * time.Hour)
 	for _, tt := range []struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// MaxBytes is the longest rule that Parse reads.
+// MaxBytes is the maximum length of a rule that Parse reads.
 const MaxBytes = 2 << 20
 
 var ruleDocument = strictjson.Document{
@@ -23,8 +23,8 @@ var ruleDocument = strictjson.Document{
 	},
 }
 
-// Parse reads a rule from JSON, as strictly as ParseSpec reads a spec: what is written, a zero too, is taken at
-// its word. The name may be left out, for callers who have it from elsewhere; everything else is valid on return.
+// Parse parses a rule from JSON as strictly as queue.ParseSpec parses a spec: given values, even zeros, are taken
+// literally. The name may be left out, for callers who know it already; everything else is valid on return.
 func Parse(data []byte) (Rule, error) {
 	r := Rule{Action: Reject, Away: AwayClosed}
 	given, err := ruleDocument.Read(data, &r)
@@ -60,8 +60,8 @@ func Parse(data []byte) (Rule, error) {
 	return r, nil
 }
 
-// parsed gives a bound its default where nothing is written. What is written and of no use is an error, also if it is
-// 0.
+// parsed fills in the default of a bound where no value is given. A given number that the algorithm does not use is an
+// error, even if it is 0.
 func (b *Bound) parsed(a leaky.Algorithm, prefix string, given map[string]bool) error {
 	for _, name := range []string{"rate", "burst", "limit", "period", "resolution", "ttl"} {
 		if given[prefix+name] && !slices.Contains(Numbers(a), name) {

@@ -1,6 +1,6 @@
-// Package rules has what limits how much comes in: a rule and what it counts by, and how it is asked. It promises that
-// what it read is valid, and that two rules are equal just when their encodings are. What was taken is the engine's to
-// know: see queue.Rules and queue.Taker. Which rules a queue asks is the business of package ruleset.
+// Package rules has the rules that limit how much comes in: their settings, keys and answers. Everything it parses is
+// valid, and two rules are equal exactly if their encodings are. Engines keep the tallies: see queue.Rules and
+// queue.Taker. Package ruleset decides which rules a queue asks.
 package rules
 
 import (
@@ -20,68 +20,67 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// Rule limits what comes in under each of its keys: "2 verification mails a minute to one address". Its name
-// is made as a queue's is, and the part before the dot is its group: rules of a queue's own group are decided with the
-// append, in one step.
+// Rule limits how much comes in under each of its keys, such as "2 verification mails per minute to one address".
+// Names are formed as for queues, and the part before the dot is the group: rules of a queue's own group are decided
+// within the append, in one step.
 type Rule struct {
 	Name      string          `json:"name"`
 	Algorithm leaky.Algorithm `json:"algorithm"`
 	Bound
-	// Key is by what the rule counts, a template of the fields of a job; see Template. Empty is one count for
-	// all. Who takes from the rule by name gives the key himself, and must if there is a template.
+	// Key is a template of a job's fields; see Template. The rule counts separately per key; an empty template counts
+	// everything together. A caller that takes from the rule by name gives the key, and must if there is a template.
 	Key string `json:"key,omitempty"`
-	// Action is what becomes of a job that it refuses: Reject, Defer or Shadow.
+	// Action is what to do with a refused job: Reject, Defer or Shadow.
 	Action string `json:"action"`
-	// Away is what holds while the store cannot be asked: AwayOpen, AwayClosed or AwayShare.
+	// Away says what to do while the store cannot be reached: AwayOpen, AwayClosed or AwayShare.
 	Away string `json:"away"`
-	// Overrides are bounds for single keys, as the template makes them, in place of the one above, all of it.
+	// Overrides replaces the whole bound for single keys, as expanded from the template.
 	Overrides map[string]Bound `json:"overrides,omitempty"`
-	// MaxKeys is how many keys it holds at once, beside those with overrides: a new one is refused while it holds so
-	// many, and none is ever forgotten to make room, as that would let somebody through above his rate. 0 is a
-	// default, see KeyLimit.
+	// MaxKeys is the maximum number of keys, besides those with overrides; 0 means the default, see KeyLimit. At the
+	// maximum new keys are refused. No key is forgotten early to make room, as its owner could then exceed the limit.
 	MaxKeys int64 `json:"max_keys,omitzero"`
 }
 
-// Bound is the numbers of a limiter. Which are needed depends on the algorithm (see Numbers), and others must be left
+// Bound has the numbers of a limiter. The algorithm decides which are needed (see Numbers); the others must be left
 // out.
 type Bound struct {
-	// Rate is how fast what was taken comes back.
+	// Rate is how fast takes become available again.
 	Rate leaky.Rate `json:"rate,omitzero"`
-	// Burst is how much passes at once after idleness; 0 means 1.
+	// Burst is how much may pass at once after idleness; 0 means 1.
 	Burst int64 `json:"burst,omitzero"`
-	// Limit is how much passes in a Period; of concurrency, at a time.
+	// Limit is how much may pass per Period; for concurrency, at a time.
 	Limit int64 `json:"limit,omitzero"`
-	// Period is the window in which a Limit holds, and of gap the least time between two.
+	// Period is the window of Limit; for gap, the minimum time between two takes.
 	Period unit.Duration `json:"period,omitzero"`
-	// Resolution is how near neighbours may be kept as one; 0 keeps each.
+	// Resolution is how close entries of a log must be to be merged; 0 keeps each.
 	Resolution unit.Duration `json:"resolution,omitzero"`
-	// TTL is how long a place is held that is neither renewed nor given back.
+	// TTL is how long a place is held without being renewed or given back.
 	TTL unit.Duration `json:"ttl,omitzero"`
 }
 
-// Info is a rule as it stands.
+// Info is a rule and its state.
 type Info struct {
 	Rule
 	Revision int64
-	// Queues names the queues of its group that ask it, in order of name.
+	// Queues has the queues of its group that ask the rule, sorted by name.
 	Queues []string
-	// Keys is about how many keys it holds, beside those with overrides: some of them may have expired since they
-	// were counted.
+	// Keys is the approximate number of keys, besides those with overrides: some may have expired since they were
+	// counted.
 	Keys int64
 }
 
-// The actions of a Rule: what becomes of a job that it refuses.
+// The actions of a Rule: what to do with a refused job.
 const (
-	Reject = "reject" // it is refused
-	Defer  = "defer"  // it is put on the overflow, if there is one
-	Shadow = "shadow" // it comes in all the same: the rule counts, and refuses nothing
+	Reject = "reject" // refuse it
+	Defer  = "defer"  // put it on the overflow, if there is one
+	Shadow = "shadow" // accept it: the rule only counts
 )
 
-// What holds while the store cannot be asked.
+// What a rule does while the store cannot be reached.
 const (
-	AwayOpen   = "open"   // all pass
-	AwayClosed = "closed" // none passes
-	AwayShare  = "share"  // each process lets through its share of what the rule allows
+	AwayOpen   = "open"   // everything passes
+	AwayClosed = "closed" // nothing passes
+	AwayShare  = "share"  // each process allows its share of the limit
 )
 
 // Limits of rules.
@@ -91,11 +90,11 @@ const (
 	MaxTakes     = 1000
 )
 
-// ErrUnknown says that no rule has that name.
+// ErrUnknown means that no rule has that name.
 var ErrUnknown = errors.New("unknown rule")
 
-// ErrInUse says that a queue of the rule's group asks it.
-var ErrInUse = errors.New("queues ask this rule: take it out of their rules first")
+// ErrInUse means that a queue of the rule's group asks it.
+var ErrInUse = errors.New("queues use this rule: remove it from their rules first")
 
 // Normalize fills in the defaults.
 func (r *Rule) Normalize() {
@@ -103,17 +102,17 @@ func (r *Rule) Normalize() {
 	r.Away = cmp.Or(r.Away, AwayClosed)
 	r.Bound.normalize(r.Algorithm)
 	if len(r.Overrides) == 0 {
-		r.Overrides = nil // an empty one says the same
+		r.Overrides = nil // an empty map means the same
 		return
 	}
-	r.Overrides = maps.Clone(r.Overrides) // it is whose rule this is a copy of
+	r.Overrides = maps.Clone(r.Overrides) // copies of the rule share the map
 	for key, b := range r.Overrides {
 		b.normalize(r.Algorithm)
 		r.Overrides[key] = b
 	}
 }
 
-// Of returns the bound for a key.
+// Of returns the bound of a key.
 func (r *Rule) Of(key string) Bound {
 	if b, ok := r.Overrides[key]; ok {
 		return b
@@ -148,7 +147,7 @@ func (r *Rule) Validate() error {
 		}
 	}
 	if n := len(r.Overrides); n > MaxOverrides {
-		return invalid.Errorf("overrides", "", "are %d, the limit is %d", n, MaxOverrides)
+		return invalid.Errorf("overrides", "", "has %d entries, the limit is %d", n, MaxOverrides)
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.Overrides)) {
 		if key == "" {
@@ -165,7 +164,7 @@ func (r *Rule) Validate() error {
 	return nil
 }
 
-// needed are the numbers that have no default: how the lack of one reads, and one for example.
+// needed has the numbers without a default: how a missing one reads, and an example.
 var needed = map[string]struct{ none, example string }{
 	"rate": {"unlimited", `"5/s"`}, "limit": {"0", "100"}, "period": {"0s", `"1m"`}, "ttl": {"0s", `"30s"`},
 }
@@ -205,16 +204,16 @@ func (b *Bound) validate(prefix string, a leaky.Algorithm) error {
 			}
 			continue
 		}
-		if such, must := needed[f.name]; must && !f.given {
+		if n, must := needed[f.name]; must && !f.given {
 			return invalid.Errorf(
-				field, "", "is missing or %s, and %s goes by it; give one such as %s", such.none, a, such.example,
+				field, "", "is missing or %s, but %s needs it; use for example %s", n.none, a, n.example,
 			)
 		}
 		if err := f.check(field); err != nil {
 			return err
 		}
 	}
-	if err := l.Validate(); err != nil { // numbers that do not go together
+	if err := l.Validate(); err != nil { // numbers that do not fit together
 		by := Numbers(a)
 		return invalid.Errorf(jsondepth.ShortPath(prefix+by[len(by)-1]), "", "%v", err)
 	}
@@ -223,29 +222,28 @@ func (b *Bound) validate(prefix string, a leaky.Algorithm) error {
 
 func useless(field string, a leaky.Algorithm) error {
 	return invalid.Errorf(
-		field, "", "is of no use to %s, which goes by %s; leave it out", a, strings.Join(Numbers(a), " and "),
+		field, "", "has no effect with %s, which uses %s; leave it out", a, strings.Join(Numbers(a), " and "),
 	)
 }
 
-// ValidateName checks the name of a rule, which is made as a queue's is.
+// ValidateName checks the name of a rule. It follows the rules for queue names.
 func ValidateName(name string) error {
 	if names.Validate(name) != nil {
 		return invalid.Errorf(
 			"name", name,
-			"a rule's name is 1 to 64 of a-z 0-9 _ -, beginning with a letter or digit; group.rule, with one dot, is "+
-				"a rule of that group",
+			"a rule name has 1 to 64 characters of a-z 0-9 _ - and begins with a letter or digit; group.rule, with one "+
+				"dot, is a rule of that group",
 		)
 	}
 	return nil
 }
 
-// ValidateKey checks a key that is counted under: up to MaxKeyBytes of UTF-8. The empty one is that of all
-// jobs under a rule without a template.
+// ValidateKey checks a key: up to MaxKeyBytes of UTF-8. A rule without a template counts under the empty key.
 func ValidateKey(field, key string) error {
 	switch {
 	case len(key) > MaxKeyBytes:
 		return invalid.Errorf(
-			field, key, "has %d bytes, the limit is %d; a digest of it serves as well", len(key), MaxKeyBytes,
+			field, key, "has %d bytes, the limit is %d; use a digest of it instead", len(key), MaxKeyBytes,
 		)
 	case !utf8.ValidString(key):
 		return invalid.Errorf(field, key, "is not valid UTF-8")
@@ -253,10 +251,10 @@ func ValidateKey(field, key string) error {
 	return nil
 }
 
-// Encode returns the canonical JSON of a rule, as it is stored: two rules are equal just when their encodings are.
+// Encode returns the canonical JSON of a rule, as it is stored: two rules are equal exactly if their encodings are.
 func Encode(r Rule) ([]byte, error) { return json.Marshal(r, json.Deterministic(true)) }
 
-// Decode reads what Encode wrote. For input from outside use Parse.
+// Decode parses what Encode returned. For other input use Parse.
 func Decode(data []byte) (r Rule, err error) {
 	err = json.Unmarshal(data, &r)
 	return r, err

@@ -98,24 +98,24 @@ func TestParseRuleRefuses(t *testing.T) {
 		{`{"algorithm":"gap","algorithm":"gap"}`, "algorithm", "twice"},
 		{`{"Algorithm":"gap"}`, "Algorithm", "is not a field of a rule"},
 		{`{"algorithm":"gap","period":"1s","Bound":{}}`, "Bound", "is not a field"},
-		{`{"algorithm":"gap","period":"1s","name":""}`, "name", "a rule's name is"},
-		{`{"algorithm":"gap","period":"1s","name":"a b"}`, "name", "a rule's name is"},
-		{`{"algorithm":"gap","period":"1s","name":"a.b.c"}`, "name", "a rule's name is"},
+		{`{"algorithm":"gap","period":"1s","name":""}`, "name", "a rule name has"},
+		{`{"algorithm":"gap","period":"1s","name":"a b"}`, "name", "a rule name has"},
+		{`{"algorithm":"gap","period":"1s","name":"a.b.c"}`, "name", "a rule name has"},
 
-		{`{"algorithm":"meter"}`, "rate", `is missing or unlimited, and meter goes by it; give one such as "5/s"`},
+		{`{"algorithm":"meter"}`, "rate", `is missing or unlimited, but meter needs it; use for example "5/s"`},
 		{`{"algorithm":"meter","rate":"unlimited"}`, "rate", "is missing or unlimited"},
 		{`{"algorithm":"meter","rate":"0/s"}`, "rate", "above zero"},
 		{`{"algorithm":"meter","rate":"-1/s"}`, "rate", "above zero"},
 		{`{"algorithm":"meter","rate":"NaN/s"}`, "rate", "invalid rate"},
 		{`{"algorithm":"meter","rate":"1e18/s"}`, "rate", "invalid rate"},
-		{`{"algorithm":"meter","rate":"1000000000000000000/s"}`, "rate", "greatest limited rate, 1000000/s"},
+		{`{"algorithm":"meter","rate":"1000000000000000000/s"}`, "rate", "highest limited rate, 1000000/s"},
 		{
 			`{"algorithm":"meter","rate":"0/s"}`, "rate",
-			"must be above zero (where nothing is to leave a queue, pause it)",
+			"must be above zero (to stop a queue, pause it)",
 		},
-		{`{"algorithm":"meter","rate":"5"}`, "rate", `or "unlimited" where that may be`},
+		{`{"algorithm":"meter","rate":"5"}`, "rate", `or "unlimited" where allowed`},
 		{`{"algorithm":"meter","rate":"1/100y"}`, "rate", "want NUMBER/s"},
-		{`{"algorithm":"meter","rate":"1/876000h"}`, "rate", "least rate, 1/744h"},
+		{`{"algorithm":"meter","rate":"1/876000h"}`, "rate", "lowest rate, 1/744h"},
 		{`{"algorithm":"meter","rate":5}`, "rate", `a string such as "14/s"`},
 		{`{"algorithm":"meter","rate":"1/s","burst":0}`, "burst", "is 0, must be from 1 to 1000000"},
 		{`{"algorithm":"meter","rate":"1/s","burst":-1}`, "burst", "is -1, must be from 1 to 1000000"},
@@ -131,19 +131,19 @@ func TestParseRuleRefuses(t *testing.T) {
 		{`{"algorithm":"token_bucket","rate":"1/744h","burst":1000}`, "burst", "spans more than"},
 		{
 			`{"algorithm":"meter","rate":"1/s","limit":5}`, "limit",
-			"is of no use to meter, which goes by rate and burst; leave it out",
+			"has no effect with meter, which uses rate and burst; leave it out",
 		},
-		{`{"algorithm":"meter","rate":"1/s","limit":0}`, "limit", "is of no use to meter"},
-		{`{"algorithm":"gap","period":"1s","rate":"unlimited"}`, "rate", "is of no use to gap"},
-		{`{"algorithm":"gap","period":"1s","resolution":"0s"}`, "resolution", "is of no use to gap"},
+		{`{"algorithm":"meter","rate":"1/s","limit":0}`, "limit", "has no effect with meter"},
+		{`{"algorithm":"gap","period":"1s","rate":"unlimited"}`, "rate", "has no effect with gap"},
+		{`{"algorithm":"gap","period":"1s","resolution":"0s"}`, "resolution", "has no effect with gap"},
 
 		{
 			`{"algorithm":"fixed_window","period":"1m"}`, "limit",
-			"is missing or 0, and fixed_window goes by it; give one such as 100",
+			"is missing or 0, but fixed_window needs it; use for example 100",
 		},
 		{
 			`{"algorithm":"fixed_window","period":"1m","limit":0}`, "limit",
-			"is missing or 0, and fixed_window goes by it; give one such as 100",
+			"is missing or 0, but fixed_window needs it; use for example 100",
 		},
 		{`{"algorithm":"fixed_window","period":"1m","limit":-1}`, "limit", "is -1, must be from 1 to 1000000000"},
 		{
@@ -156,11 +156,11 @@ func TestParseRuleRefuses(t *testing.T) {
 		},
 		{
 			`{"algorithm":"fixed_window","limit":5}`, "period",
-			`is missing or 0s, and fixed_window goes by it; give one such as "1m"`,
+			`is missing or 0s, but fixed_window needs it; use for example "1m"`,
 		},
 		{
 			`{"algorithm":"fixed_window","limit":5,"period":"0s"}`, "period",
-			`is missing or 0s, and fixed_window goes by it; give one such as "1m"`,
+			`is missing or 0s, but fixed_window needs it; use for example "1m"`,
 		},
 		{`{"algorithm":"fixed_window","limit":5,"period":"-1s"}`, "period", "must be from 1ms to 8784h0m0s"},
 		{
@@ -178,12 +178,12 @@ func TestParseRuleRefuses(t *testing.T) {
 		},
 		{
 			`{"algorithm":"sliding_log","limit":1000000000,"period":"1h"}`, "resolution",
-			"a limit of 1000000000 in 1h0m0s would be up to",
+			"a limit of 1000000000 in 1h0m0s would need up to",
 		},
-		{`{"algorithm":"concurrency","limit":5}`, "ttl", "is missing or 0s, and concurrency"},
+		{`{"algorithm":"concurrency","limit":5}`, "ttl", "is missing or 0s, but concurrency"},
 		{`{"algorithm":"concurrency","limit":10001,"ttl":"1s"}`, "limit", "is 10001, must be from 1 to 10000"},
 
-		{`{"algorithm":"gap","period":"1s","key":"{to}"}`, "key", "is no field of a job"},
+		{`{"algorithm":"gap","period":"1s","key":"{to}"}`, "key", "is not a field of a job"},
 		{`{"algorithm":"gap","period":"1s","key":["{lane}"]}`, "key", "must be a string"},
 		{`{"algorithm":"gap","period":"1s","action":""}`, "action", "reject, defer or shadow"},
 		{`{"algorithm":"gap","period":"1s","action":"drop"}`, "action", "reject, defer or shadow"},
@@ -191,11 +191,11 @@ func TestParseRuleRefuses(t *testing.T) {
 		{`{"algorithm":"gap","period":"1s","away":"ajar"}`, "away", "open, closed or share"},
 		{`{"algorithm":"gap","period":"1s","overrides":[]}`, "overrides", "an object"},
 		{`{"algorithm":"gap","period":"1s","overrides":{"":{"period":"1s"}}}`, "overrides", "empty key"},
-		{`{"algorithm":"gap","period":"1s","overrides":{"k":{}}}`, "overrides.k.period", "is missing or 0s, and gap"},
+		{`{"algorithm":"gap","period":"1s","overrides":{"k":{}}}`, "overrides.k.period", "is missing or 0s, but gap"},
 		{`{"algorithm":"gap","period":"1s","overrides":{"k":null}}`, "overrides.k", "is null"},
 		{
 			`{"algorithm":"gap","period":"1s","overrides":{"k":{"period":"1s","limit":0}}}`, "overrides.k.limit",
-			"is of no use to gap",
+			"has no effect with gap",
 		},
 		{
 			`{"algorithm":"gap","period":"1s","overrides":{"k":{"period":"1s","key":"x"}}}`, "overrides.k.key",
@@ -212,7 +212,7 @@ func TestParseRuleRefuses(t *testing.T) {
 		{
 			`{"algorithm":"meter","rate":"1/s","overrides":{"` + long + `a":{"rate":"1/s","burst":2},"` + long +
 				`b":{"rate":"1/s","limit":0}}}`,
-			"overrides.kkk", "is of no use",
+			"overrides.kkk", "has no effect",
 		},
 		{
 			`{"algorithm":"gap","period":"1s","overrides":{"` + strings.Repeat("k", 1025) + `":{"period":"1s"}}}`,
@@ -232,7 +232,7 @@ func TestParseRuleRefuses(t *testing.T) {
 	}
 }
 
-// A default of an override is its own, however long the key, and of whoever gave the rule nothing is changed.
+// Overrides get their own defaults, however long the key, and the caller's rule is not changed.
 func TestNormalizeOfARule(t *testing.T) {
 	long := strings.Repeat("k", 500)
 	r, err := Parse([]byte(
@@ -272,7 +272,7 @@ func TestTooManyOverrides(t *testing.T) {
 	}
 }
 
-// Every limiter that a rule has is one that its arithmetic takes, and the other way round.
+// A rule's limiter is valid exactly if its arithmetic accepts it.
 func TestRulesAreWhatLimitersTake(t *testing.T) {
 	rates := []leaky.Rate{{}, rateOf("5/s"), rateOf("1/744h"), rateOf("1000000/s")}
 	numbers := []int64{

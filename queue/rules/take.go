@@ -6,56 +6,56 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// TakeOp is what is asked of a rule.
+// TakeOp is the kind of a Take.
 type TakeOp uint8
 
-// What may be asked of a rule.
+// The kinds of takes.
 const (
-	TakeNow  TakeOp = iota // take, if it is allowed
-	TakePeek               // say what TakeNow would; nothing is taken
-	TakeBack               // give back what was taken and not used; never more than was taken
-	TakeAnew               // forget what was taken under the key
+	TakeNow  TakeOp = iota // take if allowed
+	TakePeek               // answer as TakeNow, without taking
+	TakeBack               // give back an unused take; never more than was taken
+	TakeAnew               // clear the key's tally
 )
 
 func (o TakeOp) String() string { return [...]string{"take", "peek", "refund", "reset"}[o] }
 
-// Take is one question to a rule.
+// Take is a request to a rule.
 type Take struct {
 	Op  TakeOp
 	Key string
-	// Cost is how much; 0 means 1.
+	// Cost is how much to take; 0 means 1.
 	Cost int64
-	// Lease, of concurrency, names a place: taken again it is renewed. TakeNow without one makes a name, TakePeek
-	// asks for a place that nobody has; TakeBack needs it.
+	// Lease identifies a place of concurrency; taking it again renews it. Without a lease, TakeNow generates one, and
+	// TakePeek asks for a new place. TakeBack needs it.
 	Lease string
 }
 
-// Taken is the answer to one question.
+// Taken is the answer to a Take.
 type Taken struct {
 	leaky.Decision
-	// Shadow says that the rule refuses nothing, whatever Allowed says.
+	// Shadow is whether the rule is a shadow, which refuses nothing, even if Allowed is false.
 	Shadow bool
-	// Away is the rule's Away if that decided, in place of a store that could not be asked; engines leave it empty.
+	// Away is the rule's Away if it decided in place of an unreachable store; engines leave it empty.
 	Away string
-	// MaxKeys is as Ruling.MaxKeys.
+	// MaxKeys is as in Ruling.
 	MaxKeys int64
-	// Lease is the place that was taken, of concurrency.
+	// Lease is the place taken, for concurrency.
 	Lease string
-	// Err is the *invalid.Error of a question that cannot be asked.
+	// Err is the *invalid.Error of an invalid take.
 	Err error
 }
 
-// Ruling is what a rule said of a job.
+// Ruling is the answer of a rule to a job.
 type Ruling struct {
 	Rule   string
-	Shadow bool   // it refuses nothing
-	Away   string // as Taken.Away
-	// MaxKeys is how many keys the rule may hold, if it refuses only because it holds so many; else 0.
+	Shadow bool   // as in Taken
+	Away   string // as in Taken
+	// MaxKeys is the maximum number of keys if the rule refused only because it was reached; else 0.
 	MaxKeys int64
 	leaky.Decision
 }
 
-// Limited is what refused: the rule of r that asks to wait longest, and how long; false if none does.
+// Limited returns the refusing rule with the longest wait; limited is false if no rule refused.
 func Limited(r []Ruling) (rule string, wait time.Duration, limited bool) {
 	for i := range r {
 		if r[i].Allowed || r[i].Shadow {

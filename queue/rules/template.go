@@ -10,32 +10,32 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// Template says by what of a job a rule counts: literal text and, in braces, fields of the job: {lane}, {queue},
-// {app}, {content_type}, {header.NAME} whatever the case of the name, and {payload/POINTER}, a value within a JSON
-// payload by RFC 6901: {payload/to}, {payload/recipients/0}. {payload./to} is read as {payload/to}. {app} is whoever
-// appends has proven to be, and not what the job says; of the operator it is OperatorApp.
+// Template says what a rule counts by. It is literal text with fields of the job in braces: {lane}, {queue}, {app},
+// {content_type}, {header.NAME} in any case, and {payload/POINTER}, a value in a JSON payload by RFC 6901:
+// {payload/to}, {payload/recipients/0}. {payload./to} means {payload/to}. {app} is the app that the caller has proven
+// to be, not what the job says; for the operator it is OperatorApp.
 //
-// A template that is one field expands to its value as it stands. In others, % and the character that follows a field
-// are percent-encoded within its value, so that no two lists of values make the same key: {lane}:{header.X} makes
-// a%3Ab:c of a:b and c.
+// A template of a single field expands to the field's value. Otherwise % and the character that follows a field are
+// percent-encoded within its value, so that different values never make the same key: {lane}:{header.X} expands a:b
+// and c to a%3Ab:c.
 type Template struct{ parts []keyPart }
 
-// keyPart is literal text, or a field.
+// keyPart is literal text or a field.
 type keyPart struct {
 	literal string
-	field   string // as errors name it; empty of a literal
+	field   string // as errors name it; empty for a literal
 	header  string
 	pointer []string // of a value in the payload
-	stop    byte     // the character that follows the field, 0 if none does
+	stop    byte     // the character after the field, or 0
 }
 
-// OperatorApp is what {app} makes of a job that is no app's. No app has this name.
+// OperatorApp is the value of {app} for a job of the operator. No app has this name.
 const OperatorApp = "-"
 
-// MaxTemplateBytes is the longest template.
+// MaxTemplateBytes is the maximum length of a template.
 const MaxTemplateBytes = 512
 
-// ParseTemplate reads a template. Its error is an *invalid.Error.
+// ParseTemplate parses a template. Its error is an *invalid.Error.
 func ParseTemplate(text string) (Template, error) {
 	var t Template
 	if len(text) > MaxTemplateBytes {
@@ -54,8 +54,8 @@ func ParseTemplate(text string) (Template, error) {
 		case afterField:
 			return t, invalid.Errorf(
 				"key", text,
-				"has two fields with nothing between them, so that different values could make one key; put a : "+
-					"between them",
+				"has two fields with nothing between them, so different values could make the same key; put a : between "+
+					"them",
 			)
 		}
 		if literal != "" {
@@ -89,10 +89,10 @@ func checkLiteral(text, literal string) error {
 		switch c := literal[i]; {
 		case c == '}':
 			return invalid.Errorf("key", text, "has a } without a {")
-		case c == '%': // it would be taken for one that encodes
+		case c == '%': // it would look like an encoded character
 			return invalid.Errorf(
 				"key", text,
-				"has a %% between its fields, which marks what is encoded in their values; use another character",
+				"has a %% between its fields, which is reserved for encoding their values; use another character",
 			)
 		case c <= ' ' || c > '~':
 			return invalid.Errorf("key", text, "has a character between its fields that is not visible ASCII")
@@ -122,23 +122,23 @@ func parseKeyField(text, field string) (keyPart, error) {
 	}
 	return p, invalid.Errorf(
 		"key", text,
-		"{%s} is no field of a job: there are {lane}, {queue}, {app}, {content_type}, {header.NAME} and "+
+		"{%s} is not a field of a job; the fields are {lane}, {queue}, {app}, {content_type}, {header.NAME} and "+
 			"{payload/POINTER}, such as {payload/to}",
 		field,
 	)
 }
 
-// Fields is what of a job rules can count by.
+// Fields has the parts of a job that rules can count by.
 type Fields struct {
 	Queue, Lane, App, ContentType string
 	Headers                       map[string]string
 	Payload                       []byte
 }
 
-// Expand returns the key of a normalized job. Its error is an *invalid.Error with the field that the job does not have,
-// or that is empty, or of which too much came out.
+// Expand returns the key of a normalized job. Its error is an *invalid.Error with the field that is missing, empty or
+// too long.
 func (t Template) Expand(j *Fields) (string, error) {
-	if len(t.parts) == 1 { // it is a field
+	if len(t.parts) == 1 { // a single field
 		return t.parts[0].value(j)
 	}
 	var key strings.Builder
@@ -159,7 +159,7 @@ func (t Template) Expand(j *Fields) (string, error) {
 	return key.String(), nil
 }
 
-// encode writes a value so that it does not seem to end earlier.
+// encode writes a value so that it cannot be confused with a shorter one.
 func encode(key *strings.Builder, v string, stop byte) {
 	const digits = "0123456789ABCDEF"
 	for i := 0; i < len(v); i++ {
@@ -171,7 +171,7 @@ func encode(key *strings.Builder, v string, stop byte) {
 	}
 }
 
-// value is what the job has in a field: some text that is not empty and no longer than a key.
+// value returns the job's value of a field: not empty, and no longer than a key.
 func (p keyPart) value(j *Fields) (v string, err error) {
 	switch {
 	case p.field == "lane":
@@ -191,7 +191,7 @@ func (p keyPart) value(j *Fields) (v string, err error) {
 		return "", err
 	}
 	if v == "" {
-		return "", invalid.Errorf(p.field, "", "is missing or empty, and a rule counts by it; give it")
+		return "", invalid.Errorf(p.field, "", "is missing or empty, and a rule counts by it")
 	}
 	if err := ValidateKey(p.field, v); err != nil {
 		return "", err
@@ -205,8 +205,8 @@ func (p keyPart) ofHeaders(headers map[string]string) (v string, err error) {
 		if !strings.EqualFold(name, p.header) {
 			continue
 		}
-		if found { // which of them a target goes by is its own affair
-			return "", invalid.Errorf(p.field, "", "is given twice, in different case, and a rule counts by it; give it once")
+		if found { // targets differ in which of them they use
+			return "", invalid.Errorf(p.field, "", "is given twice, in different case, and a rule counts by it; use it once")
 		}
 		v, found = value, true
 	}

@@ -133,20 +133,20 @@ func TestParseKeyTemplateRefuses(t *testing.T) {
 		"{lane":                      "{ without a }",
 		"}":                          "} without a {",
 		"{lane}}":                    "} without a {",
-		"{}":                         "{} is no field",
-		"{tenant}":                   "{tenant} is no field",
-		"{Lane}":                     "{Lane} is no field",
-		"{header}":                   "is no field",
-		"{header.}":                  "is no field",
-		"{header.a b}":               "is no field",
-		"{header.é}":                 "is no field",
-		"{payload}":                  "is no field",
-		"{payload.to}":               "is no field",
-		"{payloads/to}":              "is no field",
-		"{payload/a~2b}":             "is no field",
-		"{payload/a~}":               "is no field",
-		"{payload/\xff}":             "is no field",
-		"{{lane}}":                   "is no field",
+		"{}":                         "{} is not a field",
+		"{tenant}":                   "{tenant} is not a field",
+		"{Lane}":                     "{Lane} is not a field",
+		"{header}":                   "is not a field",
+		"{header.}":                  "is not a field",
+		"{header.a b}":               "is not a field",
+		"{header.é}":                 "is not a field",
+		"{payload}":                  "is not a field",
+		"{payload.to}":               "is not a field",
+		"{payloads/to}":              "is not a field",
+		"{payload/a~2b}":             "is not a field",
+		"{payload/a~}":               "is not a field",
+		"{payload/\xff}":             "is not a field",
+		"{{lane}}":                   "is not a field",
 		"{lane}{queue}":              "nothing between them",
 		"a{lane}{queue}":             "nothing between them",
 		"{lane} {queue}":             "not visible ASCII",
@@ -164,8 +164,8 @@ func TestParseKeyTemplateRefuses(t *testing.T) {
 	}
 }
 
-// TestKeysAreOfOneListOfValues makes, by random templates, the keys of all short values of characters that are used in
-// encoding: no two lists of them make the same one.
+// TestKeysAreOfOneListOfValues makes keys with random templates from all short values of characters used in the
+// encoding: no two lists of values make the same key.
 func TestKeysAreOfOneListOfValues(t *testing.T) {
 	var values []string
 	for _, a := range ":%3A" {
@@ -207,7 +207,7 @@ func TestKeysAreOfOneListOfValues(t *testing.T) {
 	})
 }
 
-// TestABigPayloadIsSkipped: what is not on the way costs a look at its bytes, and neither memory nor a token each.
+// TestABigPayloadIsSkipped checks that values off the path cost one pass over their bytes, without memory or tokens.
 func TestABigPayloadIsSkipped(t *testing.T) {
 	var rows []map[string]any
 	for i := range 11000 {

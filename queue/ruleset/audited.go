@@ -11,9 +11,9 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// Audited is the entry of the audit log for questions to a rule: that what was taken is given back, or forgotten. It is
-// nil of takes, of whoever gives back a place of his own by its lease, and where the context has no Actor: then it is a
-// part of something else, such as of an append that was refused. Its error is an *invalid.Error.
+// Audited returns the audit log entry for takes that give back or clear earlier ones. It returns nil for other takes,
+// and for a caller that gives back its own place by its lease. It also returns nil if the context has no Actor: the
+// takes are then part of another operation, such as a refused append. Its error is an *invalid.Error.
 func Audited(ctx context.Context, rule string, takes []rules.Take) (*audit.Entry, error) {
 	if !audit.HasActor(ctx) {
 		return nil, nil
@@ -32,5 +32,5 @@ func Audited(ctx context.Context, rule string, takes []rules.Take) (*audit.Entry
 	return &audit.Entry{Actor: actor, Of: string(queue.OfRule), Name: rule, What: what}, err
 }
 
-// OfKeys is the Detail of such an entry.
+// OfKeys returns the Detail of such an entry.
 func OfKeys(n int) string { return fmt.Sprintf("%d of its keys", n) }

@@ -13,41 +13,41 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// What engines say of rules, and of queues that ask them.
+// Errors and checks that engines share for rules, and for the queues that name them.
 
-// NoSuch is the *invalid.Error of the i-th of a spec's rules, which is of the queue's group and does not exist.
+// NoSuch returns the *invalid.Error of a spec's i-th rule, which does not exist.
 func NoSuch(i int, name string) error {
-	return invalid.Errorf(fmt.Sprintf("rules.%d", i), name, "is no rule; put it first")
+	return invalid.Errorf(fmt.Sprintf("rules.%d", i), name, "is not a rule; create it first")
 }
 
-// NoQueueAsks is the *invalid.Error of the i-th of a spec's rules, which is of concurrency.
+// NoQueueAsks returns the *invalid.Error of a spec's i-th rule, which limits concurrency.
 func NoQueueAsks(i int, name string) error {
 	return invalid.Errorf(
-		fmt.Sprintf("rules.%d", i), name, "is a rule of concurrency: a queue cannot ask it, for its jobs free no place",
+		fmt.Sprintf("rules.%d", i), name, "is a concurrency rule, which a queue cannot use: its jobs never give a place back",
 	)
 }
 
-// Missing is why no job of a queue is taken: it, or its parent, names a rule of another group that cannot be
-// asked by now. No job is at fault, and each may be sent again: it is for a person to put the rule, or to take it out
-// of the rules of the queue.
+// Missing says why a queue accepts no jobs: it or its parent names a rule of another group that can no longer be
+// asked. No job is at fault, and each may be sent again: an operator must create the rule, or remove it from the
+// queue's rules.
 type Missing struct {
 	Queue, Rule string
-	Reason      string // what is the matter with the rule
+	Reason      string // what is wrong with the rule
 }
 
 func (e *Missing) Error() string {
 	return fmt.Sprintf(
-		"the queue %s asks the rule %s, which %s: put that rule, or take it out of the rules of the queue or its "+
+		"the queue %s asks the rule %s, which %s: create that rule, or remove it from the rules of the queue or its "+
 			"parent",
 		e.Queue, e.Rule, e.Reason,
 	)
 }
 
-// askedPage is how many queues are looked at at a time.
+// askedPage is how many queues AskedBy reads at a time.
 const askedPage = 200
 
-// AskedBy returns up to most of the queues that name a rule, of all groups, in order of name. They are read page by
-// page: one that comes to name it meanwhile may be left out.
+// AskedBy returns up to most queues of any group that name a rule, sorted by name. It reads them page by page, and may
+// miss a queue that changes meanwhile.
 func AskedBy(ctx context.Context, engine queue.Specs, rule string, most int) ([]string, error) {
 	var queues []string
 	for after := ""; ; {
@@ -69,8 +69,8 @@ func AskedBy(ctx context.Context, engine queue.Specs, rule string, most int) ([]
 	}
 }
 
-// CheckPlaces checks a rule before it is put: it cannot become one of concurrency while queues of any group name it.
-// The engine looks at those of its own group alone.
+// CheckPlaces checks a rule before it is put: a rule that queues of any group name cannot become a concurrency rule.
+// The engine only checks the rule's own group.
 func CheckPlaces(ctx context.Context, engine interface {
 	queue.Specs
 	queue.Rules
@@ -90,8 +90,8 @@ func CheckPlaces(ctx context.Context, engine interface {
 	return err
 }
 
-// CheckOthers checks the rules of other groups that a spec names, before it is put: the engine does not look at
-// them. They may be gone later.
+// CheckOthers checks the rules of other groups that a spec names, before it is put; the engine does not. They may be
+// deleted later.
 func CheckOthers(ctx context.Context, engine queue.Rules, spec *queue.Spec) error {
 	for i, name := range spec.Rules {
 		if names.Group(name) == names.Group(spec.Name) {
@@ -110,15 +110,16 @@ func CheckOthers(ctx context.Context, engine queue.Rules, spec *queue.Spec) erro
 	return nil
 }
 
-// AskedByQueues is the *invalid.Error of a rule that would become one of concurrency while queues ask it.
+// AskedByQueues returns the *invalid.Error of a rule that would become a concurrency rule while queues use it.
 func AskedByQueues(rule string) error {
 	return invalid.Errorf(
 		"algorithm", string(leaky.AlgorithmConcurrency),
-		"does not do for %s, which queues ask: their jobs free no place; take it out of their rules first", rule,
+		"is impossible for %s, which queues use: their jobs never give a place back; remove the rule from the queues first",
+		rule,
 	)
 }
 
-// ValidateProcess checks the name under which a process attends.
+// ValidateProcess checks the name of a process for Attend.
 func ValidateProcess(process string) error {
 	ok := process != "" && len(process) <= 64
 	for i := 0; i < len(process); i++ {
@@ -130,10 +131,10 @@ func ValidateProcess(process string) error {
 	return nil
 }
 
-// CheckTakes checks how many questions there are. Its error is an *invalid.Error.
+// CheckTakes checks the number of takes. Its error is an *invalid.Error.
 func CheckTakes(n int) error {
 	if n > rules.MaxTakes {
-		return invalid.Errorf("takes", "", "are %d, at most %d can be asked at once", n, rules.MaxTakes)
+		return invalid.Errorf("takes", "", "has %d entries, the limit is %d", n, rules.MaxTakes)
 	}
 	return nil
 }

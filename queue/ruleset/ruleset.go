@@ -1,4 +1,4 @@
-// Package ruleset is what the rules are to queues: which of them a job is asked by, and which cannot be.
+// Package ruleset connects rules to queues: which rules a job is checked against, and which rules a queue cannot use.
 package ruleset
 
 import (
@@ -10,17 +10,17 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// Set is what engines ask about a job: the rules of the group that the queue's parent and the queue itself name,
-// in this order, each once. It is made of rules as they are stored, and shared by all jobs of a queue.
+// Set has the rules that engines ask about a job: those of its group that the parent and the queue name, in this
+// order, each once. It is built from the stored rules and shared by all jobs of a queue.
 type Set []ParsedRule
 
-// ParsedRule is a rule with its template read.
+// ParsedRule is a rule with its template parsed.
 type ParsedRule struct {
 	rules.Rule
 	Template rules.Template
 }
 
-// Names names the rules of its own group that a queue's jobs are asked by, with those of its parent first.
+// Names returns the rules of a queue's own group that its jobs are checked against, the parent's first.
 func Names(name string, parent, own []string) []string {
 	var list []string
 	for _, rule := range slices.Concat(parent, own) {
@@ -38,9 +38,8 @@ type Ask struct {
 	Limiter leaky.Limiter
 }
 
-// Asks returns what a normalized, valid job asks each rule. Its error is an *invalid.Error: the job lacks what a rule
-// counts by, or costs more than one can ever let through. A rule that only shadows refuses nothing: it is then not
-// asked.
+// Asks returns what a normalized, valid job asks each rule. Its error is an *invalid.Error: the job lacks the field a
+// rule counts by, or costs more than the rule can ever allow. A shadow rule refuses nothing, so it is skipped instead.
 func (s Set) Asks(j *queue.Job) ([]Ask, error) {
 	asks := make([]Ask, 0, len(s))
 	for i := range s {

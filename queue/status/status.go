@@ -1,4 +1,4 @@
-// Package status says what a queue does, and why, as everything shows it that shows or judges a queue.
+// Package status says what a queue is doing and why. Everything that shows or judges a queue uses it.
 package status
 
 import (
@@ -13,58 +13,58 @@ import (
 const (
 	// StalledAfter is how long a job may be free to leave before its queue counts as stalled.
 	StalledAfter = 10 * time.Second
-	// soonFree is how far ahead a departure is still part of a steady flow, and not worth an instant.
+	// soonFree is how soon a departure must be to count as part of a steady flow, without an instant of its own.
 	soonFree = time.Second
 )
 
-// Code says what a queue does.
+// Code says what a queue is doing.
 type Code string
 
-// The codes, in order of precedence: of those that apply, the first is told.
+// The codes, in order of precedence: only the first that applies is reported.
 const (
-	Paused       Code = "paused"        // somebody paused it
-	ParentPaused Code = "parent_paused" // somebody paused its parent
-	NoTarget     Code = "no_target"     // a drainer found no target to deliver its jobs to
-	NoDrainer    Code = "no_drainer"    // it holds jobs, and no drainer has asked for any lately
-	NoWorker     Code = "no_worker"     // the same of a pull queue in which jobs wait, and its workers
-	CircuitOpen  Code = "circuit_open"  // its target is down, and probed
-	Throttled    Code = "throttled"     // its receiver asked to be spared
-	Quota        Code = "quota"         // as many left in this window of the calendar as may
-	MaxInFlight  Code = "max_in_flight" // as many are in flight as may be
-	Lanes        Code = "lanes"         // all lanes in which jobs wait are held up by their own limits
-	Stalled      Code = "stalled"       // a job may leave, somebody asks for jobs, and yet none leaves
+	Paused       Code = "paused"        // the queue is paused
+	ParentPaused Code = "parent_paused" // its parent is paused
+	NoTarget     Code = "no_target"     // a drainer found no target for its jobs
+	NoDrainer    Code = "no_drainer"    // it has jobs, and no drainer has asked for any recently
+	NoWorker     Code = "no_worker"     // jobs wait in a pull queue, and no worker has asked for any recently
+	CircuitOpen  Code = "circuit_open"  // its target is down and being probed
+	Throttled    Code = "throttled"     // its receiver asked to wait
+	Quota        Code = "quota"         // the quota of the present window is used up
+	MaxInFlight  Code = "max_in_flight" // the maximum number of jobs is in flight
+	Lanes        Code = "lanes"         // all lanes with waiting jobs are held up by their own limits
+	Stalled      Code = "stalled"       // a job may leave and a client asks for jobs, yet none leaves
 	Flowing      Code = "flowing"       // jobs leave at the rate
-	Schedule     Code = "schedule"      // it has only jobs for later
-	Deferred     Code = "deferred"      // it has only jobs on the overflow
-	Held         Code = "held"          // it has only jobs about which a person decides
-	Idle         Code = "idle"          // it has none
+	Schedule     Code = "schedule"      // it has only scheduled jobs
+	Deferred     Code = "deferred"      // it has only deferred jobs
+	Held         Code = "held"          // it has only jobs that wait for a person's decision
+	Idle         Code = "idle"          // it has no jobs
 )
 
-// Status is what a queue does, and why. All that shows or judges a queue goes by it.
+// Status says what a queue is doing and why.
 type Status struct {
 	Code Code
-	// Until is when that ends by itself; zero if that is not known. Of flowing, when the next job leaves, if that is
-	// worth saying.
+	// Until is when the condition ends by itself; zero if unknown. For Flowing it is the next departure, unless that
+	// is soon.
 	Until time.Time
-	// Since is since when the queue stands still; zero if that is not known, or it does not.
+	// Since is when the queue stopped; zero if unknown, or if it has not stopped.
 	Since time.Time
-	// Queue is whose pause or quota it is, if it is not the queue's own: the parent.
+	// Queue is the parent, if the pause or quota is the parent's.
 	Queue string
-	// Reason is what the pause was told, what the receiver answered, or the quota.
+	// Reason is the reason of the pause, the receiver's answer, or the quota.
 	Reason string
-	By     string // who paused it, and Note who he said that he is
+	By     string // who paused the queue; Note is the name they claimed
 	Note   string
-	// Full is whether it has no room for another job.
+	// Full is whether the queue has no room for another job.
 	Full bool
 }
 
-// check is one row of the table below: it reports whether a code applies.
+// check is a row of the table below. Its function reports whether the code applies, and fills in the Status.
 type check struct {
 	code  Code
 	check func(i *queue.Info, s *Status) bool
 }
 
-// statusChecks are all codes in order of precedence. The last applies always.
+// checks are all codes in order of precedence. The last one always applies.
 var checks = []check{
 	{Paused, func(i *queue.Info, s *Status) bool { return s.pausedBy(&i.Pause) }},
 	{ParentPaused, func(i *queue.Info, s *Status) bool {
@@ -97,7 +97,7 @@ var checks = []check{
 		return i.Waiting > 0 && i.Spec.MaxInFlight > 0 && i.Leased >= i.Spec.MaxInFlight
 	}},
 	{Lanes, func(i *queue.Info, s *Status) bool {
-		s.Until = i.Ready // zero while all that those lanes wait for is in flight
+		s.Until = i.Ready // zero while those lanes wait only for jobs in flight
 		return i.Waiting > 0 && i.LanesRest && (i.Ready.IsZero() || i.Ready.Sub(i.Now) > soonFree)
 	}},
 	{Stalled, func(i *queue.Info, s *Status) bool {
@@ -124,7 +124,7 @@ var checks = []check{
 	{Idle, func(*queue.Info, *Status) bool { return true }},
 }
 
-// Codes are all codes, in order of precedence.
+// Codes returns all codes, in order of precedence.
 func Codes() []Code {
 	codes := make([]Code, len(checks))
 	for n := range checks {
@@ -133,7 +133,7 @@ func Codes() []Code {
 	return codes
 }
 
-// Of says what a queue does, and why.
+// Of returns the status of a queue.
 func Of(i *queue.Info) Status {
 	for _, row := range checks {
 		s := Status{Code: row.code}
@@ -142,19 +142,19 @@ func Of(i *queue.Info) Status {
 			return s
 		}
 	}
-	panic("status: no status applies") // the last one does
+	panic("status: no status applies") // the last one always does
 }
 
-// attended reports whether somebody asks for the queue's jobs: a drainer, or a worker if it is a pull queue.
+// attended reports whether a client asks for the queue's jobs: a drainer, or a worker of a pull queue.
 func attended(i *queue.Info) bool { return !i.Asked.IsZero() && i.Now.Sub(i.Asked) <= queue.SeenFor }
 
-// leaving reports whether the queue has anything that is to leave without a person's doing.
+// leaving reports whether the queue has jobs that leave without a person's decision.
 func leaving(i *queue.Info) bool { return i.Waiting+i.Scheduled+i.Leased+i.Deferred > 0 }
 
-// backlogged reports whether jobs wait that the queue's pace holds for: its own, and of a parent its children's.
+// backlogged reports whether jobs wait for the queue's pace: its own, and for a parent its children's.
 func backlogged(i *queue.Info) bool { return i.Waiting > 0 || i.Group.Waiting > 0 }
 
-// of notes whose doing it is.
+// of notes that the condition is the parent's.
 func (s *Status) of(parent *queue.Info) bool {
 	s.Queue = parent.Spec.Name
 	return true
@@ -165,7 +165,7 @@ func (s *Status) pausedBy(p *queue.Pause) bool {
 	return p.On()
 }
 
-// quotaOf notes the used up quota of a queue whose window ends last.
+// quotaOf notes the used-up quota of a queue whose window ends last.
 func (s *Status) quotaOf(i *queue.Info) bool {
 	now := leaky.Instant(i.Now.UnixMicro())
 	for n := range min(len(i.Spec.Limits), len(i.Limits)) {
@@ -175,7 +175,7 @@ func (s *Status) quotaOf(i *queue.Info) bool {
 		}
 		calendar, err := l.Calendar(i.Now)
 		if err != nil {
-			continue // this machine does not know the zone; the store goes by what it knows
+			continue // unknown zone on this machine; the store knows it
 		}
 		q := leaky.Quota{Max: l.Quota.Max, Calendar: calendar}
 		if at := q.Next(i.Limits[n].Window, now); at > now && at.Time().After(s.Until) {
@@ -185,16 +185,16 @@ func (s *Status) quotaOf(i *queue.Info) bool {
 	return !s.Until.IsZero()
 }
 
-// texts are what people read, with the instant at the end if there is one. ends is what ends a standstill, beside the
-// instant.
+// texts are for display: text, followed by until and the instant if there is one. ends says what ends a standstill,
+// besides the instant.
 var texts = map[Code]struct{ text, until, ends string }{
-	Paused:       {"paused", "until", "somebody resumes the queue"},
-	ParentPaused: {"parent paused", "until", "somebody resumes the parent"},
+	Paused:       {"paused", "until", "the queue is resumed"},
+	ParentPaused: {"parent paused", "until", "the parent is resumed"},
 	NoTarget:     {"no target", "", "the queue is given a target, or pull"},
 	NoDrainer:    {"no drainer", "", "a drainer asks for jobs"},
 	NoWorker:     {"waits for workers", "", "a worker asks for jobs"},
-	CircuitOpen:  {"circuit open", "next probe", "a probe succeeds, or somebody resumes the queue"},
-	Throttled:    {"receiver asked to wait", "until", "somebody resumes the queue"},
+	CircuitOpen:  {"circuit open", "next probe", "a probe succeeds, or the queue is resumed"},
+	Throttled:    {"receiver asked to wait", "until", "the queue is resumed"},
 	Quota:        {"quota", "until", "the next window of the quota begins"},
 	MaxInFlight:  {"at max_in_flight", "", "a job in flight is settled"},
 	Lanes:        {"lanes at their limits", "until", "a limit of one of the lanes allows a job"},
@@ -206,7 +206,7 @@ var texts = map[Code]struct{ text, until, ends string }{
 	Idle:         {"idle", "", ""},
 }
 
-// Ends says what ends the standstill of the queue; empty if it does not stand still.
+// Ends says what ends the standstill; empty if the queue does not stand still.
 func (s *Status) Ends() string {
 	ends := texts[s.Code].ends
 	switch s.Code {
@@ -218,8 +218,8 @@ func (s *Status) Ends() string {
 	return ends
 }
 
-// Text says the status in a few words, as of now, and by now's zone: "quota until 21:00 CET". Who paused a queue and
-// why, and what a receiver answered, is not in it.
+// Text returns the status in a few words, relative to now and in its zone: "quota until 21:00 CET". It leaves out who
+// paused the queue and why, and what the receiver answered.
 func (s *Status) Text(now time.Time) string {
 	words := texts[s.Code]
 	text := words.text
@@ -238,7 +238,7 @@ func (s *Status) Text(now time.Time) string {
 	return text
 }
 
-// when is an instant to people: the time left if it is near, else the time of day, with the date unless it is today's.
+// when formats an instant: the time left if it is near, else the time of day, with the date unless it is today.
 func when(at, now time.Time, until bool) string {
 	at = at.In(now.Location())
 	left := max(0, at.Sub(now))

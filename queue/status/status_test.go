@@ -56,7 +56,7 @@ func inFlight(n, most int64) change {
 }
 func lanesRest(i *queue.Info) { i.LanesRest = true }
 
-// daily is a quota of 100 a day of Berlin, of which so much is used.
+// daily is a quota of 100 a day in Berlin, with this much used.
 func daily(used int64) change {
 	return func(i *queue.Info) {
 		i.Spec.Limits = []queue.Limit{
@@ -82,7 +82,7 @@ func heads(i *queue.Info) {
 	i.Waiting, i.Group = 0, queue.GroupInfo{Children: 2, Members: 1, Waiting: 7}
 }
 
-// TestStatusTable is the truth table of what a queue does: what is changed of one from which jobs leave at its rate.
+// TestStatusTable is the truth table of statuses: the changes to a queue whose jobs leave at its rate.
 func TestStatusTable(t *testing.T) {
 	at := func(code status.Code, until time.Time) status.Status {
 		return status.Status{Code: code, Until: until}
@@ -238,7 +238,7 @@ func TestStatusTable(t *testing.T) {
 	}
 }
 
-// TestStatusCodesAreToldApart is that the table has each code once, and a text for it.
+// TestStatusCodesAreToldApart checks that the table has each code once, with a text.
 func TestStatusCodesAreToldApart(t *testing.T) {
 	texts := map[string]bool{}
 	for _, code := range status.Codes() {
@@ -255,7 +255,7 @@ func TestStatusCodesAreToldApart(t *testing.T) {
 	}
 }
 
-// TestStatusTextAcrossDays is how instants are written that are not of today, and in another zone.
+// TestStatusTextAcrossDays checks how instants of other days and in other zones are written.
 func TestStatusTextAcrossDays(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -274,7 +274,7 @@ func TestStatusTextAcrossDays(t *testing.T) {
 	}
 }
 
-// What stands still says what ends it, and since when if that is known; what flows or has nothing to do says neither.
+// A queue that stands still says what ends it, and since when if known; other queues say neither.
 func TestStandstill(t *testing.T) {
 	for n, c := range status.Codes() {
 		s := status.Status{Code: c}
@@ -288,14 +288,14 @@ func TestStandstill(t *testing.T) {
 		ends string
 		i    queue.Info
 	}{
-		{status.Paused, "somebody resumes the queue", queue.Info{Pause: queue.Pause{Since: since}}},
+		{status.Paused, "the queue is resumed", queue.Info{Pause: queue.Pause{Since: since}}},
 		{
-			status.ParentPaused, "that time is over, or somebody resumes the parent",
+			status.ParentPaused, "that time is over, or the parent is resumed",
 			queue.Info{Parent: &queue.Info{Pause: queue.Pause{Since: since, Until: noon.Add(1)}}},
 		},
 		{status.NoDrainer, "a drainer asks for jobs", queue.Info{Waiting: 1, Asked: since}},
 		{
-			status.CircuitOpen, "a probe succeeds, or somebody resumes the queue",
+			status.CircuitOpen, "a probe succeeds, or the queue is resumed",
 			queue.Info{Waiting: 1, Asked: noon, Circuit: queue.CircuitInfo{Opened: since}},
 		},
 		{

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/internal/clip"
 )
 
-// Bytes is a size. It is written as "64MiB" or "1500B"; a plain number is bytes too.
+// Bytes is a size. It is written as "64MiB" or "1500B"; a plain number means bytes.
 type Bytes int64
 
 var byteUnits = []struct {
@@ -27,7 +27,7 @@ var byteUnits = []struct {
 	{"B", 1},
 }
 
-// String is exact: the largest power of 1024 of which b is a multiple.
+// String returns the exact size in the largest power of 1024 that divides b.
 func (b Bytes) String() string {
 	for _, u := range byteUnits[:4] {
 		if b != 0 && b%u.size == 0 {
@@ -37,7 +37,7 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10) + "B"
 }
 
-// Short is b in about three digits, for people to read: "32.0 KiB".
+// Short returns b with about three digits for display: "32.0 KiB".
 func (b Bytes) Short() string {
 	if b < 1000 {
 		return strconv.FormatInt(int64(b), 10) + " B"
@@ -53,7 +53,7 @@ func (b Bytes) Short() string {
 	return strconv.FormatFloat(v, 'f', digits, 64) + " " + u.name
 }
 
-// ParseBytes reads a size such as 64MiB, 1.5GB or 1500.
+// ParseBytes parses a size such as 64MiB, 1.5GB or 1500.
 func ParseBytes(s string) (Bytes, error) {
 	number, unit := strings.TrimSpace(s), Bytes(1)
 	for _, u := range byteUnits {
@@ -76,7 +76,7 @@ func ParseBytes(s string) (Bytes, error) {
 // MarshalText writes b as String does.
 func (b Bytes) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
-// UnmarshalJSON reads a string as ParseBytes does, or a number.
+// UnmarshalJSON parses a string as ParseBytes does, or a number.
 func (b *Bytes) UnmarshalJSON(text []byte) error {
 	s := string(text)
 	if unquoted, err := strconv.Unquote(s); err == nil && s[0] == '"' {

@@ -1,4 +1,4 @@
-// Package unit has durations and sizes as people write them.
+// Package unit has durations and sizes in the form that people write.
 package unit
 
 import (
@@ -19,7 +19,7 @@ func (d Duration) String() string { return time.Duration(d).String() }
 // MarshalText writes d as time.Duration.String does.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads what time.ParseDuration reads.
+// UnmarshalText parses what time.ParseDuration accepts.
 func (d *Duration) UnmarshalText(b []byte) error {
 	v, err := time.ParseDuration(string(b))
 	if err != nil {

@@ -83,11 +83,11 @@ func TestTampering(t *testing.T) {
 		change func(all []wire.AuditRecord) []wire.AuditRecord
 		says   string
 	}{
-		"removed": {func(all []wire.AuditRecord) []wire.AuditRecord { return slices.Delete(all, at, at+1) }, "is gone"},
+		"removed": {func(all []wire.AuditRecord) []wire.AuditRecord { return slices.Delete(all, at, at+1) }, "are gone"},
 		"moved": {func(all []wire.AuditRecord) []wire.AuditRecord {
 			all[at], all[at+2] = all[at+2], all[at]
 			return all
-		}, "is gone"},
+		}, "are gone"},
 		"two partitions exchanged": {func(all []wire.AuditRecord) []wire.AuditRecord {
 			for i := range all {
 				all[i].Partition = 1 - all[i].Partition
@@ -105,13 +105,13 @@ func TestTampering(t *testing.T) {
 		"changed": {func(all []wire.AuditRecord) []wire.AuditRecord {
 			all[at].Text = strings.Replace(all[at].Text, "created", "changed", 1)
 			return all
-		}, "another digest"},
+		}, "the digest does not match"},
 		"changed with its digest": {func(all []wire.AuditRecord) []wire.AuditRecord {
 			e := all[at].Entry
 			e.Name = "other"
 			all[at] = record(t, 0, audit.Digest(e.Previous), e, string(all[at].After))
 			return all
-		}, "names another entry before it"},
+		}, "does not match: one of the two"},
 		"put in between": {func(all []wire.AuditRecord) []wire.AuditRecord {
 			forged := record(t, 0, all[at].Digest, audit.Entry{Number: 4, What: changekind.Deleted}, "")
 			return slices.Insert(all, at+1, forged)
@@ -123,17 +123,17 @@ func TestTampering(t *testing.T) {
 		"another spec": {func(all []wire.AuditRecord) []wire.AuditRecord {
 			all[at].After = json.RawMessage(`{"rate":"1000/s"}`)
 			return all
-		}, "as after was changed"},
+		}, "its after was changed"},
 		"no text": {func(all []wire.AuditRecord) []wire.AuditRecord {
 			all[at].Text = ""
 			return all
-		}, "no entry"},
+		}, "not an entry"},
 		"the beginning": {func(all []wire.AuditRecord) []wire.AuditRecord {
 			e := all[at].Entry
 			e.Number, e.Follows = 1, 0
 			return []wire.AuditRecord{record(t, 0, all[2].Digest, e, string(all[at].After))}
-		}, "it follows entry 0, and names the digest"},
-		"the newest": {func(all []wire.AuditRecord) []wire.AuditRecord { return all[:8] }, "is not there"},
+		}, "it follows entry 0, but names the digest"},
+		"the newest": {func(all []wire.AuditRecord) []wire.AuditRecord { return all[:8] }, "is missing"},
 	} {
 		all := log(t, 5)
 		chains := []wire.AuditChain{{Partition: 0, Budget: audit.Nobody, Newest: 5, Head: all[8].Digest}}
@@ -173,7 +173,7 @@ func TestRememberedHead(t *testing.T) {
 	}{
 		"written anew": {anew, "written anew"}, "cut off": {all[:4], "is gone with all behind it"},
 		"begins later":           {all[8:], "was dropped for its age"},
-		"written anew behind it": {anew[6:], "names another entry before it than entry 3"},
+		"written anew behind it": {anew[6:], "entry 3 does not match: one of the two"},
 	} {
 		if _, err := verify(c.all, since, nil); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v does not say %q", what, err, c.says)
@@ -209,7 +209,7 @@ func TestBudgets(t *testing.T) {
 	if _, err := verify(pick(1, 4, 5, 6), since, nil); err != nil {
 		t.Errorf("b's oldest two are gone: %v", err)
 	}
-	if _, err := verify(pick(1, 2, 3, 5, 6), since, nil); err == nil || !strings.Contains(err.Error(), "is gone") {
+	if _, err := verify(pick(1, 2, 3, 5, 6), since, nil); err == nil || !strings.Contains(err.Error(), "are gone") {
 		t.Errorf("a's second is gone: %v", err)
 	}
 }

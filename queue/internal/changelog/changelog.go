@@ -1,4 +1,4 @@
-// Package changelog has what every engine keeps of changes to queues and rules, and how much.
+// Package changelog defines what every engine keeps of changes to queues and rules, and for how long.
 package changelog
 
 import (
@@ -11,27 +11,27 @@ import (
 )
 
 const (
-	// MaxSpecs is how many specs of a queue's name are kept to be put again, and how many rules. Nothing else that is
-	// done to it pushes them out. They outlive it as its record does.
+	// MaxSpecs is how many specs are kept per queue name, and how many rules per rule name, for rollbacks. No other
+	// change pushes them out. They outlive the queue as its change log does.
 	MaxSpecs = 50
-	// MaxBytes is about what the changes of a name may take: the oldest go first, and the newest entry counts them.
+	// MaxBytes bounds the changes of a name, approximately: the oldest go first, and the newest counts how many went.
 	MaxBytes = 1 << 20
-	// MaxDeletedNames is of how many deleted queues and rules something is kept, in a partition; those deleted first
-	// go first.
+	// MaxDeletedNames is the number of deleted queues and rules per partition whose changes are kept. The earliest
+	// deletions go first.
 	MaxDeletedNames = 10_000
 )
 
 const (
-	// LapseReason is why a queue was resumed by itself.
+	// LapseReason is the reason of an automatic resume.
 	LapseReason = "the pause's time came"
-	// StopLifted is the detail of a resume that ended what the receiver had put the queue off by.
+	// StopLifted is the detail of a resume that ended a stop by the receiver.
 	StopLifted = "the stop by its receiver ended"
 )
 
-// ArchiveDetail names the file of an import by its mark.
+// ArchiveDetail returns the detail of an import: its file's mark.
 func ArchiveDetail(mark string) string { return "archive " + mark }
 
-// JoinRules puts to changes of a rule what was there before and after each, by revision, as queue.History.Join does.
+// JoinRules fills in RuleBefore and RuleAfter of changes, by revision, as queue.History.Join does for specs.
 func JoinRules(list []queue.Change, byRevision map[int64]*rules.Rule) {
 	for i := range list {
 		if c := &list[i]; c.What.OfSpecs() {
@@ -43,15 +43,15 @@ func JoinRules(list []queue.Change, byRevision map[int64]*rules.Rule) {
 	}
 }
 
-// EncodeKeptRule is rules.Encode of what the change log keeps of a rule: all but its overrides, which are up to
-// rules.MaxOverrides in each of its versions.
+// EncodeKeptRule encodes a rule for the change log. It leaves out the overrides, which could be rules.MaxOverrides in
+// each version.
 func EncodeKeptRule(r rules.Rule) ([]byte, error) {
 	r.Overrides = nil
 	return rules.Encode(r)
 }
 
-// EncodeAuditedRule is what the audit log has of a rule: rules.Encode, but of overrides only how many there are
-// and the digest of them, as JSON without spaces whose keys are sorted. So no change of them goes unseen.
+// EncodeAuditedRule encodes a rule for the audit log. It replaces the overrides by their number and the digest of
+// their canonical JSON, so that no change of them goes unnoticed.
 func EncodeAuditedRule(r rules.Rule) ([]byte, error) {
 	if len(r.Overrides) == 0 {
 		return EncodeKeptRule(r)

@@ -1,4 +1,4 @@
-// Package check has what every engine checks of a call before it does anything.
+// Package check has the checks that every engine makes before it carries out a call.
 package check
 
 import (
@@ -9,13 +9,13 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// Decision checks what Decide is told. Its error is an *invalid.Error.
+// Decision checks the arguments of Decide. Its error is an *invalid.Error.
 func Decision(ids []string, v queue.Verdict, reason string) error {
 	if err := IDs(ids); err != nil {
 		return err
 	}
 	if v != queue.Deliver && v != queue.Bury && v != queue.Release {
-		return invalid.Errorf("verdict", "", "is none of deliver, bury, release")
+		return invalid.Errorf("verdict", "", "must be deliver, bury or release")
 	}
 	if len(reason) > queue.MaxReasonBytes {
 		return invalid.Errorf("reason", "", "has %d bytes, the limit is %d", len(reason), queue.MaxReasonBytes)
@@ -23,10 +23,10 @@ func Decision(ids []string, v queue.Verdict, reason string) error {
 	return nil
 }
 
-// IDs checks the ids of a Replay or a Forget. Its error is an *invalid.Error.
+// IDs checks the ids of a Replay or Forget. Its error is an *invalid.Error.
 func IDs(ids []string) error {
 	if len(ids) > queue.MaxPage {
-		return invalid.Errorf("ids", "", "are %d, the limit is %d", len(ids), queue.MaxPage)
+		return invalid.Errorf("ids", "", "has %d entries, the limit is %d", len(ids), queue.MaxPage)
 	}
 	for i, id := range ids {
 		if err := names.ValidateID(id); err != nil {
@@ -36,10 +36,10 @@ func IDs(ids []string) error {
 	return nil
 }
 
-// TooManyChildren is the *invalid.Error of a child that is one too many.
+// TooManyChildren returns the *invalid.Error of a Put that exceeds queue.MaxChildren.
 func TooManyChildren(name string) error {
 	return invalid.Errorf(
-		"name", name, "%s has %d children, the most that a queue can have",
+		"name", name, "%s already has %d children, the maximum",
 		names.Parent(name), queue.MaxChildren,
 	)
 }

@@ -1,29 +1,29 @@
-// Package jobsize has what a job takes of max_bytes, in every engine alike.
+// Package jobsize defines how many bytes a job counts toward max_bytes, the same in every engine.
 package jobsize
 
 import "github.com/penstock/penstock/queue/invalid"
 
-// Overhead is what a job takes beside its id and its record: about what a store needs for its place in sets and
-// indices, and what is kept of it while it is in flight.
+// Overhead is what a job counts besides its id and record. It is about what a store needs for its entries in sets and
+// indices, and for the job while it is in flight.
 const Overhead = 512
 
-// StoreShare is the part of a store that a queue without max_bytes may take: a quarter.
+// StoreShare is the divisor of a store that bounds a queue without max_bytes: a quarter.
 const StoreShare = 4
 
-// FairShare is how many times what is free in a store one queue may take of it, so that no queue fills it for others.
+// FairShare bounds a queue to this multiple of the store's free room, so that no queue fills the store for others.
 const FairShare = 4
 
-// KeptForOthers says that a queue has taken its share.
+// KeptForOthers says that a queue has taken its fair part of the store.
 const KeptForOthers = "little is left, and kept for queues that take less than this one"
 
-// Remembered returns how many jobs that ended may be remembered of a queue with that bound, whatever room it has left:
-// as many as fit in an eighth of it, at least 64. Each beyond takes Overhead.
+// Remembered returns how many ended jobs a queue with that bound may always remember: as many as fit into an eighth of
+// it, at least 64. Each further one counts Overhead.
 func Remembered(most int64) int64 { return max(64, most/8/Overhead) }
 
-// Of is what a job takes, by its id and its record.
+// Of returns the bytes a job counts, given its id and the length of its record.
 func Of(id string, record int) int64 { return int64(len(id)+record) + Overhead }
 
-// NeverFits is why a job can never come in that takes more than max_bytes, of its lane or of its queue.
+// NeverFits returns the error of a job that needs more than max_bytes of its lane or queue.
 func NeverFits(needs, most int64, lane bool) *invalid.Error {
 	of := "max_bytes"
 	if lane {
@@ -31,7 +31,7 @@ func NeverFits(needs, most int64, lane bool) *invalid.Error {
 	}
 	return invalid.Errorf(
 		"payload", "",
-		"makes the job take %d bytes, and %s of the queue is %d: it can never come in; make it smaller, or raise %s "+
+		"makes the job take %d bytes, but %s of the queue is %d: the job can never come in; make it smaller, or raise %s "+
 			"(penstock queue set)",
 		needs, of, most, of,
 	)

@@ -18,7 +18,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// ruledRig is a queue on Redis whose rule lets 40 in, in front of which the rule decides while Redis is away.
+// ruledRig is a queue on Redis whose rule lets 40 jobs in, with the rule check in front while Redis is away.
 type ruledRig struct {
 	t     *testing.T
 	redis *redistest.Server
@@ -29,9 +29,9 @@ type ruledRig struct {
 	acked []string // in the order in which they were
 }
 
-const gateLimit = 40
+const ruleLimit = 40
 
-// attended is an engine that tells when a process knows among how many it is.
+// attended is an engine that reports when a process knows the number of processes.
 type attended struct {
 	*redisq.Engine
 	once  sync.Once
@@ -58,7 +58,7 @@ func newRuledRig(t *testing.T) *ruledRig {
 	t.Cleanup(func() { _ = g.e.Close() })
 	r := rules.Rule{
 		Name: "a.rule", Algorithm: leaky.AlgorithmSlidingLog, Bound: rules.Bound{
-			Limit: gateLimit, Period: unit.Duration(time.Hour),
+			Limit: ruleLimit, Period: unit.Duration(time.Hour),
 		}, Away: rules.AwayShare,
 	}
 	r.Normalize()
@@ -112,7 +112,7 @@ func (g *ruledRig) fill(spent func() bool) (n int) {
 		default:
 			g.t.Fatalf("%+v", x)
 		}
-		return n > 3*gateLimit
+		return n > 3*ruleLimit
 	})
 	return n
 }
@@ -129,9 +129,9 @@ func (g *ruledRig) left() int64 {
 	return said[0].Remaining + 1
 }
 
-// Redis and NATS are away together, and come back in either order: what was acknowledged leaves once and in its order,
-// what could not be stored costs no share, and no more comes in than the rule allows and its share once more.
-func TestGateWithBothAway(t *testing.T) {
+// Redis and NATS are away together and come back in either order: acknowledged jobs leave once and in order, jobs that
+// could not be stored cost no share, and no more come in than the rule allows plus its share once more.
+func TestRuleCheckWithBothAway(t *testing.T) {
 	t.Parallel()
 	for name, natsFirst := range map[string]bool{"NATS is back first": true, "Redis is back first": false} {
 		t.Run(name, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestGateWithBothAway(t *testing.T) {
 			})
 			g.nats.Stop()
 			await.Until(t, "NATS is away", func() bool { return g.s.Connected() != nil })
-			for range 2 * gateLimit {
+			for range 2 * ruleLimit {
 				if x := g.next(); x.Outcome != queue.Failed {
 					t.Fatalf("with both away: %+v", x)
 				}
@@ -159,8 +159,8 @@ func TestGateWithBothAway(t *testing.T) {
 			past := 15
 			if natsFirst {
 				g.must(g.nats.Restart(t.Context()))
-				if past += g.fill(func() bool { return true }); past > gateLimit || past == 15 {
-					t.Errorf("%d came in past Redis, of a share of %d", past, gateLimit)
+				if past += g.fill(func() bool { return true }); past > ruleLimit || past == 15 {
+					t.Errorf("%d came in past Redis, of a share of %d", past, ruleLimit)
 				}
 				g.must(g.redis.Restart(t.Context()))
 			} else {
@@ -172,8 +172,8 @@ func TestGateWithBothAway(t *testing.T) {
 			runReadmitter(t, NewReadmitter(g.e, g.s))
 			rest := g.fill(func() bool { return g.left() == 0 })
 			t.Logf("%d came in past Redis, %d when it was back", past, rest)
-			// Whoever was not known to be back yet may have used up the share.
-			if most := gateLimit - 10 + gateLimit - past; rest > most {
+			// Before it is known that Redis is back, the share may be used up.
+			if most := ruleLimit - 10 + ruleLimit - past; rest > most {
 				t.Errorf("%d came in when Redis was back, of at most %d", rest, most)
 			}
 			left := leave(t, g.e, len(g.acked))

@@ -1,4 +1,4 @@
-package grant
+package departure
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package grant
+package departure
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// The clock of an engine is known as well as the best of its answers says, and a little less as time passes.
+// The engine's clock is known as well as the best answer says, and a little less as time passes.
 func TestClock(t *testing.T) {
 	local, engine := time.Now(), time.Unix(1e9, 0)
 	// seen is an answer: the request left then and was answered then, while the engine's clock showed shows; all since
@@ -77,7 +77,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// Whatever answers say, the instant that the engine's clock shows lies between the bounds, and time alone widens them.
+// Whatever the answers, the engine's clock lies between the bounds, which only time widens.
 func TestClockHolds(t *testing.T) {
 	local, engine := time.Now(), time.Unix(1e9, 0)
 	var k Clock
@@ -108,7 +108,7 @@ func TestClockHolds(t *testing.T) {
 	}
 }
 
-// What came late once is remembered for a while.
+// A late arrival is remembered for a while.
 func TestLead(t *testing.T) {
 	var k Clock
 	now := time.Now()
@@ -134,7 +134,7 @@ func TestLead(t *testing.T) {
 	}
 }
 
-// Before it knows the clock, and each second that it knows it badly, a client asks what it shows.
+// Before a client knows the clock, and each second while it knows it badly, it asks.
 func TestResync(t *testing.T) {
 	var k Clock
 	now := time.Now()
@@ -157,8 +157,8 @@ func TestResync(t *testing.T) {
 	}
 }
 
-// A request says the last instant that the engine's clock can show: nothing is known before the first answer, and
-// later the engine's clock goes on from what it showed when the call began.
+// A request has the latest time that the engine's clock can show: unknown before the first answer, and later counted
+// from what the clock showed when the call started.
 func TestARequestSaysTheLastInstantThatTheEnginesClockCanShow(t *testing.T) {
 	var k Clock
 	local, engine := time.Now(), time.Unix(1e9, 0)
@@ -172,8 +172,8 @@ func TestARequestSaysTheLastInstantThatTheEnginesClockCanShow(t *testing.T) {
 	}
 }
 
-// A client that told the engine its uncertainty may start jobs that much later, and no later: not when it knows the
-// clock less by the time the answer comes.
+// A client that sent its uncertainty may start jobs that much later, but not later, even if it knows the clock less
+// well when the answer comes.
 func TestLatest(t *testing.T) {
 	departs := time.Now()
 	for _, c := range []struct{ told, unsure, slack, lease, latest time.Duration }{
@@ -195,7 +195,7 @@ func TestLatest(t *testing.T) {
 	}
 }
 
-// Requests of several clients under one number are no repetitions.
+// Requests of several clients with the same number are not repetitions.
 func TestUncertaintyOfClients(t *testing.T) {
 	local, engine := time.Now(), time.Unix(1e9, 0)
 	var k Clock

@@ -1,4 +1,4 @@
-package grant
+package departure
 
 import (
 	"math"
@@ -9,48 +9,48 @@ import (
 )
 
 const (
-	// drift is the maximum relative drift between an engine's clock and this machine's monotonic clock: twice the 500 ppm
-	// by which NTP slews a clock (RFC 5905, section 4).
+	// drift is the maximum relative drift between an engine's clock and this machine's monotonic clock: twice the 500
+	// ppm by which NTP slews a clock (RFC 5905, section 4).
 	drift = 1000e-6
-	// lateness is how late a job may come: that much of the least default slack is left for it.
+	// lateness is how late a job may arrive: this part of the least default slack is reserved for it.
 	lateness = time.Millisecond
-	// vague is an uncertainty that takes half of the least default slack.
+	// vague is an uncertainty that uses half of the least default slack.
 	vague = queue.LeastSlack / 2
-	// resyncPause is between two calls that are made only to know the clock better.
+	// resyncPause is the time between two calls made only to know the clock better.
 	resyncPause = time.Second
 )
 
-// Clock estimates what an engine's clock shows, from the answers of one partition. Each answer says that the engine's
-// clock showed some instant between the request and the answer. The intersection of recent answers is an interval that
-// only drift widens. So a slow answer is as precise as a fast one. After K. Marzullo and S. Owicki, "Maintaining the
-// Time in a Distributed System", 1983; J. Corbett et al., "Spanner", 2012, call the interval TrueTime.
+// Clock estimates an engine's clock from the answers of one partition. Each answer says that the engine's clock showed
+// some instant between the request and the answer. The intersection of recent answers is an interval that only drift
+// widens, so a slow answer does no harm. After K. Marzullo and S. Owicki, "Maintaining the Time in a Distributed
+// System", 1983; J. Corbett et al., "Spanner", 2012, call the interval TrueTime.
 //
-// When an engine's clock is set, an answer that contradicts those before it makes them void. A jump that is shorter
-// than a call is noticed after Memory at the latest.
+// When an engine's clock is set, an answer that contradicts earlier ones voids them. A jump shorter than a call is
+// noticed after Memory at the latest.
 //
 // Only Took is safe for concurrent use. The zero Clock knows nothing.
 type Clock struct {
 	known bool
-	zero  time.Time // what the engine's instants are counted from
-	base  time.Time // the local instant of zero, as far as the first answer went
-	at    time.Time // as of when the bounds hold
-	// What recent answers allow, and those before: the engine's zero was at base + early or later, and at base + late or
-	// sooner.
+	zero  time.Time // origin of the engine's instants
+	base  time.Time // local time of zero, by the first answer
+	at    time.Time // when the bounds were computed
+	// The bounds of recent answers and of earlier ones: zero was at base + early or later, and at base + late or
+	// earlier.
 	recent, before bounds
-	turned         time.Time // since when answers are recent
+	turned         time.Time // answers since then are recent
 
 	lead   time.Duration
-	told   time.Duration // the uncertainty, with the last request
-	client string        // whose request that was
-	number uint64        // of that request
-	took   atomic.Int64  // the longest since the last request, in ns
+	told   time.Duration // uncertainty in the last request
+	client string        // client of that request
+	number uint64        // number of that request
+	took   atomic.Int64  // longest since the last request, in ns
 	synced time.Time     // when Resync last asked for a call
 }
 
-// Memory is how long an answer counts at most.
+// Memory is the maximum time for which an answer counts.
 const Memory = 2 * time.Second
 
-// bounds are the earliest and the latest that something can be.
+// bounds are the earliest and the latest possible value.
 type bounds struct{ early, late time.Duration }
 
 var anything = bounds{math.MinInt64 / 2, math.MaxInt64 / 2}
@@ -61,15 +61,15 @@ func (b bounds) widened(by time.Duration) bounds { return bounds{b.early - by, b
 
 func (b bounds) excludes(o bounds) bool { return o.late < b.early || o.early > b.late }
 
-// Took records the time from a request until a granted job could start. The engine is told the longest recent one, and
+// Took records the time from a request until a granted job could start. The engine gets the longest recent one, and
 // grants the next departures that far ahead.
 func (c *Clock) Took(d time.Duration) {
 	for was := c.took.Load(); int64(d) > was && !c.took.CompareAndSwap(was, int64(d)); was = c.took.Load() {
 	}
 }
 
-// leads takes in how long it took. What was slow once is forgotten slowly. Nobody knows how long the first grants will
-// take to arrive, when all partitions ask at once and no spec is known.
+// leads updates the lead. Slow calls are forgotten slowly. At first the lead is a guess: nobody knows how long the
+// first grants take while all partitions ask at once and no spec is known.
 func (c *Clock) leads(took time.Duration) {
 	if !c.known {
 		c.lead = queue.Horizon / 2
@@ -81,7 +81,7 @@ func (c *Clock) leads(took time.Duration) {
 	}
 }
 
-// Observe takes in that the engine's clock showed now between two local instants.
+// Observe records that the engine's clock showed now between two local instants.
 func (c *Clock) Observe(now, asked, answered time.Time) {
 	took := answered.Sub(asked)
 	c.leads(took)
@@ -105,13 +105,13 @@ func (c *Clock) Observe(now, asked, answered time.Time) {
 	c.recent = c.recent.and(said)
 }
 
-// bounds are what all answers that count allow.
+// bounds returns the intersection of all answers that count.
 func (c *Clock) bounds() bounds { return c.recent.and(c.before) }
 
 // drifted returns the maximum drift of the clocks over a duration.
 func drifted(d time.Duration) time.Duration { return time.Duration(math.Ceil(float64(d) * drift)) }
 
-// uncertainty is how far apart the bounds are.
+// uncertainty returns how far apart the bounds are.
 func (c *Clock) uncertainty() time.Duration {
 	if !c.known {
 		return 0
@@ -120,7 +120,8 @@ func (c *Clock) uncertainty() time.Duration {
 	return b.late - b.early
 }
 
-// Window returns the local instants between which the engine's clock shows at, and the end of a lease that begins then.
+// Window returns the local instants between which the engine's clock shows at, and the end of a lease that starts
+// then.
 func (c *Clock) Window(at time.Time, lease time.Duration) Window {
 	since, b := at.Sub(c.zero), c.bounds()
 	departs := c.base.Add(since + b.early)
@@ -130,8 +131,8 @@ func (c *Clock) Window(at time.Time, lease time.Duration) Window {
 	}
 }
 
-// Request returns a request with what the engine should know of the client: its lead, its uncertainty, and the last
-// instant that the engine's clock can show now.
+// Request adds what the engine should know of the client: its lead, its uncertainty, and the latest time that the
+// engine's clock can show now.
 func (c *Clock) Request(r queue.ReserveRequest, now time.Time) queue.ReserveRequest {
 	if c.known {
 		r.Latest = c.latest(now)
@@ -141,20 +142,20 @@ func (c *Clock) Request(r queue.ReserveRequest, now time.Time) queue.ReserveRequ
 	if u := c.uncertainty(); u > vague && u <= queue.Horizon {
 		told = u
 	}
-	if r.Number == c.number && r.Client.ID == c.client { // for a repeated request, the engine may use the first
+	if r.Number == c.number && r.Client.ID == c.client { // the engine may use the first of repeated requests
 		told = min(told, c.told)
 	}
 	r.Uncertainty, c.told, c.client, c.number = told, told, r.Client.ID, r.Number
 	return r
 }
 
-// latest is the last instant that the engine's clock can show.
+// latest returns the latest time that the engine's clock can show.
 func (c *Clock) latest(at time.Time) time.Time {
 	return c.zero.Add(at.Sub(c.base) - c.bounds().early + drifted(at.Sub(c.at)))
 }
 
-// Resync reports whether a call should be made that asks for no jobs, to know the clock before some are granted: at
-// first, and once in a while when the uncertainty has grown.
+// Resync reports whether to make a call without asking for jobs, to know the clock before jobs are granted: at first,
+// and occasionally when the uncertainty has grown.
 func (c *Clock) Resync(now time.Time) bool {
 	if c.known && (c.uncertainty() <= vague || now.Sub(c.synced) < resyncPause) {
 		return false

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// porter is a Gate that lets all through but the job "no", and notes whom it was handed back.
+// porter is a RuleCheck that allows all jobs but "no", and records which were given back.
 type porter struct{ asked, back []string }
 
 func (p *porter) pass(_ context.Context, jobs []queue.Job) ([]queue.Appended, func(context.Context, []int)) {
@@ -30,9 +30,9 @@ func (p *porter) pass(_ context.Context, jobs []queue.Job) ([]queue.Appended, fu
 	}
 }
 
-// While the engine is away the gate decides about jobs that would go past it, and it is told of those that then are not
+// While the engine is away the rule check decides about jobs that would bypass it, and learns which of them were not
 // stored.
-func TestGate(t *testing.T) {
+func TestRuleCheck(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 100))
 	f := &faulty{Engine: r}
@@ -70,7 +70,7 @@ func TestGate(t *testing.T) {
 		t.Errorf("%d messages", n)
 	}
 
-	// One that the engine may have, and that the gate refuses, is not known to be refused.
+	// A job that the engine may have counts as undecided, even if the rule check refuses it.
 	stop()
 	a = New(f, r.stream, p.pass)
 	start(t, a.Run)

@@ -1,12 +1,12 @@
-// Package grant asks an engine for departures, and says when on this machine's monotonic clock a granted job may start.
-// Those who take jobs out share it: package drain hands them to handlers, package pull to workers that ask.
+// Package departure asks an engine for departures, and computes when a granted job may start on this machine's
+// monotonic clock. Package drain uses it to hand jobs to handlers, and package pull for workers that ask.
 //
 // It promises that no two clocks need to agree. Each answer says that the engine's clock showed some instant between
-// the request and the answer. A Clock keeps what all answers allow: a job that departs at d of the engine's clock
+// the request and the answer. A Clock keeps what all answers allow. A job with departure d on the engine's clock
 // departs between two local instants, Departs and Earliest, so it starts in [Earliest, Departs+slack].
 //
-// It refuses to decide who gets a job, and to give one back: whoever asked does.
-package grant
+// It neither decides which client gets a job nor gives one back: its callers do.
+package departure
 
 import (
 	"context"
@@ -15,41 +15,42 @@ import (
 	"os"
 	"time"
 
+	"github.com/penstock/penstock/internal/backoff"
 	"github.com/penstock/penstock/queue"
 )
 
 const (
 	// Timeout bounds a request.
 	Timeout = 5 * time.Second
-	// LeastPause is between two requests of which the first brought nothing, whatever the engine said.
+	// LeastPause is the minimum time between two requests if the first brought nothing, whatever the engine said.
 	LeastPause = time.Millisecond
-	// StopTries is how often a request whose outcome is unknown is repeated while stopping: what it was granted must be
-	// given back.
+	// StopTries is how often a request with an unknown outcome is repeated while stopping: its grants must be given
+	// back.
 	StopTries = 4
 
 	minPause = 10 * time.Millisecond
 	maxPause = time.Second
 
 	// unlimitedSlack is the least slack of a queue without a rate. There is no pace to keep, and large grants take
-	// longer to arrive than a paced queue's slack; but a pause, or a rate given later, must hold soon.
+	// longer to arrive than a paced queue's slack. But a pause, or a rate set later, must take effect soon.
 	unlimitedSlack = time.Second
 
 	sweepPause = 10 * time.Millisecond
 )
 
-// Window is where the departure of a granted job lies on the local clock.
+// Window is the departure of a granted job on the local clock.
 type Window struct {
-	Departs  time.Time // not before
-	Earliest time.Time // not later, so from then on the job may start
-	LeaseEnd time.Time // until then the job belongs to its holder for sure
+	Departs  time.Time // earliest possible departure
+	Earliest time.Time // latest possible departure: the job may start from then on
+	LeaseEnd time.Time // the holder certainly has the job until then
 
-	told time.Duration // the uncertainty that the engine was told
+	told time.Duration // uncertainty sent to the engine
 }
 
-// Latest is the last instant at which the job may start. A client that told the engine its uncertainty has half of the
-// slack left at least: all of its starts are late alike, and the engine keeps the starts of other clients that far away
-// (queue.ReserveRequest.Uncertainty). The engine does so for the uncertainty that it was told. If the client knows the
-// clock even less when the answer comes, the job may be too late.
+// Latest returns the last instant at which the job may start. A client that sent its uncertainty keeps at least half of
+// the slack. All of its starts are late by about the same time, and the engine keeps the starts of other clients that
+// far away (queue.ReserveRequest.Uncertainty). The engine does so for the uncertainty that was sent. If the client
+// knows the clock even less when the answer comes, the job may be too late.
 func (w *Window) Latest(slack time.Duration) time.Time {
 	latest := w.Departs.Add(slack)
 	if w.told > 0 {
@@ -72,18 +73,18 @@ func latestOf(a, b time.Time) time.Time {
 	return b
 }
 
-// LeaseOf names the lease of a job.
+// LeaseOf returns the lease of a job.
 func LeaseOf(r *queue.Reservation) queue.Lease {
 	return queue.Lease{Queue: r.Queue, ID: r.ID, Fence: r.Fence}
 }
 
-// Paced reports whether the departures of a queue must be told as soon as they are near.
+// Paced reports whether departures of the queue must be announced as soon as they are near.
 func Paced(spec *queue.Spec) bool {
 	return !spec.Fastest().Unlimited() || len(spec.Limits) > 0 || !spec.Lanes.Rate.Unlimited() ||
 		len(spec.Lanes.Overrides) > 0
 }
 
-// Slack is how late the jobs of a queue may start.
+// Slack returns how late the jobs of a queue may start.
 func Slack(spec *queue.Spec) time.Duration {
 	if spec.Fastest().Unlimited() {
 		return max(spec.EffectiveSlack(), unlimitedSlack)
@@ -91,15 +92,15 @@ func Slack(spec *queue.Spec) time.Duration {
 	return spec.EffectiveSlack()
 }
 
-// Answer is what the engine said to one request.
+// Answer is an engine's answer to one request.
 type Answer struct {
 	queue.Reserved
-	Windows []Window      // of Jobs, in the same order
-	At      time.Time     // when it came
+	Windows []Window      // of the Jobs, in the same order
+	At      time.Time     // when it arrived
 	Trip    time.Duration // how long it took
 }
 
-// Ask makes a request once. An answer of an error has At and Trip alone.
+// Ask makes one request. With an error the answer has only At and Trip.
 func Ask(
 	ctx context.Context, engine queue.Outflow, c *Clock, r queue.ReserveRequest, timeout time.Duration,
 ) (Answer, error) {
@@ -120,10 +121,10 @@ func Ask(
 	return a, nil
 }
 
-// ProcessName is what this process is called for people, unless it has another name: host:pid.
+// ProcessName returns the default name of this process: host:pid.
 func ProcessName() string { return NameOf(os.Getpid()) }
 
-// NameOf is what a process of this machine is called so.
+// NameOf returns the name of a process on this machine: host:pid.
 func NameOf(pid int) string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -132,17 +133,17 @@ func NameOf(pid int) string {
 	return fmt.Sprintf("%s:%d", host, pid)
 }
 
-// Backoff is how long to wait before a call to the engine that failed is repeated: about 10 ms, then twice that and so
-// on up to 1 s. The zero Backoff begins anew.
-type Backoff struct{ last time.Duration }
+// Backoff is the backoff of calls to the engine: about 10 ms, doubled with each call of Next, up to 1 s.
+type Backoff struct{ tries int }
 
-// Next is the next pause.
+// Next returns the next pause.
 func (b *Backoff) Next() time.Duration {
-	b.last = min(max(2*b.last, minPause), maxPause)
-	return b.last/2 + rand.N(b.last/2+1)
+	d := backoff.Doubled(minPause, maxPause, b.tries)
+	b.tries++
+	return d/2 + rand.N(d/2+1)
 }
 
-// Sweep frees what deleted queues left in a partition, a little at a time, until there is no more or ctx ends.
+// Sweep frees what deleted queues left in a partition, in small steps, until nothing is left or ctx ends.
 func Sweep(ctx context.Context, engine queue.Outflow, partition int) error {
 	for ctx.Err() == nil {
 		more, err := engine.Sweep(ctx, partition)
