@@ -181,7 +181,7 @@ func TestRulesOptions(t *testing.T) {
 		"callers":             func(o *RulesOptions) { o.Callers = 5000 },
 		"unlimited":           func(o *RulesOptions) { o.Rate = leaky.Rate{} },
 		"can be judged":       func(o *RulesOptions) { o.Rate = leaky.PerSecond(5000) },
-		"says nothing":        func(o *RulesOptions) { o.Rate = leaky.PerSecond(1) },
+		"too few for a proof": func(o *RulesOptions) { o.Rate = leaky.PerSecond(1) },
 		"at least 1s":         func(o *RulesOptions) { o.Duration = time.Millisecond },
 		"must be longer than": func(o *RulesOptions) { o.Faults = Kill },
 		"earthquake":          func(o *RulesOptions) { o.Faults, o.Every = "earthquake", time.Second },

@@ -165,8 +165,8 @@ func mostIn(all []asked, span time.Duration) (most, allowed int64) {
 	return most, allowed
 }
 
-// TestAnyPackingGivesTheSame checks that a log gives the same result in one piece, packed, in merged pieces, and as CSV and
-// NDJSON.
+// TestAnyPackingGivesTheSame checks that a log gives the same result in one piece, packed, in merged pieces, and as
+// CSV and NDJSON.
 func TestAnyPackingGivesTheSame(t *testing.T) {
 	log := randomLog(rand.New(rand.NewPCG(1, 1)), 5000)
 	lines := strings.SplitAfter(strings.TrimSuffix(log, "\n"), "\n")
