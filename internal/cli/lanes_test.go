@@ -201,7 +201,7 @@ func TestLanesLife(t *testing.T) {
 	)
 	if r := push(
 		ExitRefused, "1 refused", []string{`{"id":"a6","payload":6}`}, "--lane", "a", "--no-wait",
-	); !strings.Contains(r.err, "-:1: lane: the job's lane has as many jobs as it may") {
+	); !strings.Contains(r.err, "-:1: lane: the job's lane is full") {
 		t.Error(r.err)
 	}
 	due := time.Now().Add(time.Second)

@@ -33,7 +33,7 @@ func TestLogAndRollback(t *testing.T) {
 	expect(t, ExitDone, "email would be changed\n", "", "queue", "rollback", "email", "--dry-run")
 	expect(t, ExitDone, "rate: 5/s -> 14/s", "", "queue", "rollback", "email")
 	expect(t, ExitDone, "rolled_back", "", "queue", "log", "email", "--limit", "1")
-	expect(t, ExitRefused, "", "known are", "queue", "rollback", "email", "--to", "999999")
+	expect(t, ExitRefused, "", "recorded revisions:", "queue", "rollback", "email", "--to", "999999")
 	expect(t, ExitUsage, "", "must be one of created", "queue", "log", "email", "--what", "x")
 	r = expect(t, ExitDone, "paused", "", "queue", "log", "email", "--what", "paused,purged")
 	if strings.Contains(r.out, "created") || !strings.Contains(r.out, "CLAIMED BY") {
