@@ -2,45 +2,74 @@ package redisq
 
 import (
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/penstock/penstock/queue"
 )
 
-// hashField is what nearly every script reads of a hash: its name there, and in Lua.
+// storedNames are the short names under which Redis stores fields of a queue's hash, by their names in Lua, which are
+// those of queue/machine. Redis keeps a hash compact only while it is small.
+//
+// A name in this table may only stand for the field: scripts have the short names in place of it, wherever it stands.
+var storedNames = map[string]string{
+	"links": "also", "ruleNames": "ruled", "receiverText": "said", // see queueTexts
+	"keyedWaiting": "lw", "changedAgain": "again", "maxCostAtOpen": "hm", "lanesUnknownSince": "lheld", // lanes.lua
+	"groupServed": "gserved", "groupSince": "gsince", "groupMaxCost": "gcmax", "groupWaiting": "gwaiting", // groups.lua
+	"membersWaiting": "gmembers", "toldWaiting": "told",
+	"deferredCost": "dcost", "deferredBytes": "dbytes", "lastTicket": "tickets", "givenUpTo": "givenup", // overflow.lua
+	"olderUpTo": "gen", "generationSince": "genat", "olderJobs": "older", "olderCost": "oldercost",
+	"olderBytes": "olderbytes", "announcedAt": "roomat", "readmittedBytes": "backbytes", "headNeeds": "headneed",
+	"overflowId": "ofid", "holderUntil": "until", // readmit.lua
+	"limitsState": "lstate", "limitsChanged": "lchanged", // limits.lua
+	"outflowStart": "mw", "outflowCur": "mc", "outflowPrev": "mp", "endedLookAt": "ended_look", // ended.lua
+	"pausedBy": "pby", "pauseReason": "preason", "pausedSince": "psince", // pause.lua
+	"importMark": "import", "importOpen": "importing", // import.lua
+	"pullersAskAt": "polled", "lastAsked": "asked", // reserve.lua
+}
+
+var storedName = regexp.MustCompile(`\b(` + strings.Join(slices.Collect(maps.Keys(storedNames)), "|") + `)\b`)
+
+// withStoredNames puts the stored names in place of those in Lua.
+func withStoredNames(script string) string {
+	return storedName.ReplaceAllStringFunc(script, func(name string) string { return storedNames[name] })
+}
+
+// hashField is a field of a hash that nearly every script reads: its name there, and in Lua.
 type hashField struct{ name, lua string }
 
-// record is a field of a hash that holds several values, packed, which are read and written together: to read a field
-// takes Redis as long as to unpack ten values. A queue's records are short, as Redis keeps a hash compact only while
-// none of its fields takes more than 64 bytes.
+// record is a field of a hash that holds several packed values, which are read and written together: reading a field
+// takes Redis as long as unpacking ten values. A queue's records are short, because Redis keeps a hash compact only while
+// each of its fields takes at most 64 bytes.
 type record struct {
 	name   string
-	values hashFields // by the names of the settings that they are, if they are
+	values hashFields // in their order; a setting has its own name
 }
 
-// queueRecords and queueTexts are what is read of a queue, see lua/lib/queue.lua. All are written when it is made, and
-// first: Redis looks through a compact hash from its beginning.
+// queueRecords and queueTexts are the fields that scripts read of a queue, see lua/lib/queue.lua. All are written when
+// the queue is made, and first: Redis searches a compact hash from its beginning.
 var (
 	queueRecords = []record{
-		{"bucket", fields("n", "d", "b", "tat", "rem", "last", "lc", "lf", "paused pause")},
-		{"held", fields("size", "bytes", "turn", "cmax", "refn", "back", "deferred", "behind",
-			"appended")},
-		{"terms", fields("capacity cap", "max_bytes maxbytes", "lease", "retry.max_attempts maxatt",
-			"retention.for rfor", "retention.max rmax", "rev", "hc", "epoch", "laned", "pull", "expiring")},
+		{"bucket", fields("n", "d", "burst", "tat", "rem", "last", "lastCost", "lastFence", "pause")},
+		{"held", fields("size", "bytes", "turn", "maxCost", "promised", "readmitted", "deferred", "behind", "appended")},
+		{"terms", fields("capacity", "max_bytes maxBytes", "lease", "retry.max_attempts maxAttempts",
+			"retention.for retentionFor", "retention.max retentionMax", "revision", "coveredCost", "epoch", "laned", "pull",
+			"expiring")},
 	}
-	queueTexts = fields("name", "also", "adapt", "ruled", "said", "dead_bytes deadbytes")
+	queueTexts = fields("name", "links", "adapt", "ruleNames", "receiverText", "dead_bytes deadBytes")
 )
 
-// partitionRecords are what is read of a partition, see lua/lib/partition.lua.
+// partitionRecords are the records of a partition, see lua/lib/partition.lua.
 var partitionRecords = []record{
-	{"clock", fields("clk", "off", "vouched", "doubt", "jumped", "jumps", "filed", "filed_at", "refiling")},
-	{"state", fields("run", "run_since", "last_fence", "watcher", "watcher_at", "deputy", "waiting", "scheduled",
-		"leased", "dead", "deferred", "first_expiry", "first_lease", "first_timer", "first_chore", "memory_until",
-		"memory_left", "memory_share", "reigns", "memory_fair")},
+	{"clock", fields("clockLast", "offset", "vouched", "doubt", "jumped", "jumps", "filed", "filedAt", "refiling")},
+	{"state", fields("run", "runSince", "lastFence", "watcher", "watchUntil", "deputy", "waiting", "scheduled",
+		"leased", "dead", "deferred", "firstExpiry", "firstLease", "firstTimer", "firstChore", "memoryUntil",
+		"memoryLeft", "memoryShare", "reigns", "memoryFair")},
 }
 
-// fields are fields by name. Behind the name stands that in Lua, if it is another.
+// fields returns fields by their names. A name in Lua that differs stands behind the stored one.
 func fields(names ...string) (all hashFields) {
 	for _, name := range names {
 		name, lua, other := strings.Cut(name, " ")

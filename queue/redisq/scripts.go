@@ -40,7 +40,8 @@ var lazyParts = []lazyPart{
 	{"visits", "visitOne", "visit", "visitOne"},
 	{"backlog", "announceRoom", "backlog", "announceRoom"},
 	{"room", "makeRoom", "room", "makeRoom"},
-	{"adapt", "adaptRate", "adapt", "observe"},
+	{"outcome", "settleOne", "outcome", "settle"},
+	{"adapt", "adaptRate", "adapt", "adaptToAnswers"},
 	{"changelog", "logLapse", "changelog", "logPauseEnd"},
 	{"audit", "writeAudit", "audit", "writeAudit"},
 	{"refile", "refileSome", "refile", "fileAgain"},
@@ -184,7 +185,7 @@ func assemble(call string) string {
 	}
 	fmt.Fprintln(&b, op.text)
 	fmt.Fprintln(&b, "end)()\nend)()")
-	return withConstants(withNumbers(b.String()))
+	return withStoredNames(withConstants(withNumbers(b.String())))
 }
 
 // gifts puts what a file gives into its table.

@@ -101,20 +101,27 @@ func (e *Engine) settleSome(
 	return r.err
 }
 
-// verdictCode is a verdict and what it says besides, as settle.lua reads it.
+// The marks that scripts find added to a verdict. A throttled job with trouble had no target.
+const (
+	laneOnly = 16 << iota
+	trouble
+	untold // or unused
+)
+
+// verdictCode returns a verdict with its marks, as settle.lua reads it.
 func verdictCode(s *queue.Settlement) int {
 	code := int(s.Verdict)
 	if s.NoTarget && s.Verdict == queue.Throttle {
-		return code + 32
+		return code + trouble
 	}
 	if s.LaneOnly {
-		code += 16
+		code += laneOnly
 	}
 	if s.Trouble && s.Verdict != queue.Throttle {
-		code += 32
+		code += trouble
 	}
 	if s.Untold && s.Verdict == queue.Throttle || s.Unused && s.Verdict == queue.Down {
-		code += 64
+		code += untold
 	}
 	return code
 }

@@ -24,6 +24,8 @@ var tables = map[string]string{
 	"readmitoutcomes": luaConstants("", upTo(readmit.NotYet, readmit.TooLarge)...),
 	"replayoutcomes":  luaConstants("", upTo(queue.NotDead, queue.Broken)...),
 	"stopcauses":      stopCauses(),
+	"settlecodes": fmt.Sprintf("local LANE_ONLY, TROUBLE, UNTOLD, NO_TARGET = %d, %d, %d, %d\n",
+		laneOnly, trouble, untold, byte(queue.Throttle)+trouble),
 	"takeops": luaConstants("", upTo(rules.TakeNow, rules.TakeAnew)...) +
 		fmt.Sprintf("local NOTHING = %d\n", askNothing),
 	"counters":      counterTable(),

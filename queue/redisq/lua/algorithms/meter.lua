@@ -17,7 +17,7 @@ end
 local function owed(l, text)
   if not l.whole then know(l) end
   if not text or #text ~= 11 then return 0, 0, 0 end
-  local tat, rest = unpack_(OWED, text)
+  local tat, rest = unpackStruct(OWED, text)
   if tat < now then return 0, 0, tat end
   local us, rest = tat - now, min(rest, l.second - 1)
   if us > l.us or us == l.us and rest > l.rest then return l.us, l.rest, 0, true end
@@ -41,21 +41,21 @@ local function units(l, us, rest)
 end
 
 local function ask(l, text, cost)
-  local had, had_rest, till, settled = owed(l, text)
+  local had, hadRest, till, settled = owed(l, text)
   local us, rest = times(l, cost)
-  us, rest = us + had, rest + had_rest
+  us, rest = us + had, rest + hadRest
   if rest >= l.second then us, rest = us + 1, rest - l.second end
   if us < l.us or us == l.us and rest <= l.rest then
     return true, l.most - units(l, us, rest), 0, untilNone(us, rest), pack(OWED, now + us, rest), till
   end
-  return false, l.most - units(l, had, had_rest), us - l.us + (rest > l.rest and 1 or 0), untilNone(had, had_rest),
-    settled and pack(OWED, now + had, had_rest), till
+  return false, l.most - units(l, had, hadRest), us - l.us + (rest > l.rest and 1 or 0), untilNone(had, hadRest),
+    settled and pack(OWED, now + had, hadRest), till
 end
 
 local function back(l, text, cost)
-  local had, had_rest = owed(l, text)
+  local had, hadRest = owed(l, text)
   local us, rest = times(l, min(cost, l.most))
-  us, rest = had - us, had_rest - rest
+  us, rest = had - us, hadRest - rest
   if rest < 0 then us, rest = us - 1, rest + l.second end
   if us < 0 then us, rest = 0, 0 end
   return pack(OWED, now + us, rest), untilNone(us, rest)

@@ -22,7 +22,7 @@ end
 local function counts(l, text)
   local endAt = now + l.second - now % l.second
   if not text or #text ~= COUNTS_BYTES then return 0, 0, endAt end
-  local period, of, used, before = unpack_(COUNTS, text)
+  local period, of, used, before = unpackStruct(COUNTS, text)
   if period ~= l.second then return 0, 0, endAt, true end
   if of == endAt or of == endAt + l.second then
     return min(used, MAX_LIMIT), min(before, MAX_LIMIT), endAt, of > endAt
@@ -46,7 +46,7 @@ end
 
 local function back(l, text, cost)
   local used, before, endAt = counts(l, text)
-  local of_used = min(cost, used)
-  used, before = used - of_used, before - min(cost - of_used, before)
+  local ofUsed = min(cost, used)
+  used, before = used - ofUsed, before - min(cost - ofUsed, before)
   return pack(COUNTS, l.second, endAt, used, before), ends(l, used, before, endAt)
 end

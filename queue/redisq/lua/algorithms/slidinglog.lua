@@ -12,7 +12,7 @@ local function entry(s, i)
   local text = s.text and sub(s.text, at - HEAD_BYTES + 1, at - HEAD_BYTES + ENTRY_BYTES)
     or call('GETRANGE', s.key, at, at + ENTRY_BYTES - 1)
   if #text < ENTRY_BYTES then return 0, s.base end -- nobody but a stranger makes it so short
-  return unpack_(ENTRY, text)
+  return unpackStruct(ENTRY, text)
 end
 
 local function upTo(s, cum) return (cum - s.base) % LAP end
@@ -41,7 +41,7 @@ local function read(l, key)
   local s = anew({ l = l, key = key })
   local head = redis.pcall('GETRANGE', s.key, 0, HEAD_BYTES - 1)
   if type(head) ~= 'string' or #head ~= HEAD_BYTES then return s end
-  local size, first, ring, base, at, cum = unpack_(HEAD, head)
+  local size, first, ring, base, at, cum = unpackStruct(HEAD, head)
   if at <= now - l.second or size > 2 * MAX_ENTRIES or ring > size then return s end
   s.size, s.first, s.ring, s.base, s.at, s.cum, s.none = size, first, ring, base, at, cum, false
   if at > now then -- a clock that was set back leaves it little ahead, only a stranger more
@@ -64,7 +64,7 @@ local function ends(s) return s.none and 0 or max(0, s.at + s.l.second - now) en
 local function rest(l, key)
   local head = redis.pcall('GETRANGE', key, 0, HEAD_BYTES - 1)
   if type(head) ~= 'string' or #head ~= HEAD_BYTES then return 0 end
-  local _, _, _, _, at = unpack_(HEAD, head)
+  local _, _, _, _, at = unpackStruct(HEAD, head)
   return max(0, min(at, now) + l.second - now)
 end
 

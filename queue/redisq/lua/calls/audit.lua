@@ -22,7 +22,7 @@ local function readOn(chain, at, many)
   for i, entry in ipairs(found) do chain.rows[i] = auditRow(entry) end
 end
 
-local budgets, chains, newest_number, oldest_number = call('ZRANGE', AUDIT, 0, -1), {}, 0, nil
+local budgets, chains, newestNumber, oldestNumber = call('ZRANGE', AUDIT, 0, -1), {}, 0, nil
 table.sort(budgets)
 local ends = {}
 for _, budget in ipairs(budgets) do
@@ -31,8 +31,8 @@ for _, budget in ipairs(budgets) do
     local chain = { key = auditKey(budget) }
     readOn(chain, from, 1)
     chains[#chains + 1] = chain
-    newest_number = max(newest_number, newest.number)
-    oldest_number = min(oldest_number or newest.number, oldest.number or 0)
+    newestNumber = max(newestNumber, newest.number)
+    oldestNumber = min(oldestNumber or newest.number, oldest.number or 0)
     for _, field in ipairs({ budget, newest.number, oldest.number or 0, newest.digest, newest.dropped }) do
       ends[#ends + 1] = field
     end
@@ -53,11 +53,11 @@ local function following()
   return first
 end
 
-local rows, bytes, next_one = {}, 0, 0
+local rows, bytes, nextOne = {}, 0, 0
 repeat
   local chain = following()
   if not chain then
-    next_one = 0
+    nextOne = 0
     break
   end
   local row = chain.rows[chain.next]
@@ -66,8 +66,8 @@ repeat
     bytes = bytes + #rows[#rows]
   end
   chain.next, chain.last = chain.next + 1, row.id
-  next_one = tonumber(string.match(row.id, '^%d+')) + (back and -1 or 1)
+  nextOne = tonumber(string.match(row.id, '^%d+')) + (back and -1 or 1)
   left = left - 1
 until left == 0 or bytes > MOST_BYTES
-if left == 0 then next_one = 0 end
-return { newest_number, oldest_number or 0, next_one, rows, ends }
+if left == 0 then nextOne = 0 end
+return { newestNumber, oldestNumber or 0, nextOne, rows, ends }

@@ -21,16 +21,16 @@ local key, out = logKey(kind, name), {}
 local head = call('LINDEX', key, 0)
 local number, dropped = 0, 0
 if head then
-  local _, n, d = unpack_(ENTRY, head)
+  local _, n, d = unpackStruct(ENTRY, head)
   number, dropped = n, d
 end
 -- A pause that has ended by itself is recorded with what is changed next.
-if q and q.lapsed and not before then
-  out[1] = { number + 1, q.lapsed, q.lapsed, '', 'resumed', q.rev, q.rev, '', LAPSED, 0, 0, {} }
+if q and q.pauseEndedAt and not before then
+  out[1] = { number + 1, q.pauseEndedAt, q.pauseEndedAt, '', 'resumed', q.revision, q.revision, '', LAPSED, 0, 0, {} }
 end
 local from, old = before and max(0, number - before + 1) or 0, wall - keptFor()
 for _, entry in ipairs(call('LRANGE', key, from, from + most - #out - 1)) do
-  local _, n, _, last = unpack_(ENTRY, entry)
+  local _, n, _, last = unpackStruct(ENTRY, entry)
   if last <= old then break end
   local row = cmsgpack.unpack(sub(entry, ENTRY_BYTES + 1))
   table.insert(row, 1, last)

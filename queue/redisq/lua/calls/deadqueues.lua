@@ -22,7 +22,7 @@ local function show(name)
   end
   local count, oldest = call('ZCARD', B .. 'd:' .. name), call('ZRANGE', B .. 'd:' .. name, '0', '0', 'WITHSCORES')[2]
   if count == 0 then return end
-  for i, v in ipairs({ name, count, oldest, k.nr and '' or '1', (k.deadbytes or 0) + 0 }) do rows[n + i] = v end
+  for i, v in ipairs({ name, count, oldest, k.nr and '' or '1', (k.deadBytes or 0) + 0 }) do rows[n + i] = v end
 end
 
 for _, name in ipairs(names) do

@@ -28,7 +28,7 @@ local well, dead, ends, released, freeing = {}, {}, {}, {}, newFreed()
 local function deadJob(id)
   local of = deadRef(call('HGET', B .. 'D:' .. q.name, id))
   local job = of and redis.pcall('GETRANGE', jobKey(of, id), 0, 26)
-  if type(job) == 'string' and #job == 27 and byte(job, 27) == S.dead and timeAt(job) + q.rfor > now then
+  if type(job) == 'string' and #job == 27 and byte(job, 27) == S.dead and timeAt(job) + q.retentionFor > now then
     return S.dead
   end
   return 0
@@ -53,9 +53,9 @@ local function decideHeld(id)
     return f.state
   end
   f.state = verdict == V.delivered and S.delivered or S.dead
-  f.epoch, f.fence = f.pepoch, f.pfence
+  f.epoch, f.fence = f.settledEpoch, f.settledFence
   if reason ~= '' then f.reason = reason end
-  endJob(q, id, f, f.state, f.pverdict + DECIDED, freeing)
+  endJob(q, id, f, f.state, f.verdict + DECIDED, freeing)
   if q.laned then lanestate.uncountInLane(q, f) end
   ends[#ends + 1] = id
   local list = verdict == V.delivered and well or dead

@@ -15,12 +15,12 @@ begin()
 local name, expect = ARGV[2], tonumber(ARGV[3])
 local nr = numberOf(name)
 -- Its lanes are the sweeper's, whatever is wrong with them; only a parent's may be looked at, in the end.
-local make_lanes = withLanes
+local makeLanes = withLanes
 withLanes = nil
 local q = nr and load(nr)
-withLanes = make_lanes
+withLanes = makeLanes
 if not q then return { 1, 0 } end
-if expect >= 0 and expect ~= q.rev then return { 2, q.rev } end
+if expect >= 0 and expect ~= q.revision then return { 2, q.revision } end
 withLimits(q)
 if q.group == q then return { 4, groups.countChildren(name) } end
 local held = q.size + max(q.deferred, q.behind)
@@ -39,19 +39,19 @@ call('ZREM', B .. 'o', name)
 call('ZREM', B .. 'E', name)
 -- Its dead outlive it, within the retention that it has now.
 if count('ZCARD', B .. 'd:' .. name) > 0 then 
-  call('HSET', B .. 'R', name, pack('>I7I7I7', q.rfor, q.rmax, q.deadbytes or 0))
+  call('HSET', B .. 'R', name, pack('>I7I7I7', q.retentionFor, q.retentionMax, q.deadBytes or 0))
 end
 
 logPauseEnd(q)
-logChange('queue', name, wall, ARGV[5], 'deleted', q.rev, q.rev, '', '', 0)
+logChange('queue', name, wall, ARGV[5], 'deleted', q.revision, q.revision, '', '', 0)
 markDeleted('queue', name)
 
 -- A queue made again under the name goes on from this bucket.
 atRest(q)
-local windows, last_ends = limitchange.limitsToKeep(q)
-local until_ = max(q.tat + 1, q.last, last_ends)
+local windows, lastEnds = limitchange.limitsToKeep(q)
+local until_ = max(q.tat + 1, q.last, lastEnds)
 if until_ > now then
-  call('HSET', B .. 'x', name, pack('>I7I7I2I7I7I7', q.tat, q.last, q.lc, q.n, q.d, q.b) .. windows)
+  call('HSET', B .. 'x', name, pack('>I7I7I2I7I7I7', q.tat, q.last, q.lastCost, q.n, q.d, q.burst) .. windows)
   call('ZADD', B .. 'X', until_, name)
 end
 local past = call('ZRANGEBYSCORE', B .. 'X', '-inf', now, 'LIMIT', 0, 100)
@@ -59,7 +59,7 @@ if past[1] then
   call('ZREM', B .. 'X', unpack(past))
   call('HDEL', B .. 'x', unpack(past))
 end
-local waiting = count('ZCARD', B .. 'w' .. nr) + (tonumber(call('HGET', B .. 'q' .. nr, 'lw')) or 0)
+local waiting = count('ZCARD', B .. 'w' .. nr) + (tonumber(call('HGET', B .. 'q' .. nr, 'keyedWaiting')) or 0)
 local scheduled, unsure = count('ZCARD', B .. 't' .. nr), count('ZCARD', B .. 'K' .. nr)
 M.waiting, M.scheduled, M.leased = M.waiting - waiting, M.scheduled - scheduled,
   M.leased - (q.size - waiting - scheduled - unsure)
@@ -71,11 +71,11 @@ call('ZREM', agendaKey(q, 'a'), nr)
 call('ZREM', agendaKey(q, 's'), nr)
 if q.expiring then
   call('ZREM', B .. 'T', nr)
-  M.first_expiry = tonumber(call('ZRANGE', B .. 'T', '0', '0', 'WITHSCORES')[2]) or 0
+  M.firstExpiry = tonumber(call('ZRANGE', B .. 'T', '0', '0', 'WITHSCORES')[2]) or 0
 end
 call('DEL', B .. 'q' .. nr)
 call('RPUSH', B .. 'z', nr)
-M.first_chore = now
+M.firstChore = now
 call('HINCRBY', B, 'queues', -1)
 -- A parent that somebody broke keeps no child.
 if q.group then pcall(membership.leaveGroup, q, name) end

@@ -8,8 +8,8 @@
 
 begin()
 local name, expect = ARGV[2], tonumber(ARGV[3])
-local v = call('HMGET', ruleKey(name), 'rev', 'nr')
-local rev = tonumber(v[1])
+local rev, nr = unpack(call('HMGET', ruleKey(name), 'rev', 'nr'))
+rev = tonumber(rev)
 if not rev then return { 1, 0 } end
 if expect >= 0 and expect ~= rev then return { 2, rev } end
 local group = groupOf(name)
@@ -17,7 +17,7 @@ if askers(group)[name] then return { 3, rev } end
 checkRuleKeys()
 checkChangeKeys('rule', name, ARGV[4])
 call('DEL', ruleKey(name))
-forgetKeys(v[2] or '')
+forgetKeys(nr or '')
 call('HDEL', B, isField(name))
 call('ZREM', B .. 'U', name)
 if call('ZLEXCOUNT', B .. 'U', '[' .. group, '[' .. group) + call('ZLEXCOUNT', B .. 'U', '[' .. group .. '.',

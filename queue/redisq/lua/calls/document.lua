@@ -8,4 +8,4 @@
 
 begin()
 local d = documentOf(ARGV[2])
-return d and d.text and { d.rev, d.at, d.text } or {}
+return d and d.text and { d.revision, d.at, d.text } or {}

@@ -17,9 +17,9 @@ while at < min(limit, #found) and bytes < MOST_BYTES do
   at = at + 1
   local d = documentOf(found[at])
   if not d then raise('WRONGTYPE', DOCUMENTS .. ' lacks what ' .. REVISIONS .. ' has') end
-  behind = string.format('%.0f', d.rev)
+  behind = string.format('%.0f', d.revision)
   if d.text or d.at > wall - KEEP_DELETED_DOCUMENTS then
-    rows[#rows + 1], rows[#rows + 2], rows[#rows + 3], rows[#rows + 4] = found[at], d.rev, d.at, d.text or ''
+    rows[#rows + 1], rows[#rows + 2], rows[#rows + 3], rows[#rows + 4] = found[at], d.revision, d.at, d.text or ''
     bytes = bytes + #(d.text or '')
   end
 end

@@ -18,13 +18,13 @@ local nr = numberOf(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end
 if ARGV[3] == '0' then
-  local v = call('HMGET', B .. 'q' .. nr, 'import', 'importing', 'gcmax')
-  return { q.turn, max(q.cmax, tonumber(v[3]) or 0), v[1] or '', v[2] == '1' and 1 or 0 }
+  local mark, open, groupMaxCost = unpack(call('HMGET', B .. 'q' .. nr, 'importMark', 'importOpen', 'groupMaxCost'))
+  return { q.turn, max(q.maxCost, tonumber(groupMaxCost) or 0), mark or '', open == '1' and 1 or 0 }
 end
 checkKeys(q)
 withLanes(q)
-local state, most, most_bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local at, member, lane_at = tonumber(ARGV[6]), ARGV[7], ARGV[8]
+local state, most, mostBytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local at, member, laneAt = tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local MOST_LOOKED = 1000 -- leases, or lanes, of which none may have such a job
 local LEASE_HELD, LEASE_RAN_OUT = 1, 2
 local unknown = onUnknown(nr)
@@ -36,7 +36,7 @@ local function row(...)
   count = count + 1
 end
 
-local function full() return count >= most or bytes >= most_bytes end
+local function full() return count >= most or bytes >= mostBytes end
 
 local function broken(id) row(id, 0, 0, 0, 0, 0, '', 0, 0, '', '') end
 
@@ -53,12 +53,12 @@ end
 local function show(id, entry, turn)
   local job = read(id)
   if not job or not LIVE[sub(job, 1, 1)] or #job < 28 then return broken(id) end
-  local f = entry and unpackLease(entry) or { state = state, attempts = 0, at = 0, reason = '' }
+  local f = entry and unpackLease(entry) or { state = state, attempts = 0, due = 0, reason = '' }
   if state == S.leased and f.state ~= S.leased then return end -- it has landed
   local to, due, lease, marks = S.waiting, 0, 0, sub(job, 1, 1) == 'R' and 1 or 0
   if state == S.scheduled or state == S.held then
     to, due = state, turn
-    if f.counted then marks = marks + 2 end
+    if f.inFlight then marks = marks + 2 end
   end
   turn = state == S.waiting and turn or f.turn or q.turn - lanes.headOf(job, 27).priority * PRIORITY_STEP
   if state == S.leased then
@@ -69,7 +69,7 @@ local function show(id, entry, turn)
       endAttemptUnknown(f, unknown)
       if unknown == 'hold' then
         to, due = S.held, now
-      elseif unknown == 'dead' or f.attempts >= q.maxatt then
+      elseif unknown == 'dead' or f.attempts >= q.maxAttempts then
         to, due = S.dead, now
       end
     end
@@ -94,7 +94,7 @@ local function page(key, from, showOne)
 end
 
 local function waiting()
-  local lane, from = at and lane_at or ZERO, 0
+  local lane, from = at and laneAt or ZERO, 0
   if at and member ~= '' then from = rankAfter(lanes.waitingKey(q, lane), at, member) end
   local nextLane = lanesAfter(q, lane)
   for _ = 1, MOST_LOOKED do
@@ -131,14 +131,14 @@ local function showDead(id)
   if not job then return end -- it was forgotten by its age
   local ok, e, pos = pcall(unpackEnded, job)
   if sub(job, 1, 1) ~= 'E' or not ok or #job < pos + 11 then return broken(id) end
-  if e.state ~= S.dead or e.ended + q.rfor <= now then return end
+  if e.state ~= S.dead or e.ended + q.retentionFor <= now then return end
   row(id, S.dead, 0, e.appended, e.ended, e.attempts, e.reason, 0, 0, e.timeline or '', sub(job, pos))
 end
 
 local function dead()
   local D = B .. 'd:' .. q.name
-  local id, died_at = page(D, at and rankAfter(D, at, member) or 0, showDead)
-  return id and { rows, died_at, id, '' } or { rows }
+  local id, diedAt = page(D, at and rankAfter(D, at, member) or 0, showDead)
+  return id and { rows, diedAt, id, '' } or { rows }
 end
 
 -- firstAt returns the index of the first that ended at an instant or later.
@@ -146,7 +146,7 @@ local function firstAt(list, instant)
   local low, high = 0, call('LLEN', list)
   while low < high do
     local middle = floor((low + high) / 2)
-    if unpack_('>I7', call('LINDEX', list, middle)) >= instant then high = middle else low = middle + 1 end
+    if unpackStruct('>I7', call('LINDEX', list, middle)) >= instant then high = middle else low = middle + 1 end
   end
   return low
 end
@@ -155,12 +155,12 @@ end
 -- stands what was there, unless some were forgotten meanwhile.
 local function ended()
   local list, index = B .. 'e' .. nr, 0
-  if at then index = call('LINDEX', list, at) == member and at + 1 or firstAt(list, (unpack_('>I7', member))) end
+  if at then index = call('LINDEX', list, at) == member and at + 1 or firstAt(list, (unpackStruct('>I7', member))) end
   for _, entry in ipairs(call('LRANGE', list, index, index + most - 1)) do
     local id = sub(entry, 8)
     local job = redis.pcall('GETRANGE', jobKey(nr, id), 0, 600)
     if type(job) == 'string' and #job > 52 and sub(job, 1, 8) == 'E' .. sub(entry, 1, 7)
-      and timeAt(job) + q.rfor > now then
+      and timeAt(job) + q.retentionFor > now then
       local e = unpackEnded(job)
       if e.state ~= S.dead then
         row(id, e.state, 0, e.appended, e.ended, e.attempts, e.reason, 0, 0, '', sub(job, 17, 26))

@@ -41,8 +41,8 @@ local function extend(name, id, token)
   if call('ZADD', B .. 'l', 'GT', 'CH', deadline, lease) == 0 then
     deadline = tonumber(call('ZSCORE', B .. 'l', lease))
   end
-  M.first_lease = min(M.first_lease, deadline)
-  local ok, stopped, opened = pcall(noteSlow, q, f.at) -- a lease is extended whatever else is wrong with its queue
+  M.firstLease = min(M.firstLease, deadline)
+  local ok, stopped, opened = pcall(noteSlow, q, f.due) -- a lease is extended whatever else is wrong with its queue
   return ok and stopped and { deadline - now, stopped, opened } or deadline - now
 end
 

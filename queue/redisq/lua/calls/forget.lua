@@ -21,7 +21,7 @@ for i = 1, tonumber(ARGV[4]) do
   local job = of and redis.pcall('GETRANGE', key, 0, 26)
   out[i] = 0
   if type(job) == 'string' and #job == 27 and sub(job, 1, 1) == 'E' and byte(job, 27) == S.dead
-    and timeAt(job) + k.rfor > now then
+    and timeAt(job) + k.retentionFor > now then
     call('UNLINK', key)
     removeDead(k, { id })
     out[i] = 1

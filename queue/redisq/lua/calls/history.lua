@@ -11,13 +11,13 @@ begin()
 local kind, name = ARGV[2], ARGV[3]
 local nr = kind == 'queue' and numberOf(name)
 local q = nr and readQueue(nr)
-local rev = q and q.rev or 0
+local rev = q and q.revision or 0
 local till = tonumber(call('ZSCORE', B .. 'G', kind .. ':' .. name))
 local there = rev > 0 or till and till > wall or kind == 'rule' and call('EXISTS', B .. 'U:' .. name) == 1
 if not there then return { 0, 0, {} } end
 local out = {}
 for _, version in ipairs(call('LRANGE', versionsKey(kind, name), 0, -1)) do
-  out[#out + 1] = (unpack_('>I7', version))
+  out[#out + 1] = (unpackStruct('>I7', version))
   out[#out + 1] = keptText(version, 8)
 end
 return { 1, rev, out }

@@ -47,13 +47,13 @@ end
 
 -- laneOf appends what is asked for of a lane.
 local function laneOf(q, lane, row)
-  local rule, l = lanes.ruleOf(q, lane), { tat = 0, rem = 0, last = 0, lc = 0 }
+  local rule, l = lanes.ruleOf(q, lane), { tat = 0, rem = 0, last = 0, lastCost = 0 }
   if rule.n > 0 then l = lanes.bucketOf(q, lane, rule, now) end
   local stop = q.receiver and receiver.stopsUntil(q, lane) or 0
   if rule.n > 0 and stop > 0 and stop <= now then receiver.rise(l, stop) end
   if stop <= now then stop = 0 end
   local held, bytes = lanes.laneSize(q, lane)
-  for _, value in ipairs({ call('ZCARD', lanes.waitingKey(q, lane)), held, l.tat, l.rem, l.last, l.lc, stop,
+  for _, value in ipairs({ call('ZCARD', lanes.waitingKey(q, lane)), held, l.tat, l.rem, l.last, l.lastCost, stop,
     bytes }) do
     row[#row + 1] = value
   end
@@ -70,21 +70,21 @@ local function stopOf(q)
     end
   end
   local on = h.stop > now
-  return on and h.stop or 0, on and h.cause or '', on and h.why or '', h.failures, h.opened,
-    h.opened > 0 and h.probe or 0, h.opened > 0 and h.fault or ''
+  return on and h.stop or 0, on and h.cause or '', on and h.reason or '', h.failures, h.opened,
+    h.opened > 0 and h.probe or 0, h.opened > 0 and h.lastFailure or ''
 end
 
 local function limitsOf(q)
   local row = {}
   for i, l in ipairs(q.limits or {}) do
-    row[i] = l.max == 0 and { l.tat, l.rem, l.last, l.lc } or { l.ends_at, l.used }
+    row[i] = l.max == 0 and { l.tat, l.rem, l.last, l.lastCost } or { l.windowEnds, l.used }
   end
   return row
 end
 
 -- readyOf returns since when, or when, a job that waits can leave, or 0, and 1 if its lanes are what holds it up.
 local function readyOf(q, waiting)
-  if waiting == 0 and not (q.group == q and q.gwaiting > 0) then return 0, 0 end
+  if waiting == 0 and not (q.group == q and q.groupWaiting > 0) then return 0, 0 end
   local at = tonumber(call('ZSCORE', agendaKey(q, 'a'), q.nr)) -- of a parent, the group's
   if q.group and q.group ~= q then
     local g = q.group.nr
@@ -94,9 +94,8 @@ local function readyOf(q, waiting)
   end
   if at then return at, 0 end
   if waiting == 0 or not q.laned or q.asleep then return 0, 0 end
-  if q.mif > 0 and q.size - waiting - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD', B .. 'K' .. q.nr) >= q.mif then
-    return 0, 0
-  end
+  local away = waiting + call('ZCARD', B .. 't' .. q.nr) + call('ZCARD', B .. 'K' .. q.nr)
+  if q.maxInFlight > 0 and q.size - away >= q.maxInFlight then return 0, 0 end
   local from = lanestate.lanesResumeAt(q)
   if not from then return 0, 1 end
   return max(from, 0), from > 0 and 1 or 0
@@ -115,8 +114,9 @@ local function show(nr, q, name)
   checkKeys(q)
   checkDeadKeys(name)
   trimDead(q)
-  local by, reason, since, meter, count, previous, deferred_cost, deferred_bytes, asked, adaptions = unpack(call(
-    'HMGET', B .. 'q' .. nr, 'pby', 'preason', 'psince', 'mw', 'mc', 'mp', 'dcost', 'dbytes', 'asked', 'adaptions'))
+  local by, reason, since, window, count, previous, deferredCost, deferredBytes, asked, adaptions = unpack(call(
+    'HMGET', B .. 'q' .. nr, 'pausedBy', 'pauseReason', 'pausedSince', 'outflowStart', 'outflowCur', 'outflowPrev',
+    'deferredCost', 'deferredBytes', 'lastAsked', 'adaptions'))
   if not q.paused then by, reason, since = '', '', 0 end
   withLanes(q)
   local counts = eta.countWaiting(q)
@@ -127,18 +127,20 @@ local function show(nr, q, name)
     local start = call('GETRANGE', jobKey(nr, head[1]), 0, 7)
     if #start == 8 then oldest = timeAt(start) end
   end
-  local row = { name, specOf(name), q.rev, by or '', reason or '', tonumber(since) or 0, q.till or 0, counts.waiting,
-    call('ZCARD', B .. 't' .. nr), q.size, call('ZCARD', B .. 'K' .. nr), counts.lanes, max(q.deferred, q.behind),
-    call('ZCARD', B .. 'd:' .. name), countersOf(q), oldest, nextDeparture(q), tonumber(meter) or 0,
+  local row = { name, specOf(name), q.revision, by or '', reason or '', tonumber(since) or 0, q.pausedUntil or 0,
+    counts.waiting, call('ZCARD', B .. 't' .. nr), q.size, call('ZCARD', B .. 'K' .. nr), counts.lanes,
+    max(q.deferred, q.behind),
+    call('ZCARD', B .. 'd:' .. name), countersOf(q), oldest, nextDeparture(q), tonumber(window) or 0,
     tonumber(count) or 0, tonumber(previous) or 0, now, call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last,
-    q.lc, eta.aheadOf(q, counts.waiting, q.turn - (counts.head or q.turn), 1, true), tonumber(deferred_cost) or 0,
-    q.back, limitsOf(q), q.group == q and { groups.countChildren(name), q.gmembers, q.gwaiting, q.gcmax } or {},
+    q.lastCost, eta.aheadOf(q, counts.waiting, q.turn - (counts.head or q.turn), 1, true), tonumber(deferredCost) or 0,
+    q.readmitted, limitsOf(q),
+    q.group == q and { groups.countChildren(name), q.membersWaiting, q.groupWaiting, q.groupMaxCost } or {},
     ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {},
     till, cause, why, failures, opened, probe, fault, q.n, q.d, adaptions and cmsgpack.unpack(adaptions) or {} }
   local ready, rest = readyOf(q, counts.waiting)
   for _, value in ipairs({ ready, rest, tonumber(call('ZRANGE', B .. 't' .. nr, '0', '0', 'WITHSCORES')[2]) or 0,
     askedOf(q, tonumber(asked) or 0), q.bytes, byteLimit(q),
-    (q.deadbytes or 0) + 0, tonumber(deferred_bytes) or 0 }) do
+    (q.deadBytes or 0) + 0, tonumber(deferredBytes) or 0 }) do
     row[#row + 1] = value
   end
   if ARGV[2] == 'get' and name == ARGV[3] and ARGV[4] ~= '' then laneOf(q, ARGV[4], row) end

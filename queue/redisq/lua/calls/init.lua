@@ -13,7 +13,7 @@ local time = call('TIME')
 -- A value of more than 64 bytes makes Redis keep the hash as a table, where each field is found at once: there may be
 -- one for each of thousands of rules.
 call('HSET', B, 'wide', string.rep('.', 65), 'schema', ARGV[2], 'store', ARGV[3], 'partitions', ARGV[4], 'rev', 0)
-local new = { last_fence = time[1] * 1000 + floor(time[2] / 1000), run = runId() }
+local new = { lastFence = time[1] * 1000 + floor(time[2] / 1000), run = runId() }
 new.watcher, new.deputy, new.reigns = '', '', {}
 writePartition(setmetatable(new, { __index = function() return 0 end }))
 return { ARGV[2], ARGV[3], ARGV[4] }

@@ -24,7 +24,7 @@ local function deadJob()
   local of = deadRef(k and call('HGET', B .. 'D:' .. name, id))
   local job = of and redis.pcall('GET', jobKey(of, id))
   if type(job) == 'string' and #job > 53 and sub(job, 1, 1) == 'E' and byte(job, 27) == S.dead
-    and timeAt(job) + k.rfor > now then
+    and timeAt(job) + k.retentionFor > now then
     return job
   end
 end
@@ -58,8 +58,8 @@ if number then
     'deferred', wall, specOf(name), '', '', skew }
 end
 local entry = call('HGET', B .. 'f' .. nr, id)
-local f = entry and unpackLease(entry) or { state = S.waiting, attempts = 0, at = 0, reason = '' }
-if f.state == S.waiting then f.at = 0 end
+local f = entry and unpackLease(entry) or { state = S.waiting, attempts = 0, due = 0, reason = '' }
+if f.state == S.waiting then f.due = 0 end
 local position, leaves, etaIsExact = 0, 0, 0
 local by, till, reason, whose, who = '', 0, '', '', ''
 
@@ -67,27 +67,26 @@ local by, till, reason, whose, who = '', 0, '', '', ''
 -- other queue that is. The arguments are what decides its eta.
 local function why(rate, quota, together)
   local failed = f.attempts > 0 or (f.timeline or '') ~= ''
-  if f.at > wall then return failed and 'backing_off' or 'scheduled', f.at, failed and f.reason or '' end
+  if f.due > wall then return failed and 'backing_off' or 'scheduled', f.due, failed and f.reason or '' end
   local g = q.group
   local still = q.paused and q or g and g.paused and g
   if still then
-    local said = call('HMGET', B .. 'q' .. still.nr, 'preason', 'pby')
-    return 'paused', still.till or 0, said[1] or '', still == q and '' or g.name, said[2] or ''
+    local said = call('HMGET', B .. 'q' .. still.nr, 'pauseReason', 'pausedBy')
+    return 'paused', still.pausedUntil or 0, said[1] or '', still == q and '' or g.name, said[2] or ''
   end
   local h = q.receiver
-  if h and h.opened > 0 then return 'down', h.stop > now and h.stop or 0, h.fault end
-  if h and h.stop > now then return h.cause, h.stop, h.why end
+  if h and h.opened > 0 then return 'down', h.stop > now and h.stop or 0, h.lastFailure end
+  if h and h.stop > now then return h.cause, h.stop, h.reason end
   local parent = g and g ~= q and g.name or ''
   local lane = lanes.headOf(job, 27).lane
-  local most, flying = lanes.ruleOf(q, lane).mif, lanes.inFlight(q, lane)
-  if f.counted then flying = flying - 1 end -- it does not wait for itself
+  local most, flying = lanes.ruleOf(q, lane).maxInFlight, lanes.inFlight(q, lane)
+  if f.inFlight then flying = flying - 1 end -- it does not wait for itself
   if q.ordered and flying > 0 then return 'ordered', 0, '' end
   if most > 0 and flying >= most then return 'lane_max_in_flight', 0, '' end
   local stopsUntil = h and receiver.stopsUntil(q, lane) or 0
   if stopsUntil > now then return 'throttled', stopsUntil, '' end
-  if q.mif > 0 and q.size - counts.waiting - call('ZCARD', B .. 't' .. nr) - call('ZCARD', B .. 'K' .. nr) >= q.mif then
-    return 'max_in_flight', 0, ''
-  end
+  local away = counts.waiting + call('ZCARD', B .. 't' .. nr) + call('ZCARD', B .. 'K' .. nr)
+  if q.maxInFlight > 0 and q.size - away >= q.maxInFlight then return 'max_in_flight', 0, '' end
   if leaves <= now then return q.pull and 'puller' or 'drainer', 0, '' end
   if quota then return rate, max(limits.usedUp(quota), 0), quota.name, together and parent end
   return rate, 0, '', together and parent
@@ -102,6 +101,6 @@ elseif f.state ~= S.leased then
   if f.state == S.waiting and eta.etaIsExact(q, counts) then etaIsExact = 1 end
 end
 local leased = f.state == S.leased
-return { 2, f.state, costOf(job), f.attempts, timeAt(job), f.at, 0, f.reason, position, leaves, etaIsExact,
-  sub(job, 17), f.timeline or '', leased and f.at or 0,
+return { 2, f.state, costOf(job), f.attempts, timeAt(job), f.due, 0, f.reason, position, leaves, etaIsExact,
+  sub(job, 17), f.timeline or '', leased and f.due or 0,
   leased and drainer(f.client) or '', by, till, reason, whose or '', who or '', skew }

@@ -24,7 +24,7 @@ elseif state == S.dead then
 end
 if not q then return 0 end
 local limit, only = tonumber(ARGV[4]), ARGV[5]
-local at, member, lane_at = tonumber(ARGV[6]), ARGV[7], ARGV[8]
+local at, member, laneAt = tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local MOST_LOOKED = 1000 -- leases, or lanes, of which none may have such a job
 local HEAD, FAILED = 1100, 512 + 6000 -- of a dead one's reason and timeline
 local FIXED = 42 -- what of a record has a fixed length, at most: all but the lane's key that is told
@@ -44,8 +44,8 @@ end
 local function show(id, entry)
   local job = redis.pcall('GETRANGE', jobKey(nr, id), 0, HEAD)
   if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 28 then return end
-  local f = entry and unpackLease(entry) or { attempts = 0, at = 0, reason = '' }
-  row(id, job, 17, f.attempts, timeAt(job), state ~= S.waiting and f.at or 0, f.reason)
+  local f = entry and unpackLease(entry) or { attempts = 0, due = 0, reason = '' }
+  row(id, job, 17, f.attempts, timeAt(job), state ~= S.waiting and f.due or 0, f.reason)
 end
 
 local function showAll(ids)
@@ -64,7 +64,7 @@ end
 local function waiting()
   local lane, from, left = only ~= '' and only or ZERO, 0, limit
   if at then
-    lane = lane_at
+    lane = laneAt
     if member ~= '' then from = rankAfter(lanes.waitingKey(q, lane), at, member) end
   end
   local nextLane = lanesAfter(q, lane)
@@ -95,7 +95,7 @@ local function dead()
   for i, id in ipairs(ids) do
     local of = deadRef(numbers[i])
     local job = of and redis.pcall('GETRANGE', jobKey(of, id), 0, HEAD + FAILED)
-    if type(job) == 'string' and sub(job, 1, 1) == 'E' and #job > 53 and timeAt(job) + q.rfor > now then
+    if type(job) == 'string' and sub(job, 1, 1) == 'E' and #job > 53 and timeAt(job) + q.retentionFor > now then
       local e, pos = unpackEnded(job)
       if e.state == S.dead then row(id, job, pos, e.attempts, e.appended, e.ended, e.reason, e.timeline) end
     end

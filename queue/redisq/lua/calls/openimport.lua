@@ -23,12 +23,13 @@ if specOf(q.name) ~= ARGV[3] then return { 4, mark } end
 setPause(q, '1')
 -- What comes in meanwhile goes behind all that is to be put in.
 set(q, 'turn', max(q.turn, tonumber(ARGV[5])))
-set(q, 'cmax', max(q.cmax, tonumber(ARGV[6])))
+set(q, 'maxCost', max(q.maxCost, tonumber(ARGV[6])))
 if q.group then
-  set(q.group, 'gcmax', max(q.group.gcmax, q.cmax))
-  if q.group == q then set(q, 'gsince', now) end
+  set(q.group, 'groupMaxCost', max(q.group.groupMaxCost, q.maxCost))
+  if q.group == q then set(q, 'groupSince', now) end
 end
-call('HSET', B .. 'q' .. nr, 'import', ARGV[4], 'importing', '1', 'preason', ARGV[7], 'pby', '', 'psince', now)
+call('HSET', B .. 'q' .. nr, 'importMark', ARGV[4], 'importOpen', '1', 'pauseReason', ARGV[7], 'pausedBy', '',
+  'pausedSince', now)
 putOnAgenda(q)
 save(q)
 finish()

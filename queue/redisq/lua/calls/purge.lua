@@ -24,7 +24,7 @@ withLanes(q)
 loadOverflow(q)
 checkChangeKeys('queue', q.name, ARGV[11])
 local state, limit, only = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
-local until_, at, member, lane_at = tonumber(ARGV[7]) or q.turn, tonumber(ARGV[8]) or 0, ARGV[9], ARGV[10]
+local until_, at, member, laneAt = tonumber(ARGV[7]) or q.turn, tonumber(ARGV[8]) or 0, ARGV[9], ARGV[10]
 local begins = ARGV[7] == ''
 local MOST_LOOKED, CLASSES = 200, 9
 local FIRST_TURN = CLASSES * PRIORITY_STEP
@@ -53,7 +53,7 @@ end
 -- Everything is read before the first is written: {lane, ids...}, and where the next
 -- call begins.
 local function waiting()
-  local lane, found, left = not begins and lane_at or only ~= '' and only or ZERO, {}, limit
+  local lane, found, left = not begins and laneAt or only ~= '' and only or ZERO, {}, limit
   local nextLane = lanesAfter(q, lane)
   for _ = 1, MOST_LOOKED do
     local ids = oldest(lanes.waitingKey(q, lane), left)

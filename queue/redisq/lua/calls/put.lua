@@ -24,12 +24,12 @@
 
 begin()
 checkRun()
-local arg, own_lanes, settings, kept, gone = {}, {}, {}, {}, { 'ended_look' }
+local arg, ownLanes, settings, kept, gone = {}, {}, {}, {}, { 'endedLookAt' }
 local behind = 2 + tonumber(ARGV[2])
 for i = 3, behind, 2 do
   local lane = string.match(ARGV[i], '^lane:(.*)$')
   if lane then
-    own_lanes[#own_lanes + 1], own_lanes[#own_lanes + 2] = lane, ARGV[i + 1]
+    ownLanes[#ownLanes + 1], ownLanes[#ownLanes + 2] = lane, ARGV[i + 1]
   else
     arg[ARGV[i]] = ARGV[i + 1]
   end
@@ -47,7 +47,7 @@ local name, spec, expect = arg.name, arg.spec, tonumber(arg.expect)
 local n, d, b = tonumber(arg.n), tonumber(arg.d), tonumber(arg.burst)
 local nr = numberOf(name)
 local q = nr and load(nr)
-local rev = q and q.rev or 0
+local rev = q and q.revision or 0
 -- This very call, repeated after a lost reply.
 if q and call('HGET', B .. 'q' .. nr, 'stamp') == arg.stamp then
   return { rev, rev == tonumber(call('HGET', B .. 'q' .. nr, 'made')) and 1 or 0, 1, 0 }
@@ -75,7 +75,7 @@ if not q and not base then membership.childNumbers(name) end
 if base and groups.countChildren(base) >= tonumber(arg.most_children) then return { rev, 0, 0, 2 } end
 
 local ruled = arg.rules
-if ruled ~= (q and q.ruled or '') then
+if ruled ~= (q and q.ruleNames or '') then
   local i = 0
   for rule in string.gmatch(ruled, '%S+') do
     local algorithm = call('HGET', ruleKey(rule), 'algorithm')
@@ -88,26 +88,26 @@ end
 checkChangeKeys('queue', name, arg.by)
 for _, set in ipairs({ 'a', 's', 'pa', 'ps' }) do call('ZCARD', B .. set) end
 local was = rev
-local by_lanes = q and q.laned or ''
+local byLanes = q and q.laned or ''
 for _, field in ipairs({ 'max_in_flight', 'max_scheduled', 'ordered', 'lanes', 'regime' }) do
-  if settings[field] ~= '' then by_lanes = '1' end
+  if settings[field] ~= '' then byLanes = '1' end
 end
 if q then
   withLanes(q) -- looks at the types
-  if by_lanes ~= '' and not q.laned then lanes.checkLaneKeys(q) end
+  if byLanes ~= '' and not q.laned then lanes.checkLaneKeys(q) end
 end
-local regime = by_lanes ~= '' and call('HGET', B .. 'q' .. (nr or ''), 'regime') or ''
+local regime = byLanes ~= '' and call('HGET', B .. 'q' .. (nr or ''), 'regime') or ''
 
 -- rulesChanged replaces the rules of single lanes. What rests or is busy by the old ones
 -- is to be made ready, bit by bit; while some of an earlier change are, the others
 -- follow when those are done: there may be a million of either.
 local function rulesChanged()
-  local put_off, changed = B .. 'b' .. nr, B .. 'i' .. nr
+  local putOff, changed = B .. 'b' .. nr, B .. 'i' .. nr
   call('UNLINK', B .. 'O' .. nr)
-  if own_lanes[1] then call('HSET', B .. 'O' .. nr, unpack(own_lanes)) end
-  local under_way = call('EXISTS', changed) > 0
-  call('HSET', B .. 'q' .. nr, 'again', under_way and '1' or '')
-  if not under_way and call('EXISTS', put_off) > 0 then call('RENAME', put_off, changed) end
+  if ownLanes[1] then call('HSET', B .. 'O' .. nr, unpack(ownLanes)) end
+  local underWay = call('EXISTS', changed) > 0
+  call('HSET', B .. 'q' .. nr, 'changedAgain', underWay and '1' or '')
+  if not underWay and call('EXISTS', putOff) > 0 then call('RENAME', putOff, changed) end
 end
 
 local adapt
@@ -120,14 +120,15 @@ if not q then
   local seq = tostring(call('HINCRBY', B, 'qseq', 1))
   -- Numbers that sort as text in the order they were made, and stay short.
   nr = (#seq > 1 and string.char(95 + #seq) or '') .. seq
-  q = { nr = nr, name = name, n = n, d = d, b = b, tat = 0, rem = 0, last = 0, lc = 0, lf = 0, size = 0, bytes = 0,
-    turn = 9 * 2 ^ 49, cmax = 1, refn = 0, back = 0, deferred = 0, behind = 0, appended = 0, hc = MAX_COST,
+  q = { nr = nr, name = name, n = n, d = d, burst = b, tat = 0, rem = 0, last = 0, lastCost = 0, lastFence = 0,
+    size = 0, bytes = 0, turn = 9 * 2 ^ 49, maxCost = 1, promised = 0, readmitted = 0, deferred = 0, behind = 0,
+    appended = 0, coveredCost = MAX_COST,
     epoch = M.run, pause = '', changes = {} }
   -- A queue made again goes on where the deleted one stopped, while that can still delay something.
   local before, grave = {}, call('HGET', B .. 'x', name)
   if grave and (tonumber(call('ZSCORE', B .. 'X', name)) or 0) > now then
     local limits
-    q.tat, q.last, q.lc, q.n, q.d, q.b, limits = unpack_('>I7I7I2I7I7I7', grave)
+    q.tat, q.last, q.lastCost, q.n, q.d, q.burst, limits = unpackStruct('>I7I7I2I7I7I7', grave)
     before = limitchange.keptLimits(sub(grave, limits))
     change(q, n, d, b, now, now + HORIZON)
   end
@@ -138,45 +139,45 @@ if not q then
   if rules[1] then q.limits = limitchange.carryOverLimits(rules, before) end
   -- In a later run than the store's first it may have been there before, and have
   -- granted, and be lost with all of it.
-  if M.run_since > 0 then
-    delay(q, M.run_since + HORIZON, q.cmax)
-    q.hc = q.cmax
+  if M.runSince > 0 then
+    delay(q, M.runSince + HORIZON, q.maxCost)
+    q.coveredCost = q.maxCost
   end
   -- What every call reads comes first, in the order in which it is read (see fields.go).
   for _, field in ipairs(QUEUE) do call('HSET', B .. 'q' .. nr, field, '') end
-  call('HSET', B .. 'q' .. nr, 'name', name, 'hm', q.cmax)
-  if left and #left > 14 then call('HSET', B .. 'q' .. nr, 'dead_bytes', (unpack_('>I7', left, 15))) end
+  call('HSET', B .. 'q' .. nr, 'name', name, 'maxCostAtOpen', q.maxCost)
+  if left and #left > 14 then call('HSET', B .. 'q' .. nr, 'dead_bytes', (unpackStruct('>I7', left, 15))) end
   call('HSET', B .. 'n', name, nr)
   call('ZADD', B .. 'N', 0, name)
   call('HINCRBY', B, 'queues', 1)
 else
-  if n ~= q.n or d ~= q.d or b ~= q.b then change(q, n, d, b, now, now + HORIZON) end
+  if n ~= q.n or d ~= q.d or b ~= q.burst then change(q, n, d, b, now, now + HORIZON) end
   q.limits = rules[1] and limitchange.carryOverLimits(rules, q.limits or {}) or nil
 end
 rev = nextRevision()
 if created == 1 then call('HSET', B .. 'q' .. nr, 'made', rev) end
-q.n, q.d, q.b, q.rev = n, d, b, rev
+q.n, q.d, q.burst, q.revision = n, d, b, rev
 for setting, field in pairs(TERMS) do q[field] = tonumber(settings[setting]) or 0 end
 for _, value in ipairs(RECORDS) do q.changes[value] = true end
 save(q)
 call('HSET', B .. 'q' .. nr, 'stamp', arg.stamp, unpack(kept))
 call('HDEL', B .. 'q' .. nr, unpack(gone))
-if ruled ~= (q.ruled or '') then
-  call('HSET', B .. 'q' .. nr, 'ruled', ruled)
+if ruled ~= (q.ruleNames or '') then
+  call('HSET', B .. 'q' .. nr, 'ruleNames', ruled)
   askedAnew(groupOf(name))
 end
 call('HSET', B .. 'q' .. nr, 'adapt', adapt or '')
 if not adapt then call('HDEL', B .. 'q' .. nr, 'adaptions') end
 if q.limits then
-  call('HSET', B .. 'q' .. nr, 'limits', limitchange.rulesOf(q.limits), 'lstate', limits.limitStates(q.limits))
-  if not limitchange.sameRules(q.limits, had) then call('HSET', B .. 'q' .. nr, 'lchanged', now) end
+  call('HSET', B .. 'q' .. nr, 'limits', limitchange.rulesOf(q.limits), 'limitsState', limits.limitStates(q.limits))
+  if not limitchange.sameRules(q.limits, had) then call('HSET', B .. 'q' .. nr, 'limitsChanged', now) end
 elseif created == 0 then
-  call('HDEL', B .. 'q' .. nr, 'limits', 'lstate', 'lchanged')
+  call('HDEL', B .. 'q' .. nr, 'limits', 'limitsState', 'limitsChanged')
 end
-if by_lanes ~= '' and regime ~= settings.regime then rulesChanged() end
+if byLanes ~= '' and regime ~= settings.regime then rulesChanged() end
 if arg.calendars_until ~= '' then
   call('ZADD', B .. 'E', arg.calendars_until, name)
-  M.first_chore = min(M.first_chore, arg.calendars_until + 0)
+  M.firstChore = min(M.firstChore, arg.calendars_until + 0)
 else
   call('ZREM', B .. 'E', name)
 end
@@ -194,18 +195,18 @@ if created == 1 then
   membership.joinGroup(q, name)
 else
   membership.saveLinks(q)
-  if q.group == q then set(q, 'gsince', now) end
+  if q.group == q then set(q, 'groupSince', now) end
   if settings.circuit == '' and q.receiver and q.receiver.opened > 0 then receiver.closeCircuit(q) end
   if q.receiver then receiver.retarget(q) end
-  if q.lapsed then
+  if q.pauseEndedAt then
     setPause(q, '')
   end
-  q.laned, q.lw = by_lanes ~= '' and by_lanes or nil, nil -- read what is new
+  q.laned, q.keyedWaiting = byLanes ~= '' and byLanes or nil, nil -- read what is new
   local e = putOnAgenda(q)
   if e then wakeFor(e, q) end
   if hasBacklog(q) then announceRoom(q) end
 end
-if by_lanes ~= '' then set(q, 'laned', '1') end
+if byLanes ~= '' then set(q, 'laned', '1') end
 save(q)
 finish()
 return { rev, created, 1, 0 }

@@ -14,8 +14,8 @@ begin()
 local key, text, expect, stamp = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 local before = documentOf(key)
 -- This very call, repeated after a lost reply.
-if before and before.stamp == stamp then return { 0, before.rev } end
-local was = before and before.text and before.rev or 0
+if before and before.stamp == stamp then return { 0, before.revision } end
+local was = before and before.text and before.revision or 0
 if text == '' and was == 0 then return { 2, 0 } end
 if expect >= 0 and expect ~= was then return { 1, was } end
 if was > 0 and before.text == text then return { 0, was } end

@@ -38,20 +38,22 @@ local function countAgain(nr, keys)
 end
 
 local name, rule, algorithm, expect = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
-local v = call('HMGET', ruleKey(name), 'rev', 'rule', 'stamp', 'made', 'algorithm', 'nr', 'salt', 'longest')
-local rev, nr, salt = tonumber(v[1]) or 0, v[6], v[7] or ARGV[6]
-local longest, longest_yet = tonumber(ARGV[10]), tonumber(v[8]) or 0
+local stamp, longest = ARGV[6], tonumber(ARGV[10])
+local rev, oldRule, oldStamp, made, oldAlgorithm, nr, salt, longestYet = unpack(call('HMGET', ruleKey(name), 'rev',
+  'rule', 'stamp', 'made', 'algorithm', 'nr', 'salt', 'longest'))
+local createdNow = made == rev
+rev, salt, longestYet = tonumber(rev) or 0, salt or stamp, tonumber(longestYet) or 0
 -- This very call, repeated after a lost reply.
-if v[3] == ARGV[6] then return { rev, v[4] == v[1] and 1 or 0, 1, 0 } end
+if oldStamp == stamp then return { rev, createdNow and 1 or 0, 1, 0 } end
 if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
-if v[2] == rule then return { rev, 0, 0, 0 } end
-if algorithm == 'concurrency' and algorithm ~= v[5] and askers(groupOf(name))[name] then return { rev, 0, 0, 2 } end
+if oldRule == rule then return { rev, 0, 0, 0 } end
+if algorithm == 'concurrency' and algorithm ~= oldAlgorithm and askers(groupOf(name))[name] then return { rev, 0, 0, 2 } end
 if tonumber(ARGV[11]) >= 0 and tonumber(ARGV[11]) ~= rev then return { rev, 0, 0, 3 } end
 checkRuleKeys()
 checkChangeKeys('rule', name, ARGV[8])
 local created, was = rev == 0 and 1 or 0, rev
 rev = nextRevision()
-if algorithm ~= v[5] then
+if algorithm ~= oldAlgorithm then
   if nr then forgetKeys(nr) end
   nr = nextNumber()
 else
@@ -59,11 +61,11 @@ else
   countAgain(nr, ARGV[12])
   -- Its keys end at other times from now on, and may be more than are allowed: see rulekeys.lua.
   if call('EXISTS', B .. 'W' .. nr) == 1 then
-    recheck(nr, now + longest_yet + 10 * SECOND)
-    call('PEXPIRE', B .. 'W' .. nr, 3600000 + ceil((longest_yet + 2 * longest) / 1000))
+    recheck(nr, now + longestYet + 10 * SECOND)
+    call('PEXPIRE', B .. 'W' .. nr, 3600000 + ceil((longestYet + 2 * longest) / 1000))
   end
 end
-call('HSET', ruleKey(name), 'rule', rule, 'rev', rev, 'algorithm', algorithm, 'nr', nr, 'stamp', ARGV[6], 'salt', salt,
+call('HSET', ruleKey(name), 'rule', rule, 'rev', rev, 'algorithm', algorithm, 'nr', nr, 'stamp', stamp, 'salt', salt,
   'longest', string.format('%.0f', longest))
 isNow(name, nr, rev, salt)
 if created == 1 then call('HSET', ruleKey(name), 'made', rev) end

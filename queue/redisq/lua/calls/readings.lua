@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- needs: counters
--- reads: mw, mc, mp
+-- reads: outflowStart, outflowCur, outflowPrev
 --
 -- Look at what all queues of a partition hold and have counted.
 --
@@ -14,8 +14,9 @@ local most = tonumber(ARGV[3])
 
 local function reading(name, nr)
   local q = readQueue(nr)
-  return q and { name, q.rev, q.size, q.bytes, max(q.deferred, q.behind), q.mw, q.mc, q.mp, q.n, q.d, q.pause,
-    q.said or '', unpack(countersOf(q)) }
+  return q and { name, q.revision, q.size, q.bytes, max(q.deferred, q.behind), q.outflowStart, q.outflowCur,
+    q.outflowPrev, q.n, q.d, q.pause,
+    q.receiverText or '', unpack(countersOf(q)) }
 end
 
 local names = call('ZRANGEBYLEX', B .. 'N', ARGV[2] == '' and '-' or '(' .. ARGV[2], '+', 'LIMIT', 0, most)

@@ -20,26 +20,27 @@
 begin()
 call('ZCARD', B .. 'o')
 call('ZCARD', B .. 'y')
-local holder, span, store, behind, closed, empty, on_the_way, leave, as_of =
+local holder, span, store, behind, closed, empty, onTheWay, leave, asOf =
   ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8] == '1', tonumber(ARGV[9]),
     ARGV[10] == '1', tonumber(ARGV[11])
 if tonumber(ARGV[12]) > 0 and memoryFull() then raise('OOM', NEARLY_OUT) end
-if M.first_expiry > 0 and M.first_expiry <= wall then expireDue() end
+if M.firstExpiry > 0 and M.firstExpiry <= wall then expireDue() end
 local nr = numberOf(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end
 checkKeys(q)
 checkDeadKeys(q.name)
 loadOverflow(q)
-local way = call('HMGET', B .. 'q' .. nr, 'holder', 'until', 'ofid', 'order', 'deferred.max_age.text', 'announced')
-local held = tonumber(way[2]) or 0
-if way[1] and way[1] ~= '' and way[1] ~= holder and held > now then return { held - now, now } end
-local order = way[3] == store and tonumber(way[4]) or 0
+local heldBy, holderUntil, overflowId, order, maxAge, announced = unpack(call('HMGET', B .. 'q' .. nr, 'holder',
+  'holderUntil', 'overflowId', 'order', 'deferred.max_age.text', 'announced'))
+holderUntil, announced = tonumber(holderUntil) or 0, tonumber(announced)
+if heldBy and heldBy ~= '' and heldBy ~= holder and holderUntil > now then return { holderUntil - now, now } end
+order = overflowId == store and tonumber(order) or 0
 
 withLanes(q)
 local W, time = B .. 'w' .. nr, pack('>I7', now)
 local waiting, room = call('ZCARD', W), nextDeparture(q)
-local outcomes, dropped, dead, returned, waits_for = {}, {}, {}, 0, nil
+local outcomes, dropped, dead, returned, waitsFor = {}, {}, {}, 0, nil
 local NO_STAMP = string.rep('\0', 8)
 
 -- decide says what becomes of a job, and writes nothing. It also returns what
@@ -61,13 +62,13 @@ local function decide(id, number, ticket, at, done, record)
   local h = lanes.headOf(record, 11)
   call('ZCARD', lanes.waitingKey(q, h.lane)) -- looks at its type
   lanes.checkKeysFor(q, h)
-  if now - at > q.dage then return TOO_OLD, old end
+  if now - at > q.deferredMaxAge then return TOO_OLD, old end
   if expiresAt(record, 11) <= wall then return TOO_LATE, old end
   local need = bytesOf(id, #record + BEFORE_RECORD)
   if need > byteLimit(q) then return TOO_LARGE, old end
-  if closed or q.back >= q.mark or q.size >= q.cap then return NOT_YET end
+  if closed or q.readmitted >= q.mark or q.size >= q.capacity then return NOT_YET end
   if not fitsReadmission(q, need) then
-    waits_for = need
+    waitsFor = need
     return NOT_YET
   end
   return RETURNED, old
@@ -88,21 +89,22 @@ local function apply(id, outcome, old, cancelled, at, done, late, record)
     local high, low = byte(record, 9, 10)
     local h, bytes = lanes.headOf(record, 11), bytesOf(id, #record + BEFORE_RECORD)
     lanestate.enterLane(q, id, h, high * 256 + low, call('ZCARD', lanes.waitingKey(q, h.lane)), bytes)
-    set(q, 'back', q.back + 1)
-    set(q, 'backbytes', q.backbytes + bytes)
+    set(q, 'readmitted', q.readmitted + 1)
+    set(q, 'readmittedBytes', q.readmittedBytes + bytes)
     took(bytes)
     returned = returned + 1
   elseif outcome == TOO_OLD or outcome == TOO_LATE or outcome == TOO_LARGE then
     local reason = outcome == TOO_LATE and late or outcome == TOO_LARGE and tooLarge(id, record)
-      or 'deferred for longer than max_age ' .. (way[5] or '')
+      or 'deferred for longer than max_age ' .. (maxAge or '')
     local f = { attempts = 0, epoch = NOBODY, fence = 0, reason = reason }
-    call('SET', key, endedRecord(stamp .. sub(record, 1, 10), f, S.dead, 0, at) .. record, 'PX', ceil(q.rfor / 1000))
-    dead[#dead + 1], dead_bytes[key] = id, bytesOf(id, #record + BEFORE_RECORD)
+    local ended = endedRecord(stamp .. sub(record, 1, 10), f, S.dead, 0, at)
+    call('SET', key, ended .. record, 'PX', ceil(q.retentionFor / 1000))
+    dead[#dead + 1], deadBytes[key] = id, bytesOf(id, #record + BEFORE_RECORD)
   elseif old and done then
     call('UNLINK', key)
   elseif old then
     local f = { attempts = 0, epoch = NOBODY, fence = 0, reason = '' }
-    call('SET', key, endedRecord(sub(old, 9, 26), f, S.cancelled, 0, timeAt(old)), 'PX', ceil(q.rfor / 1000))
+    call('SET', key, endedRecord(sub(old, 9, 26), f, S.cancelled, 0, timeAt(old)), 'PX', ceil(q.retentionFor / 1000))
     dropped[#dropped + 1] = id
   end
   -- A cancelled one was counted when it was.
@@ -139,15 +141,16 @@ end
 rememberEnded(q, dropped)
 rememberDead(q, dead)
 behind = behind + count - final
-local announced = tonumber(way[6])
-if announced and as_of <= announced then behind = max(behind, min(q.behind, 1)) end -- he may not have seen it
+if announced and asOf <= announced then behind = max(behind, min(q.behind, 1)) end -- he may not have seen it
 set(q, 'behind', behind)
-if count > 0 or empty then set(q, 'headneed', waits_for or 0) end
-local missing = nextGeneration(q, seen, on_the_way)
+if count > 0 or empty then set(q, 'headNeeds', waitsFor or 0) end
+local missing = nextGeneration(q, seen, onTheWay)
 trackBacklog(q)
-set(q, 'roomat', 0)
-q.holder, q.ofid, q.order, q['until'] = leave and '' or holder, store, order, leave and 0 or now + span
-for _, field in ipairs({ 'holder', 'ofid', 'order', 'until' }) do q.changes[field] = true end
+set(q, 'announcedAt', 0)
+set(q, 'holder', leave and '' or holder)
+set(q, 'holderUntil', leave and 0 or now + span)
+set(q, 'overflowId', store)
+set(q, 'order', order)
 save(q)
 finish()
 return { 0, now, order, overflowRoom(q), readmitBatch(q), q.deferred, q.behind, missing, outcomes }

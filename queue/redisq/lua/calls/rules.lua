@@ -29,13 +29,14 @@ for i, name in ipairs(names) do
   if v.err then
     out[#out + 1] = { name, v.err }
   elseif v[1] then
+    local rev, rule, nr = unpack(v)
     if groupOf(name) ~= group then
       if seen >= MOST_QUEUES then return { names[i - 1], out } end
       group = groupOf(name)
       by, count = askers(group)
       seen = seen + count
     end
-    out[#out + 1] = { name, tonumber(v[1]), call('HGET', B, isField(name)) or '', v[2], by[name] or {}, held(v[3]) }
+    out[#out + 1] = { name, tonumber(rev), call('HGET', B, isField(name)) or '', rule, by[name] or {}, held(nr) }
   end
 end
 return { ARGV[2] == 'list' and #names == tonumber(ARGV[4]) and names[#names] or '', out }

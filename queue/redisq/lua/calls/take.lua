@@ -18,22 +18,22 @@ local wrote
 
 local out, clock, last, offset, doubted, arg = {}, nil, nil, nil, nil, 3
 for nr = 1, ARGV[2] + 0 do
-  local v = call('HMGET', B, ARGV[arg], 'clock', 'recheck')
+  local known, record, recheck = unpack(call('HMGET', B, ARGV[arg], 'clock', 'recheck'))
   if not clock then
-    list = v[3]
-    clock = unpackClock(v[2] or cmsgpack.pack(0, 0))
-    last, offset, doubted = clock.clk, clock.off, clock.doubt
+    list = recheck
+    clock = unpackClock(record or cmsgpack.pack(0, 0))
+    last, offset, doubted = clock.clockLast, clock.offset, clock.doubt
     look(clock)
   end
   local first, count = arg + 4, ARGV[arg + 3] + 0
-  if v[1] == ARGV[arg + 1] then
+  if known == ARGV[arg + 1] then
     local bounds, questions = boundsOf(ARGV[arg + 2]), ARGV[first + count]
     -- and what of them is in hand; the first is no key
     local texts = not read and call('MGET', B .. '!', unpack(ARGV, first, first + count - 1))
     local answers, tallies, fresh, left, at, i = {}, texts or {}, {}, {}, 1, 0
-    hand_left, hand_first, hand_count, doubt = left, first, count, doubt or list
+    handLeft, handFirst, handCount, doubt = left, first, count, doubt or list
     while at <= #questions do
-      local op, bound, k, cost, level, length = unpack_(QUESTION, questions, at)
+      local op, bound, k, cost, level, length = unpackStruct(QUESTION, questions, at)
       local l, tally, place = bounds[bound], tallies[k + 1], ''
       at, i = at + QUESTION_BYTES + length, i + 1
       if length > 0 then place = sub(questions, at - length, at - 1) end
@@ -94,8 +94,8 @@ for nr = 1, ARGV[2] + 0 do
   arg = first + count + 1
 end
 -- Of its clock the partition need not know each microsecond: what a tally has ahead of now counts as of now.
-if offset ~= clock.off or doubted ~= clock.doubt or wrote and now >= last + 1000 then
-  clock.clk = now
+if offset ~= clock.offset or doubted ~= clock.doubt or wrote and now >= last + 1000 then
+  clock.clockLast = now
   call('HSET', B, 'clock', packClock(clock))
 end
 return out

@@ -1,5 +1,5 @@
--- needs: departures, ratechange
--- gives: observe
+-- needs: departures, ratechange, agenda
+-- gives: adaptToAnswers
 --
 -- A rate that follows what the receiver takes, by the arithmetic of leaky/adapt.go.
 --
@@ -10,6 +10,7 @@
 
 local PAUSE, REGAIN, NEAR, STAY, BEYOND, MOST_RUN, AGAIN, DIGITS = SECOND, 4, 32, 18, 1500, 100, 5, 100000
 local MOST_ADAPTIONS = 20
+local ADAPTION_FROM_N, ADAPTION_FROM_D, ADAPTION_CAUSE = 2, 3, 6 -- in an entry of adaptions
 
 local function numbersOf(rule)
   local list = {}
@@ -19,10 +20,11 @@ end
 
 -- adapted loads the state.
 local function adapted(q)
-  local v = cmsgpack.unpack(q.adapt)
-  local r = numbersOf(v[1])
-  return { rule = v[1], level = v[2], peak = v[3], run = v[4], changed = v[5], lowered = v[6],
-    floor = { r[1], r[2], r[6] }, ceiling = { r[3], r[4], r[7] }, unit = r[5] }
+  local rule, level, peak, run, changed, lowered = unpack(cmsgpack.unpack(q.adapt), 1, 6)
+  local floorN, floorD, ceilingN, ceilingD, unit, floorLevel, ceilingLevel = unpack(numbersOf(rule), 1, 7)
+  return { rule = rule, level = level, peak = peak, run = run, changed = changed, lowered = lowered, unit = unit,
+    floor = { n = floorN, d = floorD, level = floorLevel },
+    ceiling = { n = ceilingN, d = ceilingD, level = ceilingLevel } }
 end
 
 local function encodeAdapted(s) return cmsgpack.pack({ s.rule, s.level, s.peak, s.run, s.changed, s.lowered }) end
@@ -35,12 +37,12 @@ end
 
 -- rateOf sets the level within its bounds, and returns n and d of it.
 local function rateOf(s)
-  s.level = min(max(s.level, s.floor[3]), s.ceiling[3])
+  s.level = min(max(s.level, s.floor.level), s.ceiling.level)
   local scale = 1
   while floor(s.level / scale) >= DIGITS do scale = scale * 10 end
   local level = s.level - s.level % scale
-  if s.level == s.ceiling[3] then return s.ceiling[1], s.ceiling[2] end
-  if level <= s.floor[3] then return s.floor[1], s.floor[2] end
+  if s.level == s.ceiling.level then return s.ceiling.n, s.ceiling.d end
+  if level <= s.floor.level then return s.floor.n, s.floor.d end
   local a, b = level, s.unit
   while b ~= 0 do a, b = b, a % b end
   return level / a, s.unit / a
@@ -57,7 +59,7 @@ local function refused(s, departed)
 end
 
 local function taken(q, s, departed)
-  if departed <= s.lowered or now < s.changed + PAUSE or q.n == s.ceiling[1] and q.d == s.ceiling[2] then
+  if departed <= s.lowered or now < s.changed + PAUSE or q.n == s.ceiling.n and q.d == s.ceiling.d then
     return false
   end
   s.run, s.changed = min(s.run + 1, MOST_RUN), now
@@ -76,8 +78,8 @@ local function noteAdaption(q, n, d, cause, reason)
   local list = kept and cmsgpack.unpack(kept) or {}
   local change = { now, q.n, q.d, n, d, cause, reason }
   local last = list[1]
-  if last and cause == 'delivered' and last[6] == cause then
-    change[2], change[3] = last[2], last[3]
+  if last and cause == 'delivered' and last[ADAPTION_CAUSE] == cause then
+    change[ADAPTION_FROM_N], change[ADAPTION_FROM_D] = last[ADAPTION_FROM_N], last[ADAPTION_FROM_D]
     table.remove(list, 1)
   end
   table.insert(list, 1, change)
@@ -88,7 +90,7 @@ end
 -- heldByRateAlone reports whether jobs wait, but those that came back in this call, and nothing but the rate may
 -- hold them up.
 local function heldByRateAlone(q, came)
-  return heldByRate(q) and call('ZCARD', B .. 'w' .. q.nr) + (q.laned and q.lw or 0) - came > 0
+  return heldByRate(q) and call('ZCARD', B .. 'w' .. q.nr) + (q.laned and q.keyedWaiting or 0) - came > 0
 end
 
 -- observe takes what the answer to a departure says of the rate of its queue. Returns n and d before and after, if that
@@ -102,14 +104,14 @@ local function observe(q, throttled, departed, reason, came)
   end
   local n, d = rateOf(s)
   set(q, 'adapt', encodeAdapted(s))
-  local from_n, from_d = q.n, q.d
-  if n == from_n and d == from_d then return nil end
+  local fromN, fromD = q.n, q.d
+  if n == fromN and d == fromD then return nil end
   noteAdaption(q, n, d, throttled and 'throttled' or 'delivered', throttled and reason or '')
-  change(q, n, d, q.b, now, now + HORIZON)
+  change(q, n, d, q.burst, now, now + HORIZON)
   set(q, 'n', n)
   set(q, 'd', d)
   saveBucket(q)
-  return { from_n, from_d, n, d }
+  return { fromN, fromD, n, d }
 end
 
 -- adaptedRateOf is for another spec, by a rule and with a rate; a rule that is '' is none. Returns n and d, and the
@@ -120,4 +122,27 @@ local function adaptedRateOf(q, rule, n, d)
   if adapted(q).rule == rule then return q.n, q.d, q.adapt end
   if n ~= q.n or d ~= q.d then noteAdaption(q, n, d, 'put', '') end
   return n, d, beginAdapted(rule)
+end
+
+-- adaptToAnswers notes what the answers of a call say about the rate of a queue: a has its name, the answers so far,
+-- how many jobs came back, and signals. A signal has the index of a settlement, whether it was throttled, when the job
+-- departed, and the reason. The function is called behind all queues of the call, when all that was never used has been
+-- given back: a bucket that goes over to another rate is rounded, so the order matters, and both engines keep to it.
+local function adaptToAnswers(a)
+  local q, another = load(numberOf(a.name)), false
+  for _, signal in ipairs(a.signals) do
+    local at, throttled, departed, reason = unpack(signal)
+    local rates = observe(q, throttled, departed, reason, a.cameBack)
+    if rates then
+      if type(a.out[at]) ~= 'table' then a.out[at] = { a.out[at], 0, 0, 0 } end
+      for _, number in ipairs(rates) do table.insert(a.out[at], number) end
+      another = true
+    end
+  end
+  if another then -- the time until now is no lost slot
+    if q.group == q then set(q, 'groupSince', now) end
+    local e = putOnAgenda(q)
+    if e then wakeFor(e, q) end
+  end
+  save(q)
 end

@@ -12,10 +12,10 @@
 local function putOnAgenda(q, back, since)
   local departs, ripens
   if q.asleep then
-    ripens = q.till or q.lapsed
+    ripens = q.pausedUntil or q.pauseEndedAt
     if ripens then ripens = ripens + skew end
   else
-    ripens = q.first_due
+    ripens = q.firstDue
     if ripens == nil then ripens = tonumber(call('ZRANGE', B .. 't' .. q.nr, '0', '0', 'WITHSCORES')[2]) end
     if ripens then ripens = ripens + skew end
     local from = -math.huge
@@ -51,7 +51,7 @@ local function putOnAgenda(q, back, since)
   else
     call('ZADD', agendaKey(q, 's'), ripens, q.nr)
     q.timer = nil
-    if not q.pull then M.first_timer = min(M.first_timer, ripens) end
+    if not q.pull then M.firstTimer = min(M.firstTimer, ripens) end
   end
   return departs and min(departs, ripens or departs) or ripens
 end
@@ -67,6 +67,6 @@ end
 local function trackDeadline(q, id, quiet)
   local head = q.expiring and redis.pcall('GETRANGE', jobKey(q.nr, id), 26, 33)
   if type(head) ~= 'string' or #head < 8 or byte(head) % (2 * EXPIRES) < EXPIRES then return end
-  local at = unpack_('>I7', head, 2)
+  local at = unpackStruct('>I7', head, 2)
   trackDeadlines(q, { at, id }, at, quiet)
 end

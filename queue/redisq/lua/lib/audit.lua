@@ -54,7 +54,7 @@ local function diffOf(before, after)
 end
 
 -- textOf is an entry as JSON: see audit.Entry. No number is written as 1e+15, nor an empty array as an object.
-local function textOf(number, budget, follows, previous, e, left_out)
+local function textOf(number, budget, follows, previous, e, leftOut)
   local actor, ids = string.match(e.by, '^[^\n]*\n[^\n]*\n(.*)$'), {}
   for i, id in ipairs(e.ids or {}) do ids[i] = cjson.encode(id) end
   return string.format('{"partition":%s,"number":%.0f', PARTITION, number) .. textField('budget', budget)
@@ -65,7 +65,7 @@ local function textOf(number, budget, follows, previous, e, left_out)
     .. textField('reason', e.reason) .. numberField('until', e.till) .. numberField('jobs', e.jobs)
     .. (ids[1] and ',"ids":[' .. table.concat(ids, ',') .. ']' or '')
     .. textField('before', e.before and e.before.digest) .. textField('after', e.after and e.after.digest)
-    .. (left_out[1] and ',"left_out":[' .. table.concat(left_out, ',') .. '],"diff":'
+    .. (leftOut[1] and ',"left_out":[' .. table.concat(leftOut, ',') .. '],"diff":'
       .. diffOf(e.before and e.before.text or '', e.after and e.after.text or '') or '') .. '}'
 end
 
@@ -111,10 +111,10 @@ end
 
 -- keptText is what is kept of what was before, or after: nothing of what is too long, which is then said to be left
 -- out.
-local function keptText(e, side, left_out)
+local function keptText(e, side, leftOut)
   local text = e[side] and e[side].text or ''
   if #text <= MAX_AUDIT_TEXT then return text end
-  left_out[#left_out + 1] = '"' .. side .. '"'
+  leftOut[#leftOut + 1] = '"' .. side .. '"'
   return ''
 end
 
@@ -123,9 +123,9 @@ end
 local function writeAudit(e)
   local budget = budgetOf(e.by, e.refused)
   local last, follows, newest, oldest = auditEnds(budget)
-  local number, left_out = last + 1, {}
-  local before, after = keptText(e, 'before', left_out), keptText(e, 'after', left_out)
-  local text = textOf(number, budget, follows, newest and newest.digest or '', e, left_out)
+  local number, leftOut = last + 1, {}
+  local before, after = keptText(e, 'before', leftOut), keptText(e, 'after', leftOut)
+  local text = textOf(number, budget, follows, newest and newest.digest or '', e, leftOut)
   local spent = (newest and newest.bytes or 0) + #text + #before + #after + OVERHEAD
   local forced
   oldest, forced = dropOldAudit(budget, oldest, spent)

@@ -7,7 +7,7 @@
 -- between. It is called after whatever makes room.
 local function announceRoom(q)
   loadOverflow(q)
-  if now < q.roomat + SECOND or overflowRoom(q) < min(readmitBatch(q), q.deferred + q.behind) then return end
+  if now < q.announcedAt + SECOND or overflowRoom(q) < min(readmitBatch(q), q.deferred + q.behind) then return end
   publish(':room', q.name)
-  set(q, 'roomat', now)
+  set(q, 'announcedAt', now)
 end

@@ -13,6 +13,7 @@
 local MOST_BYTES, MOST_DELETED = 1048576, 10000
 local ONE_CHANGE, MOST_IDS, DROP_CHANGES = 60 * SECOND, 10, 100
 local ENTRY, ENTRY_BYTES = '>I7I7I7I7', 28
+local BY, WHAT, REVISION, DETAIL, REASON, JOBS, IDS = 2, 3, 4, 6, 7, 9, 10 -- in the packed part of an entry
 local LAPSED = "the pause's time came"
 
 local function logKey(kind, name) return B .. 'H:' .. kind .. ':' .. name end
@@ -24,13 +25,15 @@ local function who(by) return by:match('^[^\n]*\n[^\n]*') or '' end
 -- extendLast adds a change of jobs to the newest entry if that is of the same act, and reports whether it did. An
 -- entry that cannot be read is never the same.
 local function extendLast(key, head, doer, what, rev, detail, reason, jobs, ids)
-  local bytes, number, dropped, last = unpack_(ENTRY, head)
+  local bytes, number, dropped, last = unpackStruct(ENTRY, head)
   if wall - last >= ONE_CHANGE then return false end
   local ok, c = pcall(cmsgpack.unpack, sub(head, ENTRY_BYTES + 1))
-  if not ok or type(c) ~= 'table' or type(c[9]) ~= 'number' or type(c[10]) ~= 'table' then return false end
-  if c[2] ~= doer or c[3] ~= what or c[4] ~= rev or c[6] ~= detail or c[7] ~= reason then return false end
-  c[9] = c[9] + jobs
-  for i = 1, min(#ids, MOST_IDS - #c[10]) do table.insert(c[10], ids[i]) end
+  if not ok or type(c) ~= 'table' or type(c[JOBS]) ~= 'number' or type(c[IDS]) ~= 'table' then return false end
+  if c[BY] ~= doer or c[WHAT] ~= what or c[REVISION] ~= rev or c[DETAIL] ~= detail or c[REASON] ~= reason then
+    return false
+  end
+  c[JOBS] = c[JOBS] + jobs
+  for i = 1, min(#ids, MOST_IDS - #c[IDS]) do table.insert(c[IDS], ids[i]) end
   local text = cmsgpack.pack(c)
   call('LSET', key, 0, pack(ENTRY, bytes - #head + ENTRY_BYTES + #text, number, dropped, wall) .. text)
   return true
@@ -43,7 +46,7 @@ local function shownAround(kind, name, what, rev, was)
   local shown = {}
   for _, version in ipairs(call('LRANGE', versionsKey(kind, name), 0, 1)) do
     local _
-    _, shown[unpack_('>I7', version)] = unpackText(version, 8)
+    _, shown[unpackStruct('>I7', version)] = unpackText(version, 8)
   end
   return shown[was], what ~= 'deleted' and shown[rev] or nil
 end
@@ -53,7 +56,7 @@ local function writeChange(kind, name, at, by, what, rev, was, detail, reason, t
   local key = logKey(kind, name)
   local head = call('LINDEX', key, 0)
   local bytes, number, dropped = 0, 0, 0
-  if head then bytes, number, dropped = unpack_(ENTRY, head) end
+  if head then bytes, number, dropped = unpackStruct(ENTRY, head) end
   local doer = who(by)
   if head and ids and extendLast(key, head, doer, what, rev, detail, reason, jobs, ids) then return end
   local text = cmsgpack.pack({ at, doer, what, rev, was, detail, reason, till, jobs or 0, ids or {} })
@@ -63,7 +66,7 @@ local function writeChange(kind, name, at, by, what, rev, was, detail, reason, t
     local oldest = call('LINDEX', key, -1)
     if not oldest then break end
     local upto, _, last = 0, 0, 0 -- of one that somebody broke nothing is known: it goes
-    if #oldest >= ENTRY_BYTES then upto, _, _, last = unpack_(ENTRY, oldest) end
+    if #oldest >= ENTRY_BYTES then upto, _, _, last = unpackStruct(ENTRY, oldest) end
     local over = bytes - (upto - #oldest) > MOST_BYTES
     if not over and (last > old or gone == DROP_CHANGES) then break end
     if last > old then dropped = dropped + 1 end
@@ -87,7 +90,7 @@ end
 -- logJobAct logs what was done to some jobs of a queue, if there are any. ids are those that the caller named.
 local function logJobAct(q, by, what, detail, reason, jobs, ids)
   if jobs > 0 then
-    logChange('queue', q.name, wall, by, what, q.rev or 0, q.rev or 0, detail, reason, 0, jobs, ids or {})
+    logChange('queue', q.name, wall, by, what, q.revision or 0, q.revision or 0, detail, reason, 0, jobs, ids or {})
   end
 end
 
@@ -96,7 +99,7 @@ end
 local function checkChangeKeys(kind, name, by)
   for end_ = -1, 0 do
     local entry = call('LINDEX', logKey(kind, name), end_)
-    if entry then unpack_(ENTRY, entry) end
+    if entry then unpackStruct(ENTRY, entry) end
   end
   for _, version in ipairs(call('LRANGE', versionsKey(kind, name), 0, 1)) do unpackText(version, 8) end
   call('ZCARD', B .. 'G')
@@ -107,7 +110,8 @@ end
 -- logPauseEnd logs that the pause of a queue is over, if it ended by itself. Nobody did that, and drainers, which find
 -- it out, have no rights to the audit log: the entry of the pause says until when it was.
 local function logPauseEnd(q)
-  if q.lapsed then writeChange('queue', q.name, q.lapsed, '', 'resumed', q.rev, q.rev, '', LAPSED, 0) end
+  if not q.pauseEndedAt then return end
+  writeChange('queue', q.name, q.pauseEndedAt, '', 'resumed', q.revision, q.revision, '', LAPSED, 0)
 end
 
 -- unmarkDeleted is called when a queue or rule is made: the log of a deleted one of that name goes on, if it is still

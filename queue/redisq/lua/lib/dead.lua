@@ -24,18 +24,19 @@ local function retention(name)
   if q then return q end
   local kept = call('HGET', B .. 'R', name)
   if not kept then return nil end
-  local rfor, rmax = unpack_('>I7I7', kept)
-  return { name = name, rfor = rfor, rmax = rmax, deadbytes = #kept > 14 and unpack_('>I7', kept, 15) or 0 }
+  local retentionFor, retentionMax = unpackStruct('>I7I7', kept)
+  return { name = name, retentionFor = retentionFor, retentionMax = retentionMax,
+    deadBytes = #kept > 14 and unpackStruct('>I7', kept, 15) or 0 }
 end
 
 -- countDeadBytes counts what the dead of a name take.
 local function countDeadBytes(k, by)
   if by == 0 then return end
-  k.deadbytes = max(0, (k.deadbytes or 0) + by)
+  k.deadBytes = max(0, (k.deadBytes or 0) + by)
   if k.nr then
-    call('HSET', B .. 'q' .. k.nr, 'dead_bytes', k.deadbytes)
+    call('HSET', B .. 'q' .. k.nr, 'dead_bytes', k.deadBytes)
   else
-    call('HSET', B .. 'R', k.name, pack('>I7I7I7', k.rfor, k.rmax, k.deadbytes))
+    call('HSET', B .. 'R', k.name, pack('>I7I7I7', k.retentionFor, k.retentionMax, k.deadBytes))
   end
 end
 
@@ -45,7 +46,7 @@ local function dropEndedJob(nr, id, time)
   if call('GETRANGE', job, 0, 7) == 'E' .. time then call('UNLINK', job) end
 end
 
-local dead_bytes = {} -- by their keys, what jobs take that this call found dead
+local deadBytes = {} -- by their keys, what jobs take that this call found dead
 
 -- addDead puts jobs that died at an instant among the dead of their name. If one of the same id died in a former queue
 -- of the name, the later one stands for both.
@@ -55,7 +56,7 @@ local function addDead(q, ids, at)
   for i, id in ipairs(ids) do
     local nr, freed = deadRef(before[i])
     if nr and nr ~= q.nr then call('UNLINK', jobKey(nr, id)) end
-    local takes = dead_bytes[jobKey(q.nr, id)] or 0
+    local takes = deadBytes[jobKey(q.nr, id)] or 0
     bytes = bytes + takes - freed
     places[2 * i - 1], places[2 * i] = at, id
     fields[2 * i - 1], fields[2 * i] = id, string.format('%s:%.0f', q.nr, takes)
@@ -86,15 +87,15 @@ end
 -- number a call. Returns how many.
 local function trimDead(q, bytes)
   local key, gone, early = B .. 'd:' .. q.name, {}, 0
-  local over = max(0, min(call('ZCARD', key) - q.rmax, 500))
+  local over = max(0, min(call('ZCARD', key) - q.retentionMax, 500))
   bytes = bytes or 0
   local oldest = call('ZRANGE', key, 0, over + 31, 'WITHSCORES')
   for i = 1, #oldest, 2 do
-    local id, died_at = oldest[i], tonumber(oldest[i + 1])
-    local young = died_at + q.rfor > now
+    local id, diedAt = oldest[i], tonumber(oldest[i + 1])
+    local young = diedAt + q.retentionFor > now
     if #gone >= over and bytes <= 0 and young then break end
     local nr, freed = deadRef(call('HGET', B .. 'D:' .. q.name, id))
-    if nr then dropEndedJob(nr, id, pack('>I7', died_at)) end
+    if nr then dropEndedJob(nr, id, pack('>I7', diedAt)) end
     gone[#gone + 1] = id
     bytes, early = bytes - freed, early + (young and 1 or 0)
   end

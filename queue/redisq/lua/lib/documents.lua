@@ -10,8 +10,8 @@ local DOCUMENT, DOCUMENT_BYTES = '>I7I7c16', 30
 local function documentOf(key)
   local packed = call('HGET', DOCUMENTS, key)
   if not packed then return nil end
-  local rev, at, stamp = unpack_(DOCUMENT, packed)
+  local rev, at, stamp = unpackStruct(DOCUMENT, packed)
   local text, shown
   if #packed > DOCUMENT_BYTES then text, shown = unpackText(packed, DOCUMENT_BYTES + 1) end
-  return { rev = rev, at = at, stamp = stamp, text = text, shown = shown }
+  return { revision = rev, at = at, stamp = stamp, text = text, shown = shown }
 end

@@ -68,7 +68,7 @@ local function expire(errors)
       count = count + n
     else
       call('ZADD', B .. 'T', wall + 2 * SECOND, nr)
-      M.first_expiry = tonumber(call('ZRANGE', B .. 'T', '0', '0', 'WITHSCORES')[2]) or 0
+      M.firstExpiry = tonumber(call('ZRANGE', B .. 'T', '0', '0', 'WITHSCORES')[2]) or 0
       if errors then
         errors[#errors + 1] = nr
         errors[#errors + 1] = errorText(n)

@@ -25,7 +25,7 @@ local function tooLate(q, job, paced)
   local at = #job >= 34 and expiresAt(job, 27) or math.huge
   at = at + skew
   if at >= now + HORIZON then return false end
-  if costOf(job) > q.hc then cover(q, costOf(job)) end -- its departure is the one that it would get
+  if costOf(job) > q.coveredCost then cover(q, costOf(job)) end -- its departure is the one that it would get
   local d = departureFor(q, paced)
   return at < d and d <= now + HORIZON
 end
@@ -52,21 +52,21 @@ end
 local function grantJob(q, leases, flights, rows, id, turn, job, entry, d, state, lane)
   local attempts, settled = 0, NEVER_SETTLED .. lane
   if entry and #entry >= SETTLED then
-    attempts, settled = unpack_('>I2', entry, 2), sub(entry, SETTLED)
+    attempts, settled = unpackStruct('>I2', entry, 2), sub(entry, SETTLED)
   end
-  M.last_fence, M.first_lease = M.last_fence + 1, min(M.first_lease, d + q.lease)
-  q.lf = M.last_fence
+  M.lastFence, M.firstLease = M.lastFence + 1, min(M.firstLease, d + q.lease)
+  q.lastFence = M.lastFence
   local l, f, r, g = #leases, #flights, #rows, #granted
   leases[l + 1], leases[l + 2] = deadlineOf(d, q.lease), q.nr .. ':' .. id
-  flights[f + 1], flights[f + 2] = id, pack(LEASE_HEAD, state, attempts, turn, d, M.run, M.last_fence, me,
+  flights[f + 1], flights[f + 2] = id, pack(LEASE_HEAD, state, attempts, turn, d, M.run, M.lastFence, me,
     bytesOf(id, #job)) .. settled
-  rows[r + 1], rows[r + 2], rows[r + 3], rows[r + 4], rows[r + 5] = id, M.last_fence, attempts + 1, d - now, job
-  granted[g + 1], granted[g + 2], granted[g + 3] = q.nr, id, M.last_fence
+  rows[r + 1], rows[r + 2], rows[r + 3], rows[r + 4], rows[r + 5] = id, M.lastFence, attempts + 1, d - now, job
+  granted[g + 1], granted[g + 2], granted[g + 3] = q.nr, id, M.lastFence
   if q.expiring and byte(job, 27) % (2 * EXPIRES) >= EXPIRES then
-    q.spared = q.spared or {}
-    table.insert(q.spared, id)
+    q.grantedExpiring = q.grantedExpiring or {}
+    table.insert(q.grantedExpiring, id)
   end
-  free_handlers, bytes = free_handlers - 1, bytes + #job
+  freeHandlers, bytes = freeHandlers - 1, bytes + #job
   shares.use(q.nr)
 end
 
@@ -83,8 +83,8 @@ local function writeDepartures(q, leases, flights)
     request.leases = {}
   end
   call('HSET', B .. 'f' .. q.nr, unpack(flights))
-  if q.spared then forgetExpiries(q, q.spared) end
+  if q.grantedExpiring then forgetExpiries(q, q.grantedExpiring) end
   M.leased = M.leased + count
-  set(q, 'lf', q.lf)
+  set(q, 'lastFence', q.lastFence)
   countDepartures(q, count)
 end

@@ -8,15 +8,15 @@
 -- gwaiting and gmembers (how many jobs wait, in how many members). A member keeps its finish, and in told how many
 -- waiting jobs it last reported to the group.
 
-local group_in_visit -- all of its members know the same while it is visited
-local GROUP = { 'gserved', 'gsince', 'gcmax', 'gwaiting', 'gmembers' }
+local groupInVisit -- all of its members know the same while it is visited
+local GROUP = { 'groupServed', 'groupSince', 'groupMaxCost', 'groupWaiting', 'membersWaiting' }
 
 local function loadMember(q, nr)
-  local v = call('HMGET', B .. 'q' .. q.nr, 'finish', 'told')
-  q.finish, q.told = tonumber(v[1]) or 0, tonumber(v[2]) or 0
+  local finish, toldWaiting = unpack(call('HMGET', B .. 'q' .. q.nr, 'finish', 'toldWaiting'))
+  q.finish, q.toldWaiting = tonumber(finish) or 0, tonumber(toldWaiting) or 0
   if nr ~= q.nr then
     -- While a group is visited all of its members know the same.
-    q.group = group_in_visit and group_in_visit.nr == nr and group_in_visit or load(nr)
+    q.group = groupInVisit and groupInVisit.nr == nr and groupInVisit or load(nr)
     if not q.group then raise('WRONGTYPE', B .. 'q' .. nr .. ', the parent of ' .. q.name .. ', is gone') end
     return
   end
@@ -28,7 +28,7 @@ end
 -- loadLimitsAndGroup loads what else bounds a queue beside its own bucket.
 local function loadLimitsAndGroup(q)
   if q.limits or q.group then return end
-  local limited, nr = string.match(q.also or '', '^(%d):(.*)$')
+  local limited, nr = string.match(q.links or '', '^(%d):(.*)$')
   if limited == '1' then loadLimits(q) end
   if nr and nr ~= '' then loadMember(q, nr) end
 end
@@ -37,11 +37,11 @@ end
 -- the number.
 local function reportWaiting(q)
   if q.laned then lanes.loadLanes(q) end
-  local g, waiting = q.group, call('ZCARD', B .. 'w' .. q.nr) + (q.lw or 0)
-  if waiting == q.told then return end
-  set(g, 'gwaiting', max(0, g.gwaiting + waiting - q.told))
-  set(g, 'gmembers', max(0, g.gmembers + (waiting > 0 and 1 or 0) - (q.told > 0 and 1 or 0)))
-  set(q, 'told', waiting)
+  local g, waiting = q.group, call('ZCARD', B .. 'w' .. q.nr) + (q.keyedWaiting or 0)
+  if waiting == q.toldWaiting then return end
+  set(g, 'groupWaiting', max(0, g.groupWaiting + waiting - q.toldWaiting))
+  set(g, 'membersWaiting', max(0, g.membersWaiting + (waiting > 0 and 1 or 0) - (q.toldWaiting > 0 and 1 or 0)))
+  set(q, 'toldWaiting', waiting)
 end
 
 -- armGroup puts a group on the agenda, and returns from when on one of its members can depart, or nil.
@@ -49,7 +49,7 @@ local function armGroup(g)
   local e
   if not g.asleep then
     bounded(g)
-    local from = max(readyAt(g), g.gsince)
+    local from = max(readyAt(g), g.groupSince)
     if call('ZCARD', B .. 'Y' .. g.nr) > 0 then
       e = from
     else
@@ -98,7 +98,7 @@ end
 -- counts as no lost slot.
 local function noteGivenBack(g)
   bounded(g)
-  set(g, 'gsince', max(g.gsince, min(now, readyAt(g))))
+  set(g, 'groupSince', max(g.groupSince, min(now, readyAt(g))))
 end
 
 -- countChildren counts the queues whose names begin with this one and a dot. In the order of bytes a slash comes next
@@ -108,5 +108,5 @@ local function countChildren(name) return call('ZLEXCOUNT', B .. 'N', '[' .. nam
 -- waitingElsewhere returns how many jobs wait in how many other members.
 local function waitingElsewhere(q)
   local g = q.group
-  return max(0, g.gwaiting - q.told), max(0, g.gmembers - (q.told > 0 and 1 or 0))
+  return max(0, g.groupWaiting - q.toldWaiting), max(0, g.membersWaiting - (q.toldWaiting > 0 and 1 or 0))
 end

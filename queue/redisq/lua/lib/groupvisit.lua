@@ -18,7 +18,7 @@ end
 
 local function makeReady(v, m)
   local finish = m.q and m.q.finish or redis.pcall('HGET', B .. 'q' .. m.tie, 'finish')
-  m.place, m.at = 'Y', max(tonumber(type(finish) ~= 'table' and finish) or 0, v.g.gserved)
+  m.place, m.at = 'Y', max(tonumber(type(finish) ~= 'table' and finish) or 0, v.g.groupServed)
   turnorder.insert(v.ready, m)
 end
 
@@ -49,7 +49,7 @@ local function open(v, m)
   checkNumbers(q)
   withLanes(q)
   if q ~= v.g then
-    visit.delayAfterRestart(q, q.cmax)
+    visit.delayAfterRestart(q, q.maxCost)
     repairWindows(q)
   end
   visit.countLeased(q)
@@ -58,7 +58,7 @@ local function open(v, m)
   else
     if q.laned then lanestate.takePlaceAway(q, ZERO) end
     m.turns = { q = q, all = {}, errors = {} }
-    m.only_lane = turns.visitedLane(m.turns, ZERO, 0, nil)
+    m.onlyLane = turns.visitedLane(m.turns, ZERO, 0, nil)
   end
   m.q, q.member = q, m
 end
@@ -70,17 +70,17 @@ local function memberOpens(v, q, d)
   return max(d, nextDeparture(q))
 end
 
-local function atMostInFlight(m) return m.q.mif > 0 and m.q.leased + #m.leases / 2 >= m.q.mif end
+local function atMostInFlight(m) return m.q.maxInFlight > 0 and m.q.leased + #m.leases / 2 >= m.q.maxInFlight end
 
 -- nextLane is the lane of a member whose turn it is.
 local function nextLane(m, d)
-  if not m.only_lane then return turns.chooseLane(m.turns, d) end
-  return turns.firstId(m.turns, m.only_lane) and m.only_lane
+  if not m.onlyLane then return turns.chooseLane(m.turns, d) end
+  return turns.firstId(m.turns, m.onlyLane) and m.onlyLane
 end
 
 -- choose returns the member whose turn it is, and its lane; nil if no member is ready any more.
 local function choose(v, d)
-  while v.put_off < MOST_PUT_OFF do
+  while v.putOff < MOST_PUT_OFF do
     local m = turnorder.pick(v)
     if not m then return nil end
     local tag = m.at
@@ -106,7 +106,7 @@ local function choose(v, d)
         end
       end
     end
-    v.put_off = v.put_off + 1
+    v.putOff = v.putOff + 1
   end
 end
 
@@ -123,8 +123,8 @@ local function findPlace(v, m, d)
   m.place = nil
   local at = memberOpens(v, m.q, d)
   if atMostInFlight(m) then return end
-  if m.only_lane then
-    if not turns.firstId(m.turns, m.only_lane) then return end
+  if m.onlyLane then
+    if not turns.firstId(m.turns, m.onlyLane) then return end
   elseif not turns.hasLaneBy(m.turns, at) then
     return
   end
@@ -134,12 +134,12 @@ local function findPlace(v, m, d)
 end
 
 local function passed(m, l, id, job)
-  if m.only_lane then l.unfit, l.pos = l.unfit + 1, l.pos + 1 else turns.passOver(m.turns, l, id, job) end
+  if m.onlyLane then l.unfit, l.pos = l.unfit + 1, l.pos + 1 else turns.passOver(m.turns, l, id, job) end
 end
 
 -- putBackChosen puts a member and its lane back where they were, to be chosen again.
 local function putBackChosen(v, m, l)
-  if not m.only_lane then turnorder.insert(m.turns.ready, l) end
+  if not m.onlyLane then turnorder.insert(m.turns.ready, l) end
   turnorder.insert(v.ready, m)
 end
 
@@ -155,11 +155,11 @@ local function grantMemberJob(v, m, l, d, cost, id, turn, job, entry)
     takeAll(q, d, cost)
   end
   local keyed = l.lane ~= ZERO
-  local state = S.leased + (keyed and KEYED or 0) + (lanestate.needsNoPlace(q, l.lane) and 0 or COUNTED)
+  local state = S.leased + (keyed and KEYED or 0) + (lanestate.needsNoPlace(q, l.lane) and 0 or IN_FLIGHT)
   grant.grantJob(q, m.leases, m.flights, rowsOf(q), id, turn, job, entry, d, state, keyed and l.lane or '')
-  set(g, 'lf', M.last_fence)
-  if m.only_lane then l.granted, l.pos = l.granted + 1, l.pos + 1 else turns.noteDeparture(m.turns, l, cost, d) end
-  set(g, 'gserved', m.at)
+  set(g, 'lastFence', M.lastFence)
+  if m.onlyLane then l.granted, l.pos = l.granted + 1, l.pos + 1 else turns.noteDeparture(m.turns, l, cost, d) end
+  set(g, 'groupServed', m.at)
   m.at = m.at + cost
   set(q, 'finish', m.at)
 end
@@ -175,9 +175,9 @@ local function step(v, m, l, d)
     passed(m, l, id)
   else
     local cost = costOf(job)
-    if cost > g.hc or cost > q.hc then
-      if cost > g.hc then cover(g, cost) end
-      if cost > q.hc then cover(q, cost) end
+    if cost > g.coveredCost or cost > q.coveredCost then
+      if cost > g.coveredCost then cover(g, cost) end
+      if cost > q.coveredCost then cover(q, cost) end
       putBackChosen(v, m, l)
       return true
     end
@@ -188,8 +188,8 @@ local function step(v, m, l, d)
       passed(m, l, id, job)
       if lates == MOST_LATE then return false end
     else
-      if bytes > 0 and bytes + #job > most_bytes then
-        free_handlers = 0
+      if bytes > 0 and bytes + #job > mostBytes then
+        freeHandlers = 0
         return false
       end
       if q ~= g and not affords(q, d, cost) then
@@ -251,24 +251,24 @@ local function passOver(v)
   for _, m in ipairs(v.aside) do shares.fallShort(m.tie) end
   if not v.aside[1] or call('ZCARD', v.key) > #v.aside or not call('ZSCORE', B .. 'a', g.nr) then return end
   local first = tonumber(call('ZRANGE', v.rests, '0', '0', 'WITHSCORES')[2])
-  if first then shares.first = min(shares.first or math.huge, max(readyAt(g), g.gsince, first)) end
+  if first then shares.first = min(shares.first or math.huge, max(readyAt(g), g.groupSince, first)) end
   shares.pass(g.nr)
 end
 
 local function visitGroup(g, e)
-  local v = { g = g, all = {}, ready = {}, resting = {}, aside = {}, count = 0, put_off = 0,
+  local v = { g = g, all = {}, ready = {}, resting = {}, aside = {}, count = 0, putOff = 0,
     lanes = { readied = 0, changed = 0 }, unread = {}, at = 1, rank = 0,
     key = B .. 'Y' .. g.nr, rests = B .. 'R' .. g.nr, came = function(v, nr, at) return memberIn(v, nr, at, 'Y') end }
   call('ZCARD', v.key)
   local rested = call('ZRANGEBYSCORE', v.rests, '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0, MOST_READIED)
   if g.asleep then return armGroup(g) end
   withLanes(g)
-  group_in_visit = g
+  groupInVisit = g
   for i = #rested - 1, 1, -2 do v.resting[#v.resting + 1] = memberIn(v, rested[i], rested[i + 1], 'R') end
   bounded(g)
-  if not visit.delayAfterRestart(g, max(g.gcmax, g.cmax)) then lostSince(v, e) end
+  if not visit.delayAfterRestart(g, max(g.groupMaxCost, g.maxCost)) then lostSince(v, e) end
   repairWindows(g)
-  while free_handlers > 0 and request.visits < MAX_VISITS do
+  while freeHandlers > 0 and request.visits < MAX_VISITS do
     local d = grant.departureFor(g, true)
     if d > now + HORIZON then break end
     if not wakeMembers(v, d) then
@@ -278,17 +278,17 @@ local function visitGroup(g, e)
       if not wakeMembers(v, d) then break end
     end
     local m, l = choose(v, d)
-    if m and not step(v, m, l, d) or v.put_off >= MOST_PUT_OFF then break end
+    if m and not step(v, m, l, d) or v.putOff >= MOST_PUT_OFF then break end
   end
   for _, m in ipairs(v.all) do
     if m.q then writeMember(v, m) end
   end
   endGroupVisit(v)
   g.member = nil
-  set(g, 'gsince', now)
+  set(g, 'groupSince', now)
   saveBucket(g)
   armGroup(g)
   passOver(v)
   save(g)
-  group_in_visit = nil
+  groupInVisit = nil
 end

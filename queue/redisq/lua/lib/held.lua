@@ -20,9 +20,9 @@ end
 
 -- putHeld holds a job that was in flight; f is its lease record, which the caller writes.
 local function putHeld(q, id, f)
-  f.state, f.at = S.held, now
+  f.state, f.due = S.held, now
   call('ZADD', heldKey(q), now, id)
   call('HINCRBY', B, 'held', 1)
-  if f.counted then lanestate.leaveFlight(q, f.lane) end
-  f.counted = false
+  if f.inFlight then lanestate.leaveFlight(q, f.lane) end
+  f.inFlight = false
 end

@@ -22,8 +22,8 @@ local ANY_BYTES = 2 ^ 53 -- the byte limit of a queue that has none
 
 -- byteLimit is the queue's max_bytes, or without one its share of the server's memory.
 local function byteLimit(q)
-  if q.maxbytes > 0 then return q.maxbytes end
-  return M.memory_share > 0 and M.memory_share or ANY_BYTES
+  if q.maxBytes > 0 then return q.maxBytes end
+  return M.memoryShare > 0 and M.memoryShare or ANY_BYTES
 end
 
 local function jobKey(nr, id) return B .. 'j' .. nr .. ':' .. id end
@@ -34,6 +34,6 @@ local function trackDeadlines(q, jobs, first, quiet)
   if not q.expiring then set(q, 'expiring', '1') end
   call('ZADD', B .. 'T' .. q.nr, unpack(jobs))
   if call('ZADD', B .. 'T', 'LT', 'CH', first, q.nr) == 0 then return end
-  if M.first_expiry == 0 or first < M.first_expiry then M.first_expiry = first end
+  if M.firstExpiry == 0 or first < M.firstExpiry then M.firstExpiry = first end
   if not quiet then wakeFor(first + skew) end
 end

@@ -7,7 +7,7 @@ local list -- of recheck.lua, or false
 local doubt -- whether a fresh tally that stands may be that of a new key
 -- What is taken and need not be written yet: of the keys, so many arguments from the first on, by number the time until
 -- they are fresh.
-local hand_left, hand_first, hand_count
+local handLeft, handFirst, handCount
 
 -- ends_at is when a tally that is a table is fresh; 0 if it is.
 local function endsAt(l, tally) return tally.sum > 0 and (tally.last or tally.at + l.second) or 0 end

@@ -25,7 +25,7 @@ local function countInLane(q, lane, jobs, bytes) countLane(q, 'h', lane, bytes *
 -- costUnder is the cost of the job with an id.
 local function costUnder(q, id)
   local cost = redis.pcall('GETRANGE', B .. 'j' .. q.nr .. ':' .. id, 24, 25)
-  return type(cost) == 'string' and #cost == 2 and unpack_('>I2', cost) or 1
+  return type(cost) == 'string' and #cost == 2 and unpackStruct('>I2', cost) or 1
 end
 
 -- makeReady makes a lane ready; its tag needs the cost of its first job, which is read if it is not given. A lane
@@ -63,13 +63,13 @@ end
 local function putWaiting(q, lane, id, turn)
   call('ZADD', waitingKey(q, lane), turn, id)
   M.waiting = M.waiting + 1
-  if lane ~= ZERO then set(q, 'lw', q.lw + 1) end
+  if lane ~= ZERO then set(q, 'keyedWaiting', q.keyedWaiting + 1) end
 end
 
 -- removeWaiting takes jobs that no longer wait out of the counts.
 local function removeWaiting(q, lane, number)
   M.waiting = M.waiting - number
-  if lane ~= ZERO then set(q, 'lw', max(0, q.lw - number)) end
+  if lane ~= ZERO then set(q, 'keyedWaiting', max(0, q.keyedWaiting - number)) end
 end
 
 -- releaseIfFree lets a lane go on that was busy with jobs in flight and no longer is.
@@ -93,11 +93,11 @@ end
 -- putBack puts a job back into its lane that was in flight or scheduled; f is its lease record.
 local function putBack(q, id, f)
   putWaiting(q, f.lane, id, f.turn)
-  if f.counted then countLane(q, 'k', f.lane, -1) end
-  if call('ZCARD', waitingKey(q, f.lane)) == 1 then placeLane(q, f.lane) elseif f.counted then
+  if f.inFlight then countLane(q, 'k', f.lane, -1) end
+  if call('ZCARD', waitingKey(q, f.lane)) == 1 then placeLane(q, f.lane) elseif f.inFlight then
     releaseIfFree(q, f.lane)
   end
-  f.counted = false
+  f.inFlight = false
 end
 
 -- uncountInLane takes a job that the queue no longer holds out of the counts of its lane.
@@ -108,7 +108,7 @@ end
 -- endInLane does both for a job that ends; f is its lease record.
 local function endInLane(q, f)
   uncountInLane(q, f)
-  if f.counted then leaveFlight(q, f.lane) end
+  if f.inFlight then leaveFlight(q, f.lane) end
 end
 
 -- lanesResumeAt returns from when on the lanes of a queue let a job out, its pace allowing: -inf for now, an instant
@@ -116,13 +116,15 @@ end
 local function lanesResumeAt(q)
   loadLanes(q)
   local plain = call('ZCARD', B .. 'w' .. q.nr)
-  local waiting = plain + q.lw
-  if waiting == 0 or q.mif > 0 and q.size - waiting - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD',
-    B .. 'K' .. q.nr) >= q.mif then
+  local waiting = plain + q.keyedWaiting
+  if waiting == 0 or q.maxInFlight > 0 and q.size - waiting - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD',
+    B .. 'K' .. q.nr) >= q.maxInFlight then
     return nil
   end
   if plain > 0 and not (q.ordered and call('ZSCORE', B .. 'b' .. q.nr, ZERO)) then return -math.huge end
-  if q.again or call('ZCARD', B .. 'L' .. q.nr) > 0 or call('ZCARD', B .. 'i' .. q.nr) > 0 then return -math.huge end
+  if q.changedAgain or call('ZCARD', B .. 'L' .. q.nr) > 0 or call('ZCARD', B .. 'i' .. q.nr) > 0 then
+    return -math.huge
+  end
   local first = call('ZRANGE', B .. 'b' .. q.nr, '0', '0', 'WITHSCORES')[2]
   return first and first ~= 'inf' and tonumber(first) or nil
 end
@@ -142,15 +144,15 @@ local function enterLane(q, id, h, cost, before, bytes)
   set(q, 'turn', q.turn + cost)
   set(q, 'size', q.size + 1)
   set(q, 'bytes', q.bytes + bytes)
-  if cost > q.cmax then set(q, 'cmax', cost) end
-  if q.group and cost > q.group.gcmax then set(q.group, 'gcmax', cost) end
+  if cost > q.maxCost then set(q, 'maxCost', cost) end
+  if q.group and cost > q.group.groupMaxCost then set(q.group, 'groupMaxCost', cost) end
   if h.lane ~= ZERO then countInLane(q, h.lane, 1, bytes) end
   if h.expires < math.huge then trackDeadlines(q, { h.expires, id }, h.expires) end
-  if h.not_before > wall then
-    call('HSET', B .. 'f' .. q.nr, id, packLease({ state = S.scheduled, attempts = 0, turn = turn, at = h.not_before,
+  if h.notBefore > wall then
+    call('HSET', B .. 'f' .. q.nr, id, packLease({ state = S.scheduled, attempts = 0, turn = turn, due = h.notBefore,
       epoch = NOBODY, fence = 0, bytes = bytes,
-      pepoch = NOBODY, pfence = 0, pverdict = 0, lane = h.lane, reason = '' }))
-    call('ZADD', B .. 't' .. q.nr, h.not_before, id)
+      settledEpoch = NOBODY, settledFence = 0, verdict = 0, lane = h.lane, reason = '' }))
+    call('ZADD', B .. 't' .. q.nr, h.notBefore, id)
     M.scheduled = M.scheduled + 1
     return S.scheduled
   end

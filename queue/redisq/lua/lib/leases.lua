@@ -7,7 +7,7 @@
 -- that it counts as in flight there.
 local LEASE_HEAD = '>BI2I7I7c8I6I2I4'
 local LEASE = LEASE_HEAD .. 'c8I6B'
-local KEYED, COUNTED = 64, 128
+local KEYED, IN_FLIGHT = 64, 128
 local CLIENT = 32 -- where the client's number is, 2 before its bytes
 local SETTLED = 38 -- where the last settled fence begins
 local NOBODY = '00000000' -- the epoch of no fence
@@ -16,22 +16,22 @@ local NEVER_SETTLED = NOBODY .. string.rep('\0', 7)
 local function packLease(f)
   local state, lane = f.state, ''
   if f.lane ~= ZERO then state, lane = state + KEYED, f.lane end
-  if f.counted then state = state + COUNTED end
+  if f.inFlight then state = state + IN_FLIGHT end
   local failed = ''
   if f.reason ~= '' or (f.timeline or '') ~= '' then
     failed = pack('>I2', #f.reason) .. f.reason .. (f.timeline or '')
   end
-  return pack(LEASE, state, f.attempts, f.turn, f.at, f.epoch, f.fence, f.client or 0, f.bytes, f.pepoch, f.pfence,
-    f.pverdict) .. lane .. failed
+  return pack(LEASE, state, f.attempts, f.turn, f.due, f.epoch, f.fence, f.client or 0, f.bytes, f.settledEpoch,
+    f.settledFence, f.verdict) .. lane .. failed
 end
 
 local function unpackLease(s)
   local f = {}
   local pos
-  f.state, f.attempts, f.turn, f.at, f.epoch, f.fence, f.client, f.bytes, f.pepoch, f.pfence, f.pverdict,
-    pos = unpack_(LEASE, s)
-  f.lane, f.counted = ZERO, f.state >= COUNTED
-  if f.state % COUNTED >= KEYED then
+  f.state, f.attempts, f.turn, f.due, f.epoch, f.fence, f.client, f.bytes, f.settledEpoch, f.settledFence, f.verdict,
+    pos = unpackStruct(LEASE, s)
+  f.lane, f.inFlight = ZERO, f.state >= IN_FLIGHT
+  if f.state % IN_FLIGHT >= KEYED then
     f.lane = sub(s, pos, pos + 15)
     pos = pos + 16
   end
@@ -39,7 +39,7 @@ local function unpackLease(s)
   f.reason = ''
   if pos < #s then
     local length
-    length, pos = unpack_('>I2', s, pos)
+    length, pos = unpackStruct('>I2', s, pos)
     f.reason, f.timeline = sub(s, pos, pos + length - 1), sub(s, pos + length)
   end
   return f

@@ -11,9 +11,9 @@ local function carryOverLimits(rules, old)
     local l = limitOf(rule, {})
     for k, before in ipairs(old) do
       if not taken[k] and before.name == l.name then
-        taken[k], l.follows = true, true
-        l.tat, l.rem, l.last, l.lc, l.ends_at, l.used = before.tat, before.rem, before.last, before.lc, before.ends_at,
-          before.used
+        taken[k], l.carried = true, true
+        l.tat, l.rem, l.last, l.lastCost = before.tat, before.rem, before.last, before.lastCost
+        l.windowEnds, l.used = before.windowEnds, before.used
         break
       end
     end
@@ -23,20 +23,20 @@ local function carryOverLimits(rules, old)
     if not taken[k] then table.insert(before.max == 0 and paces or quotas, before) end
   end
   for _, l in ipairs(limits) do
-    local before = not l.follows and table.remove(l.max == 0 and paces or quotas, 1)
+    local before = not l.carried and table.remove(l.max == 0 and paces or quotas, 1)
     if before and l.max == 0 then
-      change(before, l.n, l.d, l.b, now, now + HORIZON)
-      l.tat, l.rem, l.last, l.lc = before.tat, before.rem, before.last, before.lc
+      change(before, l.n, l.d, l.burst, now, now + HORIZON)
+      l.tat, l.rem, l.last, l.lastCost = before.tat, before.rem, before.last, before.lastCost
     elseif before then
       -- As leaky.Quota.Follow: one from which a job was let out ahead was full, or is over but for that.
       local ends, used = window(before, wall)
       local present = endOf(l, wall)
       if ends > wall and ends == endOf(before, wall) then
-        l.ends_at, l.used = present, used
+        l.windowEnds, l.used = present, used
       elseif ends > wall and ends == endOf(l, present) then
-        l.ends_at, l.used = ends, used
+        l.windowEnds, l.used = ends, used
       elseif ends > wall then
-        l.ends_at, l.used = present, max(used, l.max)
+        l.windowEnds, l.used = present, max(used, l.max)
       end
     end
   end
@@ -53,7 +53,7 @@ end
 
 local function rulesOf(limits)
   local rules = {}
-  for i, l in ipairs(limits) do rules[i] = { l.name, l.n, l.d, l.b, l.max, l.period, l.phase, l.ends } end
+  for i, l in ipairs(limits) do rules[i] = { l.name, l.n, l.d, l.burst, l.max, l.period, l.phase, l.ends } end
   return cmsgpack.pack(rules)
 end
 
@@ -76,6 +76,5 @@ end
 -- keptLimits returns the limits that a grave remembers.
 local function keptLimits(grave)
   if grave == '' then return {} end
-  local kept = cmsgpack.unpack(grave)
-  return unpackLimits(kept[1], kept[2])
+  return unpackLimits(unpack(cmsgpack.unpack(grave)))
 end

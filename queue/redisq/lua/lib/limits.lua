@@ -12,13 +12,15 @@
 local END_BYTES, MOST_USED = 7, 2 ^ 40
 
 local function limitOf(rule, state)
-  local l = { name = rule[1], n = rule[2], d = rule[3], b = rule[4], max = rule[5], period = rule[6], phase = rule[7],
-    ends = rule[8] }
-  if l.max == 0 then
-    l.tat, l.rem, l.last, l.lc = tonumber(state[1]) or 0, tonumber(state[2]) or 0, tonumber(state[3]) or 0,
-      tonumber(state[4]) or 0
+  local name, n, d, burst, most, period, phase, ends = unpack(rule, 1, 8)
+  local l = { name = name, n = n, d = d, burst = burst, max = most, period = period, phase = phase, ends = ends }
+  if most == 0 then
+    local tat, rem, last, lastCost = unpack(state, 1, 4)
+    l.tat, l.rem = tonumber(tat) or 0, tonumber(rem) or 0
+    l.last, l.lastCost = tonumber(last) or 0, tonumber(lastCost) or 0
   else
-    l.ends_at, l.used = tonumber(state[1]) or 0, tonumber(state[2]) or 0
+    local windowEnds, used = unpack(state, 1, 2)
+    l.windowEnds, l.used = tonumber(windowEnds) or 0, tonumber(used) or 0
   end
   return l
 end
@@ -32,19 +34,21 @@ end
 
 -- loadLimits loads them, and when they were changed last.
 local function loadLimits(q)
-  local v = call('HMGET', B .. 'q' .. q.nr, 'limits', 'lstate', 'lchanged')
-  q.limits, q.lchanged = unpackLimits(v[1], v[2]), tonumber(v[3]) or 0
+  local rules, states, changed = unpack(call('HMGET', B .. 'q' .. q.nr, 'limits', 'limitsState', 'limitsChanged'))
+  q.limits, q.limitsChanged = unpackLimits(rules, states), tonumber(changed) or 0
 end
 
 local function limitStates(limits)
   local states = {}
-  for i, l in ipairs(limits) do states[i] = l.max == 0 and { l.tat, l.rem, l.last, l.lc } or { l.ends_at, l.used } end
+  for i, l in ipairs(limits) do
+    states[i] = l.max == 0 and { l.tat, l.rem, l.last, l.lastCost } or { l.windowEnds, l.used }
+  end
   return cmsgpack.pack(states)
 end
 
-local function saveLimits(q) set(q, 'lstate', limitStates(q.limits)) end
+local function saveLimits(q) set(q, 'limitsState', limitStates(q.limits)) end
 
-local function endAt(l, i) return (unpack_('>I7', l.ends, (i - 1) * END_BYTES + 1)) end
+local function endAt(l, i) return (unpackStruct('>I7', l.ends, (i - 1) * END_BYTES + 1)) end
 
 -- firstEndAfter returns which of a calendar's ends is the first after t, counted from 1.
 local function firstEndAfter(l, t)
@@ -82,7 +86,7 @@ end
 
 -- window returns the end of a quota's window and what was used in it, as leaky.Quota.Repair leaves them.
 local function window(l, at)
-  local ends, present = l.ends_at, endOf(l, at)
+  local ends, present = l.windowEnds, endOf(l, at)
   if ends > present and ends ~= endOf(l, present) then ends = present end
   return ends, min(max(l.used, 0), MOST_USED)
 end
@@ -90,7 +94,7 @@ end
 -- repairWindows sets right, before a visit, a window that no calendar could have.
 local function repairWindows(q)
   for _, l in ipairs(q.limits or {}) do
-    if l.max > 0 then l.ends_at, l.used = window(l, wall) end
+    if l.max > 0 then l.windowEnds, l.used = window(l, wall) end
   end
 end
 
@@ -132,7 +136,7 @@ local function affords(q, d, cost)
     if l.max > 0 then
       local ends, used = windowAt(l, d)
       if used + min(cost, l.max) > l.max then
-        l.ends_at, l.used = ends, max(used, l.max)
+        l.windowEnds, l.used = ends, max(used, l.max)
         return false
       end
     end
@@ -149,7 +153,7 @@ local function takeAll(q, d, cost)
       takeAt(l, d, bucketReadyAt(l) < d and d or now, cost)
     else
       local ends, used = windowAt(l, d)
-      l.ends_at, l.used = ends, used + min(cost, l.max)
+      l.windowEnds, l.used = ends, used + min(cost, l.max)
     end
   end
   return d
@@ -157,9 +161,9 @@ end
 
 -- refund gives a departure at d back to the quotas, unless they may have changed since they counted it.
 local function refund(q, d, cost)
-  if not q.limits or d <= q.lchanged + HORIZON then return end
+  if not q.limits or d <= q.limitsChanged + HORIZON then return end
   for _, l in ipairs(q.limits) do
-    if l.max > 0 and endOf(l, d - skew) == l.ends_at then l.used = max(0, l.used - min(cost, l.max)) end
+    if l.max > 0 and endOf(l, d - skew) == l.windowEnds then l.used = max(0, l.used - min(cost, l.max)) end
   end
   saveLimits(q)
 end
@@ -176,7 +180,7 @@ local function delayPaces(q, at, cost) eachPace(q, delay, at, cost) end
 local function coverPaces(q, more)
   eachPace(q, function(l)
     l.tat, l.rem = advance(l, l.tat, l.rem, more)
-    l.lc = l.lc + more
+    l.lastCost = l.lastCost + more
   end)
 end
 

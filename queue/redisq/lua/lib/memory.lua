@@ -14,25 +14,25 @@ local NEARLY_OUT = 'nearly out of memory: what is left is for what frees some'
 
 -- memoryFull reports whether nothing may come in.
 local function memoryFull()
-  if now < M.memory_until then return M.memory_left < 1 end
+  if now < M.memoryUntil then return M.memoryLeft < 1 end
   local info = call('INFO', 'memory')
   local function number(field) return tonumber(string.match(info, '\n' .. field .. ':(%d+)')) or 0 end
   local limit = number('maxmemory')
   if limit == 0 then limit = number('total_system_memory') end
   local used = number('used_memory') - number('mem_not_counted_for_evict')
-  M.memory_share, M.memory_left, M.memory_fair = floor(limit / MEMORY_SHARE), ANY_BYTES, nil
+  M.memoryShare, M.memoryLeft, M.memoryFair = floor(limit / MEMORY_SHARE), ANY_BYTES, nil
   if limit > 0 then
     local free = limit - min(floor(limit / MEMORY_MARGIN), MOST_MARGIN) - used
-    M.memory_left = floor(free / 2 / (tonumber(call('HGET', B, 'partitions')) or 1))
-    M.memory_fair = FAIR_SHARE * max(1, free)
+    M.memoryLeft = floor(free / 2 / (tonumber(call('HGET', B, 'partitions')) or 1))
+    M.memoryFair = FAIR_SHARE * max(1, free)
   end
-  M.memory_until = now + (M.memory_left > 0 and SECOND or SECOND / 10)
-  return M.memory_left < 1
+  M.memoryUntil = now + (M.memoryLeft > 0 and SECOND or SECOND / 10)
+  return M.memoryLeft < 1
 end
 
 -- took counts bytes that came in.
 local function took(bytes)
-  M.memory_left = M.memory_left - bytes
-  if M.memory_left < 1 then M.memory_until = 0 end
+  M.memoryLeft = M.memoryLeft - bytes
+  if M.memoryLeft < 1 then M.memoryUntil = 0 end
 end
 

@@ -3,7 +3,7 @@
 local B = KEYS[1]
 local call = redis.call
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
-local sub, byte, pack, unpack_ = string.sub, string.byte, struct.pack, struct.unpack
+local sub, byte, pack, unpackStruct = string.sub, string.byte, struct.pack, struct.unpack
 -- in place of a watcher, which left a queue to others: until it is overdue only who is not short takes the watch
 local OFFERED = ' '
 local HORIZON, SECOND, MAX_COST, OVERDUE, YEAR = 50000, 1000000, 1000, 250000, 365 * 86400 * 1000000

@@ -7,7 +7,7 @@ local function advance(q, tat, rem, cost)
   return tat + cost * floor(q.d / q.n) + floor(rem / q.n), rem % q.n
 end
 
-local function burstParts(q) return advance(q, 0, 0, q.b - 1) end
+local function burstParts(q) return advance(q, 0, 0, q.burst - 1) end
 
 -- bounded brings a bucket's state within what it can be at an instant a horizon before latest: now, unless said.
 local function bounded(q, latest)
@@ -18,9 +18,9 @@ local function bounded(q, latest)
     return
   end
   q.rem = min(max(q.rem, 0), q.n - 1)
-  q.lc = min(max(q.lc, 0), MAX_COST)
+  q.lastCost = min(max(q.lastCost, 0), MAX_COST)
   local whole, rest = burstParts(q)
-  local tat, rem = advance(q, q.last + whole, rest, q.lc)
+  local tat, rem = advance(q, q.last + whole, rest, q.lastCost)
   if q.tat > tat or (q.tat == tat and q.rem > rem) then q.tat, q.rem = tat, rem end
 end
 

@@ -20,17 +20,17 @@ local function begin(latest)
   checkSlot()
   M = readPartition()
   if not M then raise('NOSTORE', B .. ' holds no penstock store') end
-  if M.first_expiry > 0 then call('ZCARD', B .. 'T') end
+  if M.firstExpiry > 0 then call('ZCARD', B .. 'T') end
   look(M, latest)
   local latest = now + POLL + SECOND -- none is ever later: else somebody planted it, and nothing would be looked at
-  if M.first_lease > latest then M.first_lease = now end
-  if M.first_timer > latest then M.first_timer = now end
-  if M.first_chore > latest then M.first_chore = now end
+  if M.firstLease > latest then M.firstLease = now end
+  if M.firstTimer > latest then M.firstTimer = now end
+  if M.firstChore > latest then M.firstChore = now end
 end
 
 -- finish writes the partition, and further fields of its hash: names, each before its value.
 local function finish(...)
-  M.clk = now
+  M.clockLast = now
   writePartition(M, ...)
 end
 
@@ -46,21 +46,21 @@ local function publishWake(client) publish(':wake', string.match(B, '{(%d+)}') .
 -- at most. For a pull queue those are woken who asked for its jobs.
 local function wakeFor(at, q)
   if q and q.pull then
-    if at < (tonumber(call('HGET', B .. 'q' .. q.nr, 'polled')) or 0) then
+    if at < (tonumber(call('HGET', B .. 'q' .. q.nr, 'pullersAskAt')) or 0) then
       publishWake(' ' .. q.name)
-      call('HSET', B .. 'q' .. q.nr, 'polled', now)
+      call('HSET', B .. 'q' .. q.nr, 'pullersAskAt', now)
     end
     return
   end
   local patience = M.watcher == OFFERED and HORIZON / 2 or OVERDUE
-  if M.watcher ~= '' and now >= M.watcher_at + patience then M.watcher = '' end
+  if M.watcher ~= '' and now >= M.watchUntil + patience then M.watcher = '' end
   if M.watcher == '' then
-    if now >= M.watcher_at then
+    if now >= M.watchUntil then
       publishWake('')
-      M.watcher_at = now + OVERDUE
+      M.watchUntil = now + OVERDUE
     end
-  elseif M.watcher ~= OFFERED and at < M.watcher_at then
+  elseif M.watcher ~= OFFERED and at < M.watchUntil then
     publishWake(M.watcher)
-    M.watcher_at = now
+    M.watchUntil = now
   end
 end

@@ -7,16 +7,16 @@ local function checkExpiryKeys(nr)
   call('ZCARD', B .. 'T' .. nr)
 end
 
-local scheduling_checked -- whether checkKeys has looked at the sets of the partition that all its queues stand on
+local schedulingChecked -- whether checkKeys has looked at the sets of the partition that all its queues stand on
 
 -- checkKeys raises unless the keys of a queue have the right types, and the agenda, the timers and the leases.
 local function checkKeys(q)
   local nr = q.nr
-  if not scheduling_checked then
+  if not schedulingChecked then
     call('ZCARD', B .. 'a')
     call('ZCARD', B .. 's')
     call('ZCARD', B .. 'l')
-    scheduling_checked = true
+    schedulingChecked = true
   end
   call('ZCARD', B .. 'w' .. nr)
   call('ZCARD', B .. 't' .. nr)
@@ -33,15 +33,15 @@ local function agendaKey(q, which) return B .. (q.pull and 'p' or '') .. which e
 -- asleep, until a reserve or whoever changes it has seen to it: nothing else puts it back on the agenda. lapsed is then
 -- when the pause was over.
 local function readPause(q, field)
-  q.asleep, q.paused, q.till, q.lapsed = field ~= '', field == '1', nil, nil
+  q.asleep, q.paused, q.pausedUntil, q.pauseEndedAt = field ~= '', field == '1', nil, nil
   local till = not q.paused and tonumber(field)
   if not till then return end
-  if till > wall then q.paused, q.till = true, till else q.lapsed = till end
+  if till > wall then q.paused, q.pausedUntil = true, till else q.pauseEndedAt = till end
 end
 
 -- Each makes a part of the script (see parts.lua) and then calls the first function of it; nil where a script has no
 -- such part.
-local withLanes, withLimits, withReceiver, withRules, expireDue, visitOne, adaptRate
+local withLanes, withLimits, withReceiver, withRules, expireDue, visitOne, settleOne, adaptRate
 local logLapse, writeAudit, announceRoom, makeRoom, refileSome
 
 -- load returns a queue by its number, or nil. Its fields are in fields.go.
@@ -54,8 +54,8 @@ local function load(nr)
   end
   if q.pause ~= '' then readPause(q, q.pause) end
   if q.laned and withLanes then withLanes(q) end
-  if q.also and withLimits then withLimits(q) end
-  if q.said and withReceiver then withReceiver(q) end
+  if q.links and withLimits then withLimits(q) end
+  if q.receiverText and withReceiver then withReceiver(q) end
   return q
 end
 

@@ -20,10 +20,10 @@ local function fileOne(nr)
   local q = load(nr)
   if not q then return end
   checkKeys(q)
-  local at = q.till or q.lapsed
+  local at = q.pausedUntil or q.pauseEndedAt
   if not q.asleep then at = tonumber(call('ZRANGE', B .. 't' .. nr, '0', '0', 'WITHSCORES')[2]) end
   if at and call('ZADD', agendaKey(q, 's'), 'LT', 'CH', at + skew, nr) == 1 then
-    if not q.pull then M.first_timer = min(M.first_timer, at + skew) end
+    if not q.pull then M.firstTimer = min(M.firstTimer, at + skew) end
     wakeFor(at + skew, q)
   end
   if not hasQuota(q) then return end
@@ -39,7 +39,7 @@ end
 -- fileAgain files some queues anew; all of them, bit by bit, if the difference has changed since it began.
 local function fileAgain()
   if skew ~= M.filed then
-    M.filed, M.filed_at, M.refiling = skew, now, 1
+    M.filed, M.filedAt, M.refiling = skew, now, 1
     call('HSET', B, 'refiled', '')
   end
   local from = call('HGET', B, 'refiled')

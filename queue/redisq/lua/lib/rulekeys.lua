@@ -59,11 +59,11 @@ end
 
 -- leftInHand returns the time until a key is fresh if it was taken from.
 local function leftInHand(key)
-  if numbered ~= hand_left then
-    numbers, numbered = {}, hand_left
-    for i = 1, hand_count do numbers[ARGV[hand_first + i - 1]] = i end
+  if numbered ~= handLeft then
+    numbers, numbered = {}, handLeft
+    for i = 1, handCount do numbers[ARGV[handFirst + i - 1]] = i end
   end
-  return numbers[key] and hand_left[numbers[key]]
+  return numbers[key] and handLeft[numbers[key]]
 end
 
 local function member(key, level) return sub(key, -16) .. string.char(level) end
@@ -78,7 +78,7 @@ end
 
 -- lookAt checks some entries whose score has passed by an instant, and returns how many. With make_room it removes
 -- fresh tallies that stand, too.
-local function lookAt(c, l, kind, by, most, make_room)
+local function lookAt(c, l, kind, by, most, makeRoom)
   local members = call('ZRANGEBYSCORE', c.key, 0, by, 'LIMIT', 0, most)
   c.due = #members == most
   if not members[1] then return 0 end
@@ -95,7 +95,7 @@ local function lookAt(c, l, kind, by, most, make_room)
       _, left = kind.back(l, texts[i], 0)
     end
     local stands = texts and texts[i]
-    if left > 0 or stands and not make_room then
+    if left > 0 or stands and not makeRoom then
       stay[#stay + 1], stay[#stay + 2] = now + left, m
     else
       gone[#gone + 1] = m

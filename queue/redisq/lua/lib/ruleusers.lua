@@ -34,7 +34,7 @@ local function askers(group)
   local numbers, by = call('HMGET', B .. 'n', unpack(queues)), {}
   for i, queue in ipairs(queues) do
     -- A queue that somebody broke asks nothing.
-    local names = numbers[i] and redis.pcall('HGET', B .. 'q' .. numbers[i], 'ruled')
+    local names = numbers[i] and redis.pcall('HGET', B .. 'q' .. numbers[i], 'ruleNames')
     for name in string.gmatch(type(names) == 'string' and names or '', '%S+') do
       by[name] = by[name] or {}
       table.insert(by[name], queue)

@@ -7,5 +7,5 @@ local function runId() return sub(string.match(call('INFO', 'server'), 'run_id:(
 
 local function checkRun()
   local run = runId()
-  if run ~= M.run then M.run, M.run_since = run, now end
+  if run ~= M.run then M.run, M.runSince = run, now end
 end

@@ -19,7 +19,7 @@ local WORDS = '>' .. string.rep('I4', 16)
 
 -- schedule returns the 64 words of the block of a text that begins at a byte.
 local function schedule(text, at)
-  local W = { unpack_(WORDS, text, at) } -- and one more, which the next overwrites
+  local W = { unpackStruct(WORDS, text, at) } -- and one more, which the next overwrites
   for t = 17, 64 do
     local x, y = W[t - 15], W[t - 2]
     local s0, s1 = bxor(ror(x, 7), ror(x, 18), rshift(x, 3)), bxor(ror(y, 17), ror(y, 19), rshift(y, 10))

@@ -25,7 +25,7 @@ end
 -- noteShort reports whether a queue is short that was not at the client's last request.
 function shares.noteShort()
   local before = {}
-  for _, name in ipairs(last and last[4] or {}) do before[name] = true end
+  for _, name in ipairs(last and last[LAST_SHORT] or {}) do before[name] = true end
   for _, name in ipairs(shares.short) do
     if not before[name] then return true end
   end
@@ -41,7 +41,7 @@ end
 -- passOver reports whether a queue that is due is left to other clients. A parent's number stands for its group.
 function shares.passOver(nr)
   if not shares.usedUp(nr) then return false end
-  local also = redis.pcall('HGET', B .. 'q' .. nr, 'also')
+  local also = redis.pcall('HGET', B .. 'q' .. nr, 'links')
   if type(also) == 'string' and string.match(also, ':(.*)$') == nr then return false end
   shares.pass(nr)
   shares.fallShort(nr)

@@ -3,7 +3,7 @@
 -- bytesOf is what a job takes of its queue's max_bytes, by the length of what is stored.
 local function bytesOf(id, stored) return #id + stored - BEFORE_RECORD + JOB_BYTES end
 
-local function timeAt(job) return (unpack_('>I7', job, 2)) end
+local function timeAt(job) return (unpackStruct('>I7', job, 2)) end
 local function costOf(job)
   local high, low = byte(job, 25, 26)
   return high * 256 + low
@@ -11,5 +11,5 @@ end
 
 -- expiresAt returns when a job expires whose record has its flags at that byte of s.
 local function expiresAt(s, flags)
-  return byte(s, flags) % (2 * EXPIRES) >= EXPIRES and unpack_('>I7', s, flags + 1) or math.huge
+  return byte(s, flags) % (2 * EXPIRES) >= EXPIRES and unpackStruct('>I7', s, flags + 1) or math.huge
 end

@@ -26,7 +26,7 @@ local BOUND, BOUND_BYTES, DECISION = '>c1I8I8I8I8I8', 41, '>BI4I8I8'
 local function boundsOf(text, kinds)
   local bounds = {}
   for at = 1, #text, BOUND_BYTES do
-    local letter, most, second, third, keys, slot = unpack_(BOUND, text, at)
+    local letter, most, second, third, keys, slot = unpackStruct(BOUND, text, at)
     bounds[#bounds + 1] = { most = most, second = second, third = third, keys = keys, slot = slot,
       kind = kinds and kinds[letter], whole = false, part = 0, us = 0, rest = 0 }
   end

@@ -27,9 +27,9 @@ end
 -- unread returns the first of those that are written as ready, under the visit's key, and that it
 -- has not come to. Nothing is written before it ends, so that ranks stand.
 local function unread(v)
-  if v.at > #v.unread and not v.no_more then
+  if v.at > #v.unread and not v.noMore then
     local found = call('ZRANGE', v.key, v.rank, v.rank + 31, 'WITHSCORES')
-    v.unread, v.at, v.rank, v.no_more = {}, 1, v.rank + #found / 2, #found < 64
+    v.unread, v.at, v.rank, v.noMore = {}, 1, v.rank + #found / 2, #found < 64
     for i = 1, #found, 2 do v.unread[#v.unread + 1] = { tie = found[i], at = tonumber(found[i + 1]) } end
   end
   return v.unread[v.at]

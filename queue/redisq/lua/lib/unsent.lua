@@ -7,7 +7,7 @@
 local function findFirstExpiry(q)
   local first = call('ZRANGE', B .. 'T' .. q.nr, '0', '0', 'WITHSCORES')[2]
   if first then call('ZADD', B .. 'T', first, q.nr) else call('ZREM', B .. 'T', q.nr) end
-  M.first_expiry = tonumber(call('ZRANGE', B .. 'T', '0', '0', 'WITHSCORES')[2]) or 0
+  M.firstExpiry = tonumber(call('ZRANGE', B .. 'T', '0', '0', 'WITHSCORES')[2]) or 0
 end
 
 -- forgetExpiries takes jobs off the set of those that expire.

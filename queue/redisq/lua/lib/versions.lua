@@ -12,7 +12,7 @@ local function versionsKey(kind, name) return B .. 'P:' .. kind .. ':' .. name e
 local function specOf(name)
   local newest = call('LINDEX', versionsKey('queue', name), 0)
   if not newest then return '' end
-  return keptText(newest, 8), (unpack_('>I7', newest))
+  return keptText(newest, 8), (unpackStruct('>I7', newest))
 end
 
 -- keepVersion keeps what a queue or rule is from this revision on, packed. Only the last are kept.
