@@ -65,14 +65,14 @@ const ofTables = "local read, rest, take, anew, write, looked\n"
 // allKinds is what makes each arithmetic when it is looked for first; made must not take its functions for its own.
 func allKinds() string {
 	var b strings.Builder
-	b.WriteString("local makers, by_letter = {}, {}\n")
+	b.WriteString("local makers, byLetter = {}, {}\n")
 	for _, k := range kinds {
 		fmt.Fprintf(&b, "makers.%s = function()\n%s  %s\nreturn %s\nend\n", k.letter, ofTables,
 			strings.ReplaceAll(readLua("algorithms/"+k.file).text, "\n", "\n  "), kind)
 	}
-	b.WriteString(`setmetatable(by_letter, { __index = function(_, letter)
+	b.WriteString(`setmetatable(byLetter, { __index = function(_, letter)
 local made = makers[letter]()
-rawset(by_letter, letter, made)
+rawset(byLetter, letter, made)
 return made
 end })
 `)

@@ -31,13 +31,14 @@ var partOf = map[string]string{
 	"changelog": "changelog deletedlog", "departures": "pace", "ended": "ended commit", "eta": "eta pause",
 	"groupvisit": "groupvisit groups lanes shares", "job": "job room", "lanestate": "lanes states",
 	"limitchange": "limits", "limits": "limits pace", "lostleases": "leases", "membership": "groups",
+	"outcome": "outcome settle groups", "watch": "wake",
 	"overflow":  "overflow backlog defer retryafter returning room",
 	"partition": "wake", "queue": "queue overflow", "rulekeys": "tallyset", "ruleusers": "rule",
 	"stored": "job queue", "timeline": "job", "turnorder": "groups lanes", "turns": "lanes shares receiver",
 	"unsent": "cancel lane", "versions": "changelog", "visit": "grant schedule", "ratechange": "specs pace",
 	"withdraw": "defer", "closeimport": "import", "decide": "held dead", "info": "info lanes", "put": "specs lanes",
-	"readmit": "readmit returning room", "reserve": "reserve grant pull replay wake", "deadqueues": "dead",
-	"settle": "settle groups receiver", "extend": "leases receiver", "calls/job": "jobinfo dead why",
+	"readmit": "readmit returning room", "reserve": "reserve grant pull replay", "deadqueues": "dead",
+	"settle": "settle receiver", "extend": "leases receiver", "calls/job": "jobinfo dead why",
 	"putrule": "rules", "recheck": "tallyset",
 }
 
@@ -55,7 +56,7 @@ var ofRedis = map[string]string{
 // ownNames are functions that the machine has none of, by why that is so.
 var ownNames = map[string]string{
 	"what a key is called, and whether it has the right type": `
-		agendaKey askedOf auditKey checkChangeKeys checkDeadKeys checkExpiryKeys checkKeys checkKeysFor checkLaneKey
+		agendaKey askedOf auditKey checkChangeKeys checkDeadKeys checkExpiryKeys checkSettle checkKeys checkKeysFor checkLaneKey
 		checkLaneKeys checkNumbers checkRuleKeys heldKey isField jobKey laneError logKey numberOf ruleKey stopKey
 		versionsKey waitingKey groupOf parentOf`,
 	"how something is packed, and read of what is packed": `
@@ -67,7 +68,7 @@ var ownNames = map[string]string{
 		add keepBucket keepKeys keepVersionAgain load loadLanes loadLimitsAndGroup loadLimits loadMember
 		loadOverflow loadReceiver save saveBucket saveLimits saveLinks saveReceiver set writeAll writeDepartures
 		writeMember writeTurns unsay count countLane costUnder begin finish readPause auditEnds publish
-		raise errorText rowsOf importOf nextNumber isNow recheckUntil noteOldest readOn following`,
+		writeSettled endAppend raise errorText rowsOf importOf nextNumber isNow recheckUntil noteOldest readOn following`,
 	"rows of an answer": `
 		broken drainer full firstAt held laneOf limitsOf members page readyOf row show showAll showDead stopOf`,
 	"what the machine has as a method of a type, under a name that only goes with the type": `
@@ -84,15 +85,15 @@ var ownNames = map[string]string{
 		delayAfterRestart grantInTurn grantSome grantTurns closeTurns visitOne lanesOf free fileMember`,
 	"what is done for many jobs at once, as each command costs": `
 		addFreed averageBytes chargeIfIn countDepartures countEnded countIfUnknown dropEndedJob dropVanished endJob
-		endRemoved endUnsent endUnsentJob expireQueue findFirstExpiry forgetExpiries givePlacesBack locate newFreed
+		endRemoved endUnsent endUnsentJob writeTogether settleQueue lapses expireQueue findFirstExpiry forgetExpiries givePlacesBack locate newFreed
 		rememberDead trackDeadlines unschedule deferrable refuse refuseForLane remembered answerRepeated tryFor oldest tooOld
 		restoredLease forgetDead doChores tooLate adaptToAnswers giveBackUnstarted heldByRate heldByRateAlone
 		endAttemptUnknown onUnknown putHeld logPauseEnd shownAround extendLast firstOf`,
 	"estimates, which the machine has in other steps": `
-		aheadOf countWaiting etaOfFirst groupEta longestInterval markBytes outflowEta paceEta quotaEta
+		aheadOf countWaiting groupEta longestInterval markBytes outflowEta paceEta quotaEta
 		rankOfDeferred`,
 	"rules and their keys, which the machine has in sharded tables": `
-		askedAnew askedBy askers came charge countAgain crowdOf forgetKeys isFull isNew leave leftInHand lookAt
+		askedAnew askers came charge countAgain crowdOf forgetKeys isFull isNew leave leftInHand lookAt
 		member put recheck ruling spare thin unaskable went decided endsAt judge noRoom sameRules limitsToKeep
 		beginAdapted fallShort pass`,
 	"bytes, which the machine counts where it adds and removes": `countDeadBytes`,

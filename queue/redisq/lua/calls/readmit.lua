@@ -31,11 +31,11 @@ if not q then return 0 end
 checkKeys(q)
 checkDeadKeys(q.name)
 loadOverflow(q)
-local heldBy, holderUntil, overflowId, order, maxAge, announced = unpack(call('HMGET', B .. 'q' .. nr, 'holder',
+local heldBy, heldUntil, known, order, maxAge, announced = unpack(call('HMGET', B .. 'q' .. nr, 'holder',
   'holderUntil', 'overflowId', 'order', 'deferred.max_age.text', 'announced'))
-holderUntil, announced = tonumber(holderUntil) or 0, tonumber(announced)
-if heldBy and heldBy ~= '' and heldBy ~= holder and holderUntil > now then return { holderUntil - now, now } end
-order = overflowId == store and tonumber(order) or 0
+heldUntil, announced = tonumber(heldUntil) or 0, tonumber(announced)
+if heldBy and heldBy ~= '' and heldBy ~= holder and heldUntil > now then return { heldUntil - now, now } end
+order = known == store and tonumber(order) or 0
 
 withLanes(q)
 local W, time = B .. 'w' .. nr, pack('>I7', now)
