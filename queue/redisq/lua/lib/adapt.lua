@@ -1,12 +1,12 @@
 -- needs: departures, ratechange, agenda
 -- gives: adaptToAnswers
 --
--- A rate that follows what the receiver takes, by the arithmetic of leaky/adapt.go.
+-- A rate that follows what the receiver accepts, by the arithmetic of leaky/adapt.go.
 --
--- A queue that has one keeps its state in the field adapt: the rule, then level, peak, run, changed and lowered. The
--- rule is a text of ten numbers: n and d of the floor and of the ceiling, the unit of levels, the levels of the two,
--- and n, d and level of what it begins with. The field adaptions has the changes, the latest first: {when, n and d
--- before, n and d after, cause, reason}.
+-- The field adapt of such a queue has the rule, then level, peak, run, changed and lowered. The rule is a text of ten
+-- numbers: n and d of the floor and of the ceiling, the unit of levels, the levels of the two, and n, d and level of
+-- the initial rate. The field adaptions has the changes, the latest first: {when, n and d before, n and d after, cause,
+-- reason}.
 
 local PAUSE, REGAIN, NEAR, STAY, BEYOND, MOST_RUN, AGAIN, DIGITS = SECOND, 4, 32, 18, 1500, 100, 5, 100000
 local MOST_ADAPTIONS = 20
@@ -18,7 +18,7 @@ local function numbersOf(rule)
   return list
 end
 
--- adapted loads the state.
+-- adapted unpacks the state of a queue.
 local function adapted(q)
   local rule, level, peak, run, changed, lowered = unpack(cmsgpack.unpack(q.adapt), 1, 6)
   local floorN, floorD, ceilingN, ceilingD, unit, floorLevel, ceilingLevel = unpack(numbersOf(rule), 1, 7)
@@ -29,13 +29,13 @@ end
 
 local function encodeAdapted(s) return cmsgpack.pack({ s.rule, s.level, s.peak, s.run, s.changed, s.lowered }) end
 
--- beginAdapted is the state by a rule of which nothing is known.
+-- beginAdapted returns the packed initial state under a rule.
 local function beginAdapted(rule)
   local level = numbersOf(rule)[10]
   return cmsgpack.pack({ rule, level, level, STAY, 0, 0 })
 end
 
--- rateOf sets the level within its bounds, and returns n and d of it.
+-- rateOf brings the level within its bounds, and returns n and d of the rate at that level.
 local function rateOf(s)
   s.level = min(max(s.level, s.floor.level), s.ceiling.level)
   local scale = 1
@@ -48,8 +48,8 @@ local function rateOf(s)
   return level / a, s.unit / a
 end
 
--- refused is for a departure that was throttled, taken for one that was delivered while nothing but the rate holds
--- others up. They report whether that says anything.
+-- refused updates the state after a throttled departure, taken after a departure that was delivered while only the rate
+-- delayed other jobs. Both report whether the state changed.
 local function refused(s, departed)
   if departed <= s.lowered then return false end
   s.peak = s.level
@@ -72,7 +72,7 @@ local function taken(q, s, departed)
   return true
 end
 
--- noteAdaption keeps a change. Those that go well, one behind the other, are kept as one.
+-- noteAdaption adds a change to the field adaptions. Consecutive increases become one change.
 local function noteAdaption(q, n, d, cause, reason)
   local kept = call('HGET', B .. 'q' .. q.nr, 'adaptions')
   local list = kept and cmsgpack.unpack(kept) or {}
@@ -87,14 +87,14 @@ local function noteAdaption(q, n, d, cause, reason)
   call('HSET', B .. 'q' .. q.nr, 'adaptions', cmsgpack.pack(list))
 end
 
--- heldByRateAlone reports whether jobs wait, but those that came back in this call, and nothing but the rate may
--- hold them up.
+-- heldByRateAlone reports whether jobs wait, not counting those that came back in this call, and only the rate may
+-- delay them.
 local function heldByRateAlone(q, came)
   return heldByRate(q) and call('ZCARD', B .. 'w' .. q.nr) + (q.laned and q.keyedWaiting or 0) - came > 0
 end
 
--- observe takes what the answer to a departure says of the rate of its queue. Returns n and d before and after, if that
--- is another one by it.
+-- observe updates the rate of a queue after the answer to a departure. It returns n and d before and after, or nil if
+-- the rate stays.
 local function observe(q, throttled, departed, reason, came)
   local s = adapted(q)
   if throttled then
@@ -114,8 +114,8 @@ local function observe(q, throttled, departed, reason, came)
   return { fromN, fromD, n, d }
 end
 
--- adaptedRateOf is for another spec, by a rule and with a rate; a rule that is '' is none. Returns n and d, and the
--- state.
+-- adaptedRateOf returns n and d of the rate, and the state, under a changed spec with a rule and a rate. The rule is ''
+-- if the rate does not adapt.
 local function adaptedRateOf(q, rule, n, d)
   if rule == '' then return n, d, nil end
   if not q.adapt then return n, d, beginAdapted(rule) end
@@ -124,10 +124,10 @@ local function adaptedRateOf(q, rule, n, d)
   return n, d, beginAdapted(rule)
 end
 
--- adaptToAnswers notes what the answers of a call say about the rate of a queue: a has its name, the answers so far,
--- how many jobs came back, and signals. A signal has the index of a settlement, whether it was throttled, when the job
--- departed, and the reason. The function is called behind all queues of the call, when all that was never used has been
--- given back: a bucket that goes over to another rate is rounded, so the order matters, and both engines keep to it.
+-- adaptToAnswers adapts the rate of a queue to the answers of a call: a has the queue's name, the answers so far, how
+-- many jobs came back, and signals. A signal has the index of a settlement, whether it was throttled, when the job
+-- departed, and the reason. It is called after all queues of the call have given back unused departures. A bucket is
+-- rounded when its rate changes, so the order matters, and both engines keep to it.
 local function adaptToAnswers(a)
   local q, another = load(numberOf(a.name)), false
   for _, signal in ipairs(a.signals) do

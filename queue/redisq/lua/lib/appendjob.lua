@@ -1,13 +1,13 @@
 -- needs: appendoutcomes, outcomecounts, eta, lanestate, overflow, memory, stored
 -- gives: admit
 --
--- What becomes of a job that cannot just be put in at the end of the lane without a key: its id may be taken, the queue
--- may be full, or the job has a lane, a priority, a not-before or rules to ask.
+-- Decides about jobs that cannot just be put at the end of the lane without a key: the id may be taken, the queue may
+-- be full, or the job has a lane, a priority, a not-before or rules to ask.
 
 local LOOK_AHEAD = 366 * 86400 * SECOND
 local ORDINARY = { flags = 0, expires = math.huge, notBefore = 0, lane = ZERO, priority = 0 }
 
--- countIfUnknown counts who waits, where that matters, if it is not known.
+-- countIfUnknown counts the waiting jobs and their lanes unless counts has them.
 local function countIfUnknown(q, counts)
   if counts.waiting then return end
   for field, value in pairs(countWaiting(q)) do counts[field] = value end
@@ -76,7 +76,7 @@ local function refuseForLane(q, lane, rule, counts, need)
   return code, wait
 end
 
--- refusedBySelf answers for a job that a bound of its own refuses, whatever room the queue has.
+-- refusedBySelf answers for a job that its lane, its size or its not-before refuses, whatever room the queue has.
 local function refusedBySelf(q, h, counts, need)
   local rule = ruleOf(q, h.lane)
   if rule.bytes > 0 and need > rule.bytes then return TOO_LARGE, 1, 0, rule.bytes, need end
@@ -90,7 +90,7 @@ local function refusedBySelf(q, h, counts, need)
   end
 end
 
--- accept lets a job in unless it would depart too late.
+-- accept gives a job its place unless it would depart after it expires.
 local function accept(q, id, live, body, h, cost, counts, need)
   checkKeysFor(q, h)
   countIfUnknown(q, counts)
@@ -111,7 +111,7 @@ local function accept(q, id, live, body, h, cost, counts, need)
   return ACCEPTED, state, i + 1, eta, exact and 1 or 0
 end
 
--- firmBytes is what counts toward max_bytes and makes no room for a new job.
+-- firmBytes returns the bytes that count toward max_bytes and cannot be freed for a new job.
 local function firmBytes(q)
   local n = q.bytes + boundDeferredBytes(q)
   if q.deadBytes and q.deadBytes + 0 > 0 and call('HGET', B .. 'q' .. q.nr, 'retention.full') == 'reject' then
@@ -120,23 +120,24 @@ local function firmBytes(q)
   return n
 end
 
--- fits reports whether the queue has so many bytes for a new job, once the dead jobs that may be dropped are.
+-- fits reports whether the queue has so many bytes for a new job once droppable dead jobs are dropped.
 local function fits(q, need) return firmBytes(q) + need <= byteLimit(q) end
 
--- fitsOverflow reports whether so many bytes more may be deferred.
+-- fitsOverflow reports whether so many more bytes may be deferred.
 local function fitsOverflow(q, need)
   loadOverflow(q)
   if q.deferredMaxBytes > 0 then return q.deferredBytes + need <= q.deferredMaxBytes end
   return q.maxBytes == 0 or fits(q, need)
 end
 
--- overflowOutcome answers for a job for which the queue has no room, and that may be deferred.
+-- overflowOutcome answers for a job that may be deferred and for which the queue has no room.
 local function overflowOutcome(q, id, body, h, cost, counts, need)
   if q.deferred >= q.deferredMaxJobs or not fitsOverflow(q, need) then return refuse(OVERFLOW_FULL, retryAfter(q)) end
   return deferJob(q, id, body, h, cost, counts, need)
 end
 
--- limitedByRules answers for a job that a rule refuses, a rule of another group included, or that cannot be asked.
+-- limitedByRules answers for a job that a rule refuses, including a rule of another group, or whose rules cannot be
+-- asked.
 local function limitedByRules(q, id, body, h, cost, counts, need)
   local says, wait, defers = byte(body, 7), nil, true
   if counts.asks then
@@ -150,14 +151,14 @@ local function limitedByRules(q, id, body, h, cost, counts, need)
   return overflowOutcome(q, id, body, h, cost, counts, need)
 end
 
--- chargeIfIn charges the rules that allowed a job, if it was accepted or set aside.
+-- chargeIfIn charges the rules that allowed a job if it was accepted or deferred.
 local function chargeIfIn(counts, cost, code, ...)
   if counts.asks and (code == SET_ASIDE or code == ACCEPTED) then appendrules.charge(cost) end
   return code, ...
 end
 
--- answerFull answers for a job that finds no room in its queue. If it lacks bytes it also returns how many are
--- held, how many may be, and how many the job takes.
+-- answerFull answers for a job that finds no room in its queue. If bytes are missing it also returns the bytes held,
+-- the maximum, and what the job takes.
 local function answerFull(q, need)
   local firm = firmBytes(q)
   local over = firm + need - byteLimit(q)
@@ -166,8 +167,8 @@ local function answerFull(q, need)
   return code, wait
 end
 
--- keptForReadmission reports whether a queue with a backlog has only those places, or bytes, left that are for what
--- comes back: up to the mark, and the bytes that the first one there needs.
+-- keptForReadmission reports whether the places or bytes that a queue with a backlog has left are for readmitted jobs.
+-- These are the places up to the mark, and the bytes that the first job there needs.
 local function keptForReadmission(q, need)
   loadOverflow(q)
   if q.size - q.readmitted >= max(1, q.capacity - q.mark) then return true end
@@ -175,7 +176,7 @@ local function keptForReadmission(q, need)
   return (others > 0 or q.headNeeds > 0) and others + need > byteLimit(q) - max(markBytes(q), q.headNeeds)
 end
 
--- keptForOthers reports whether what is free in the store is for queues that take less of it.
+-- keptForOthers reports whether the free memory of the store is for queues that take less of it.
 local function keptForOthers(q, need)
   return q.bytes + (q.deadBytes or 0) + need > (M.memoryFair or ANY_BYTES)
 end
@@ -204,7 +205,7 @@ local function admitTo(q, id, live, body, cost, counts)
     end
     return chargeIfIn(counts, cost, overflowOutcome(q, id, body, h, cost, counts, need))
   end
-  -- The places of a queue with a backlog, up to the mark, are for what comes back.
+  -- The places of a queue with a backlog, up to the mark, are for readmitted jobs.
   if noPlace or behind and keptForReadmission(q, need) then return answerFull(q, need) end
   if memoryFull() or keptForOthers(q, need) then return STORE_FULL end
   return chargeIfIn(counts, cost, accept(q, id, live, body, h, cost, counts, need))

@@ -2,11 +2,11 @@
 
 local FOLLOWED, UNVOUCHED, DOUBTED, REPORTED = 500000, 3000000, 3000000, 5000000
 
--- One instant for the whole script: now by the engine's clock, wall by the server's; skew is how far the one is ahead.
+-- One instant for the whole script: now by the engine's clock, wall by the server's clock. skew is now minus wall.
 local now, wall, skew
 
--- look reads the clock c, by what the server's shows and the last instant that it can show as the caller knows it; nil
--- if the caller does not. See Clock.Look in queue/machine/clock.go.
+-- look reads the clock c. latest is the last instant that the clock can show as the caller knows it, nil if it does
+-- not. See Clock.Look in queue/machine/clock.go.
 local function look(c, latest)
   if ARGV[1] ~= '' then
     wall = ARGV[1] + 0

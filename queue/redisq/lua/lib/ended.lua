@@ -1,11 +1,11 @@
 -- needs: leases, dead, stored
 --
--- Jobs that end, and what is kept of them.
+-- Jobs that end, and the records that are kept of them.
 
 local DECIDED = 64 -- is added to the verdict of a job about which a person decided
 
--- unpackEnded reads what is kept of an ended job; of a dead one with its timeline, as far as that was read. It also
--- returns where the record begins, if it was kept.
+-- unpackEnded reads the record of an ended job; that of a dead job with its timeline, as far as it was read. It also
+-- returns where the job's own record begins, if it was kept.
 local function unpackEnded(job)
   local e = {}
   local length, pos
@@ -24,10 +24,9 @@ local function unpackEnded(job)
   return e, pos
 end
 
--- trim drops jobs that were delivered, cancelled or expired beyond what the queue retains: the oldest first, a
--- bounded number a call. length is the length of their list, and new is how many of its entries came in this call. The
--- list lives an eighth of the retention longer than its last entry. Until then, or until the first entry is too old,
--- no call needs to look again.
+-- trim drops delivered, canceled and expired jobs beyond the retention, the oldest first and a bounded number a call.
+-- length is the length of their list, and new is how many entries came in this call. The list lives an eighth of the
+-- retention longer than its last entry. Until then, or until the first entry is too old, no call needs to look again.
 local function trim(q, length, new)
   local key = B .. 'e' .. q.nr
   local over, oldest = min(length - q.retentionMax, 500), now
@@ -43,11 +42,11 @@ local function trim(q, length, new)
   set(q, 'endedLookAt', min(oldest + q.retentionFor, now + floor(q.retentionFor / 8)))
 end
 
--- averageBytes stands for the bytes of a job of which nothing is left.
+-- averageBytes estimates the bytes of a job whose record is gone.
 local function averageBytes(q) return q.size > 0 and floor(q.bytes / q.size) or 0 end
 
--- newFreed counts what jobs that are about to end leave behind: places and bytes, and how much of both was readmitted
--- from the overflow.
+-- newFreed returns a count of what ending jobs leave free: places and bytes, and how much of both was readmitted from
+-- the overflow.
 local function newFreed() return { count = 0, bytes = 0, back = 0, backBytes = 0 } end
 
 local function addFreed(p, bytes, back)
@@ -55,8 +54,8 @@ local function addFreed(p, bytes, back)
   if back then p.back, p.backBytes = p.back + 1, p.backBytes + bytes end
 end
 
--- givePlacesBack frees places for good. Of a job that somebody else removed it is not known whether it had been
--- readmitted, so no more may be readmitted than there are.
+-- givePlacesBack frees places for good. If another program removed a job, it is unknown whether the job was readmitted.
+-- So readmitted is at most size.
 local function givePlacesBack(q, p)
   if M.memoryLeft < 1 then M.memoryUntil = 0 end -- there may be memory again
   set(q, 'size', q.size - p.count)
@@ -68,7 +67,7 @@ local function givePlacesBack(q, p)
   end
 end
 
--- endedRecord is what is kept of an ended job: head is its stamp, fingerprint and cost, f its lease record with the
+-- endedRecord returns the record of an ended job. head is its stamp, fingerprint and cost, f its lease record with the
 -- fence that ended it.
 local function endedRecord(head, f, state, verdict, appended)
   local left = 'E' .. pack('>I7', now) .. head .. pack(ENDED, state, verdict, f.attempts, f.epoch, f.fence, appended,
@@ -77,7 +76,7 @@ local function endedRecord(head, f, state, verdict, appended)
   return left
 end
 
--- endJob writes what is kept of an ended job, and adds its place to those that are given back.
+-- endJob writes the record of an ended job, and adds its place to freeing.
 local function endJob(q, id, f, state, verdict, freeing)
   local key = jobKey(q.nr, id)
   local job
@@ -94,15 +93,15 @@ local function endJob(q, id, f, state, verdict, freeing)
   addFreed(freeing, bytes, sub(job, 1, 1) == 'R')
 end
 
--- endUnsentJob is endJob for one that was cancelled or expired: f is its lease record, if it has one, and the fence
--- that is remembered is the last one settled.
+-- endUnsentJob is endJob for a canceled or expired job. f is its lease record, if it has one; the record keeps the last
+-- settled fence.
 local function endUnsentJob(q, id, f, state, freeing)
   f = f or { attempts = 0, settledEpoch = NOBODY, settledFence = 0, verdict = 0, reason = '' }
   f.epoch, f.fence = f.settledEpoch, f.settledFence
   endJob(q, id, f, state, f.verdict, freeing)
 end
 
--- rememberEnded puts jobs on the list of those that were delivered, cancelled or expired.
+-- rememberEnded adds jobs to the list of delivered, canceled and expired ones.
 local function rememberEnded(q, ids)
   if #ids == 0 then return end
   local key, time = B .. 'e' .. q.nr, pack('>I7', now)
@@ -111,7 +110,7 @@ local function rememberEnded(q, ids)
   if length == #ids or length > q.retentionMax or now >= (q.endedLookAt or 0) then trim(q, length, #ids) end
 end
 
--- rememberDead puts jobs among the dead of their name.
+-- rememberDead adds jobs to the dead jobs of their name.
 local function rememberDead(q, ids)
   if #ids == 0 then return end
   addDead(q, ids, now)

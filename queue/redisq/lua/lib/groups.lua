@@ -3,10 +3,10 @@
 --
 -- The group of a queue, and the places of its members.
 --
--- A queue of a group says so in the field also, with the parent's number. q.group is what the parent's hash holds, and
--- for the parent itself its own: there the group keeps gserved and gsince, gcmax (the greatest cost it was given),
--- gwaiting and gmembers (how many jobs wait, in how many members). A member keeps its finish, and in told how many
--- waiting jobs it last reported to the group.
+-- The field links of a member has the number of its parent. q.group is the parent, which is its own group. The parent
+-- keeps groupServed and groupSince, groupMaxCost (the greatest cost of a job), groupWaiting and membersWaiting (how
+-- many jobs wait, in how many members). A member keeps finish, and in toldWaiting the number of waiting jobs that it
+-- last reported.
 
 local groupInVisit -- all of its members know the same while it is visited
 local GROUP = { 'groupServed', 'groupSince', 'groupMaxCost', 'groupWaiting', 'membersWaiting' }
@@ -15,7 +15,7 @@ local function loadMember(q, nr)
   local finish, toldWaiting = unpack(call('HMGET', B .. 'q' .. q.nr, 'finish', 'toldWaiting'))
   q.finish, q.toldWaiting = tonumber(finish) or 0, tonumber(toldWaiting) or 0
   if nr ~= q.nr then
-    -- While a group is visited all of its members know the same.
+    -- While a group is visited, its members share one table of it.
     q.group = groupInVisit and groupInVisit.nr == nr and groupInVisit or load(nr)
     if not q.group then raise('WRONGTYPE', B .. 'q' .. nr .. ', the parent of ' .. q.name .. ', is gone') end
     return
@@ -25,7 +25,7 @@ local function loadMember(q, nr)
   for i, field in ipairs(GROUP) do q[field] = tonumber(kept[i]) or 0 end
 end
 
--- loadLimitsAndGroup loads what else bounds a queue beside its own bucket.
+-- loadLimitsAndGroup loads the limits and the group of a queue.
 local function loadLimitsAndGroup(q)
   if q.limits or q.group then return end
   local limited, nr = string.match(q.links or '', '^(%d):(.*)$')
@@ -33,8 +33,7 @@ local function loadLimitsAndGroup(q)
   if nr and nr ~= '' then loadMember(q, nr) end
 end
 
--- reportWaiting tells the group how many jobs of a member wait. placeMember calls it, as does everything that changes
--- the number.
+-- reportWaiting updates the waiting jobs of a group after those of a member changed.
 local function reportWaiting(q)
   if q.laned then lanes.loadLanes(q) end
   local g, waiting = q.group, call('ZCARD', B .. 'w' .. q.nr) + (q.keyedWaiting or 0)
@@ -61,14 +60,14 @@ local function armGroup(g)
   return e
 end
 
--- placeMember gives a member its place in the group: it can depart from an instant on, or has nothing to let out
--- (nil); back is as in putOnAgenda. In a visit to the group a member keeps the place that the visit gave it, if any.
+-- placeMember gives a member its place in the group. It can depart from n on; if n is nil no job can depart. back is as
+-- in putOnAgenda. In a visit to the group a member keeps the place that the visit gave it, if any.
 local function placeMember(q, n, back)
   local g, m = q.group, q.member
   local R, Y = B .. 'R' .. g.nr, B .. 'Y' .. g.nr
   reportWaiting(q)
-  -- It stands since when something could depart: in the next window of a quota, the group would know nothing of the
-  -- one that was used up.
+  -- Its place says since when a job could depart. In the next window of a quota, the group would not know that the last
+  -- one was used up.
   if n and back == 'NX' and (call('ZSCORE', R, q.nr) or call('ZSCORE', Y, q.nr)) then return end
   if not n then
     call('ZREM', R, q.nr)
@@ -83,8 +82,7 @@ local function placeMember(q, n, back)
   if not m then return armGroup(g) end
 end
 
--- fileMember has a member with a quota, or the group of a parent with one, stand where it is next to be looked at, if
--- that is sooner.
+-- fileMember moves a member with a quota, or the group of a parent with one, to when it is next due, if that is sooner.
 local function fileMember(q)
   if q.group == q then return armGroup(q) end
   local opens = nextDeparture(q)
@@ -94,15 +92,13 @@ local function fileMember(q)
   end
 end
 
--- noteGivenBack is called before a departure is given back: the time before that departure could have been used
--- counts as no lost slot.
+-- noteGivenBack is called before a departure is given back: the time before that departure counts as no lost slot.
 local function noteGivenBack(g)
   bounded(g)
   set(g, 'groupSince', max(g.groupSince, min(now, readyAt(g))))
 end
 
--- countChildren counts the queues whose names begin with this one and a dot. In the order of bytes a slash comes next
--- after a dot.
+-- countChildren counts the queues whose names begin with this one and a dot. A slash is the next byte after a dot.
 local function countChildren(name) return call('ZLEXCOUNT', B .. 'N', '[' .. name .. '.', '(' .. name .. '/') end
 
 -- waitingElsewhere returns how many jobs wait in how many other members.

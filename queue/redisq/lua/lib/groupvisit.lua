@@ -1,11 +1,11 @@
 -- needs: groups, agenda, request, shares, departures, stored
 -- gives: visitGroup
 --
--- A visit to a group. Several members are open at once, each for one job at a time; all is written at the end, once a
--- member.
+-- A visit to a group. Several members are open at once, each for one job at a time. All is written at the end, once for
+-- each member.
 --
--- A member in a visit has its place, 'Y' (ready, at is its tag), 'R' (resting, at is until when) or nil; tie is its
--- number. Once it was chosen, q is its queue, turns the visit to its lanes, and only_lane its one lane if its jobs take
+-- A member in a visit has its place: 'Y' (ready; at is its tag), 'R' (resting; at is until when) or nil. tie is its
+-- number. Once it was chosen, q is its queue, turns the visit to its lanes, and onlyLane its one lane if its jobs take
 -- no turns.
 
 local MOST_READIED, MOST_PUT_OFF = 100, 100
@@ -27,8 +27,8 @@ local function letRest(v, m, at)
   if at <= now + HORIZON then turnorder.insert(v.resting, m) end
 end
 
--- checkNumbers raises if one of a queue's numbers is none. Anything that would stumble over it later would do so
--- between the jobs of its siblings.
+-- checkNumbers raises if a numeric field of a queue is not a number. An error in the middle of the visit would affect
+-- jobs of its siblings.
 local NUMBERS = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'cap', 'size', 'bytes', 'turn', 'cmax', 'refn',
   'back', 'deferred', 'behind', 'maxbytes', 'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'hc' }
 
@@ -41,7 +41,7 @@ local function checkNumbers(q)
   end
 end
 
--- open begins the visit to a member, when it is chosen first.
+-- open begins the visit to a member when it is first chosen.
 local function open(v, m)
   local q = m.tie == v.g.nr and v.g or load(m.tie)
   if not q or q.group ~= v.g or q.asleep then return end
@@ -63,8 +63,7 @@ local function open(v, m)
   m.q, q.member = q, m
 end
 
--- memberOpens is when a member lets its next job out, at d or later. The parent's own jobs are bound by the group
--- only.
+-- memberOpens returns when a member lets its next job out, at d or later. Only the group delays the parent's own jobs.
 local function memberOpens(v, q, d)
   if q == v.g then return max(d, q.stop or d) end
   return max(d, nextDeparture(q))
@@ -72,7 +71,7 @@ end
 
 local function atMostInFlight(m) return m.q.maxInFlight > 0 and m.q.leased + #m.leases / 2 >= m.q.maxInFlight end
 
--- nextLane is the lane of a member whose turn it is.
+-- nextLane returns the lane of a member whose turn it is.
 local function nextLane(m, d)
   if not m.onlyLane then return turns.chooseLane(m.turns, d) end
   return turns.firstId(m.turns, m.onlyLane) and m.onlyLane
@@ -137,7 +136,7 @@ local function passed(m, l, id, job)
   if m.onlyLane then l.unfit, l.pos = l.unfit + 1, l.pos + 1 else turns.passOver(m.turns, l, id, job) end
 end
 
--- putBackChosen puts a member and its lane back where they were, to be chosen again.
+-- putBackChosen returns a member and its lane to where they were, to be chosen again.
 local function putBackChosen(v, m, l)
   if not m.onlyLane then turnorder.insert(m.turns.ready, l) end
   turnorder.insert(v.ready, m)
@@ -164,7 +163,7 @@ local function grantMemberJob(v, m, l, d, cost, id, turn, job, entry)
   set(q, 'finish', m.at)
 end
 
--- step deals with the next job of a member. Returns false when the visit is over.
+-- step handles the next job of a member. It returns false when the visit is over.
 local function step(v, m, l, d)
   local q, g = m.q, v.g
   local id, turn, job, entry = turns.firstJob(m.turns, l)
@@ -217,7 +216,7 @@ local function lostSince(v, e)
   grant.countLost(whose.nr, whose.name, slots(whose, now - e))
 end
 
--- writeMember writes what the visit did to a member that was chosen.
+-- writeMember writes what the visit changed in a member that was chosen.
 local function writeMember(v, m)
   local q = m.q
   visit.closeTurns(q, m.turns, m.gone, m.late)
@@ -245,7 +244,7 @@ local function endGroupVisit(v)
   if rest[1] then call('ZADD', v.rests, unpack(rest)) end
 end
 
--- passOver leaves a group to other clients if only members could depart of which this client has used up its shares.
+-- passOver leaves a group to other clients if this client has used up its share of every member that could depart.
 local function passOver(v)
   local g = v.g
   for _, m in ipairs(v.aside) do shares.fallShort(m.tie) end
