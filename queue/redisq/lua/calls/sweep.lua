@@ -16,7 +16,7 @@ local function free(ids)
   return #keys
 end
 
-for suffix, kind in pairs({ w = 'zset', t = 'zset', f = 'hash', e = 'list', L = 'zset', burst = 'zset', i = 'zset',
+for suffix, kind in pairs({ w = 'zset', t = 'zset', f = 'hash', e = 'list', L = 'zset', b = 'zset', i = 'zset',
   h = 'hash', u = 'zset', K = 'zset' }) do
   local is = call('TYPE', B .. suffix .. nr).ok
   if is ~= kind and is ~= 'none' then call('UNLINK', B .. suffix .. nr) end

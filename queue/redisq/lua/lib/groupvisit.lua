@@ -29,8 +29,9 @@ end
 
 -- checkNumbers raises if a numeric field of a queue is not a number. An error in the middle of the visit would affect
 -- jobs of its siblings.
-local NUMBERS = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'cap', 'size', 'bytes', 'turn', 'cmax', 'refn',
-  'back', 'deferred', 'behind', 'maxbytes', 'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'hc' }
+local NUMBERS = { 'n', 'd', 'burst', 'tat', 'rem', 'last', 'lastCost', 'lastFence', 'capacity', 'size', 'bytes', 'turn',
+  'maxCost', 'promised', 'readmitted', 'deferred', 'behind', 'maxBytes', 'lease', 'maxAttempts', 'retentionFor',
+  'retentionMax', 'revision', 'coveredCost' }
 
 local function checkNumbers(q)
   for _, field in ipairs(NUMBERS) do

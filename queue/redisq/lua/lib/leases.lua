@@ -1,10 +1,9 @@
--- The lease record of a job (one of the hash f): from its first grant, or from when it was scheduled, until it ends.
+-- The lease record of a job (in the hash f), from its first grant, or from when it was scheduled, until it ends.
 
--- A lease record packs what happened to a job since its first grant, or since it was scheduled: state, attempts, turn,
--- departure or due, fence, the number of the client that has it, its bytes as max_bytes counts them; then the last
--- settled fence and its verdict; then its lane, if that has a key; then, of one that failed, the last reason with 2
--- bytes of its length, and its timeline (see timeline.lua). To the state is added what says that it has a lane, and
--- that it counts as in flight there.
+-- A lease record packs state, attempts, turn, departure or due, fence, the number of the client that has the job, and
+-- its bytes as max_bytes counts them; then the last settled fence and its verdict; then its lane, if that has a key;
+-- then, if the job failed, the last reason behind 2 bytes of its length, and its timeline (see timeline.lua). Marks are
+-- added to the state: KEYED if the job has a lane, IN_FLIGHT if it counts as in flight there.
 local LEASE_HEAD = '>BI2I7I7c8I6I2I4'
 local LEASE = LEASE_HEAD .. 'c8I6B'
 local KEYED, IN_FLIGHT = 64, 128

@@ -3,8 +3,8 @@
 --
 -- Limits whose rules change, and what is kept of them when their queue is deleted.
 
--- carryOverLimits gives limits by new rules the states of old ones: of an equal one; else, the first of
--- those that are left over the first, of the same kind. So a change is no way around them.
+-- carryOverLimits returns limits under new rules with the states of old ones. A limit with an equal rule keeps its
+-- state. The others take over from the remaining old ones of the same kind, in order. So a change bypasses no limit.
 local function carryOverLimits(rules, old)
   local limits, taken, paces, quotas = {}, {}, {}, {}
   for i, rule in ipairs(rules) do
@@ -28,7 +28,7 @@ local function carryOverLimits(rules, old)
       change(before, l.n, l.d, l.burst, now, now + HORIZON)
       l.tat, l.rem, l.last, l.lastCost = before.tat, before.rem, before.last, before.lastCost
     elseif before then
-      -- As leaky.Quota.Follow: one from which a job was let out ahead was full, or is over but for that.
+      -- As leaky.Quota.Follow: a window that a job already left for the next one was full, or is otherwise over.
       local ends, used = window(before, wall)
       local present = endOf(l, wall)
       if ends > wall and ends == endOf(before, wall) then
@@ -43,7 +43,7 @@ local function carryOverLimits(rules, old)
   return limits
 end
 
--- sameRules reports whether limits are by the same rules; a calendar that goes on further is no other.
+-- sameRules reports whether limits have the same rules. A calendar that is known further ahead is the same.
 local function sameRules(limits, others)
   for i = 1, max(#limits, #others) do
     if not (limits[i] and others[i]) or limits[i].name ~= others[i].name then return false end
@@ -57,7 +57,7 @@ local function rulesOf(limits)
   return cmsgpack.pack(rules)
 end
 
--- limitsToKeep is what a grave remembers of limits, and until when one of them delays anything.
+-- limitsToKeep returns what a deleted queue leaves of its limits, and until when one of them delays a departure.
 local function limitsToKeep(q)
   if not q.limits then return '', 0 end
   local until_ = 0
@@ -73,7 +73,7 @@ local function limitsToKeep(q)
   return cmsgpack.pack({ rulesOf(q.limits), limitStates(q.limits) }), until_
 end
 
--- keptLimits returns the limits that a grave remembers.
+-- keptLimits returns the limits that a deleted queue left.
 local function keptLimits(grave)
   if grave == '' then return {} end
   return unpackLimits(unpack(cmsgpack.unpack(grave)))

@@ -1,12 +1,12 @@
 -- needs: held, ended, agenda, stored
 -- for backlog: backlog
 --
--- Leases that ran out are ended; of dead jobs those whose retention has passed are forgotten.
+-- Ends leases that ran out, and forgets dead jobs past their retention.
 
 local expired, errors = {}, {} -- of which queues leases ran out; queue number and what is wrong with it
 local pulled -- number of the one queue that is visited, if one was named
 
--- tryFor calls a function for one queue. If that fails it is noted as the queue's error and stops no other queue.
+-- tryFor calls a function for one queue. An error is noted for the queue and stops no other queue.
 local function tryFor(nr, ...)
   local ok, e = pcall(...)
   if not ok then
@@ -16,13 +16,13 @@ local function tryFor(nr, ...)
   return ok
 end
 
--- checkLaneKey raises unless the key of the lane into which a job is to come back has the right type.
+-- checkLaneKey raises unless the key of the lane to which a job returns has the right type.
 local function checkLaneKey(q, f)
   if f.lane ~= ZERO then call('ZCARD', lanes.waitingKey(q, f.lane)) end
 end
 
--- restoredLease returns a new lease record in place of one that somebody else removed, if the job itself is still
--- there: then it can wait again, behind all others.
+-- restoredLease returns a lease record in place of one that another program removed, or nil if the job is gone too. The
+-- job then waits again, behind all others.
 local function restoredLease(q, id)
   local job = redis.pcall('GETRANGE', jobKey(q.nr, id), 0, 63)
   if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 28 then return nil end
@@ -104,7 +104,7 @@ local function forgetDead(name)
   if oldest then call('ZADD', B .. 'y', oldest + k.retentionFor, name) end
 end
 
--- doChores does what can wait for a second: it forgets clients that are gone, and dead jobs of one name. Reports how
+-- doChores does what can wait for a second: it forgets clients that are gone, and dead jobs of one name. It returns how
 -- much there is to sweep.
 local function doChores()
   if now < M.firstChore then return 0 end

@@ -5,7 +5,7 @@
 
 local function parentOf(name) return string.match(name, '^(.*)%.') end
 
--- saveLinks writes the field also, by which load knows that there are limits or a group.
+-- saveLinks writes the field links, by which load knows whether there are limits or a group.
 local function saveLinks(q)
   local links = (q.limits and '1' or '0') .. ':' .. (q.group and q.group.nr or '')
   call('HSET', B .. 'q' .. q.nr, 'links', links ~= '0:' and links or '')
@@ -19,7 +19,7 @@ local function restAsOnAgenda(nr, g)
   call('ZADD', B .. 'R' .. g.nr, stood, nr)
 end
 
--- ensureGroup makes a group of a queue, which knows of no members but itself.
+-- ensureGroup makes a queue the parent of a group with no other members yet.
 local function ensureGroup(g)
   loadMember(g, g.nr)
   set(g, 'groupServed', 0)
@@ -48,7 +48,7 @@ local function childNumbers(name)
   return numbers
 end
 
--- addMember makes an existing queue a child of the one that is being made.
+-- addMember makes an existing queue a child of a queue that is being made.
 local function addMember(g, nr)
   local key = B .. 'q' .. nr
   local q = readQueue(nr)
@@ -60,8 +60,7 @@ local function addMember(g, nr)
   restAsOnAgenda(nr, g)
 end
 
--- joinGroup makes a queue that has just been made a member of its group, if it has a parent or children. Its name is
--- on the list already.
+-- joinGroup adds a new queue to its group, if it has a parent or children. Its name is on the list of names already.
 local function joinGroup(q, name)
   local base = parentOf(name)
   local nr = base and numberOf(base)
@@ -81,8 +80,7 @@ local function joinGroup(q, name)
   save(q)
 end
 
--- leaveGroup takes a child that is being deleted out of its group. If it was the last one the parent is a plain queue
--- again.
+-- leaveGroup takes a child that is being deleted out of its group. Without children the parent is a plain queue again.
 local function leaveGroup(q, name)
   local g = q.group
   call('ZREM', B .. 'R' .. g.nr, q.nr)

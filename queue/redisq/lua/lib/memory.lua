@@ -1,18 +1,18 @@
--- Whether the server has memory for what comes in. Appends stop before it has none, so that what frees memory goes on,
--- and the server's own work too (docs/design.md). Memory is looked at once a second, and whenever this partition has
--- taken its part of half of what was free, because a job takes more memory than is counted for it; while there is none,
--- ten times a second.
+-- Whether the server has memory for new jobs. Appends stop before memory runs out, so that calls that free memory, and
+-- the server's own work, go on (docs/design.md). Memory is looked at once a second, and whenever this partition has
+-- taken its part of half of what was free, because a job takes more memory than is counted for it. While there is no
+-- memory left, it is looked at ten times a second.
 --
---   memory_until   until when the last look holds
---   memory_left    bytes that this partition may take until then; below 1 nothing comes in
---   memory_share   of the server's memory that a queue without max_bytes may take; 0 if nothing bounds it
---   memory_fair    of it that the jobs of one queue may take, FAIR_SHARE times what was free; nil if nothing bounds it
+--   memoryUntil   until when the last look holds
+--   memoryLeft    bytes that this partition may take until then; below 1 no job comes in
+--   memoryShare   of the server's memory, for a queue without max_bytes; 0 without a bound
+--   memoryFair    of the server's memory, for the jobs of one queue: FAIR_SHARE times what was free; nil: no bound
 
 local MEMORY_SHARE, MEMORY_MARGIN, MOST_MARGIN = 4, 10, 2 ^ 30 -- a quarter; a tenth, at most 1 GiB
 local FAIR_SHARE = 4 -- as jobsize.FairShare
 local NEARLY_OUT = 'nearly out of memory: what is left is for what frees some'
 
--- memoryFull reports whether nothing may come in.
+-- memoryFull reports whether there is no memory for new jobs.
 local function memoryFull()
   if now < M.memoryUntil then return M.memoryLeft < 1 end
   local info = call('INFO', 'memory')
@@ -30,7 +30,7 @@ local function memoryFull()
   return M.memoryLeft < 1
 end
 
--- took counts bytes that came in.
+-- took counts the bytes of new jobs.
 local function took(bytes)
   M.memoryLeft = M.memoryLeft - bytes
   if M.memoryLeft < 1 then M.memoryUntil = 0 end

@@ -1,7 +1,7 @@
--- A queue: what is read of it in nearly every call, and how what has changed is written back.
+-- A queue: its fields that nearly every call reads, and how changes are written back.
 
--- checkExpiryKeys is checkKeys for the keys of jobs that expire. It is called before a queue gets its first such
--- job, too.
+-- checkExpiryKeys is checkKeys for the keys of jobs that expire. It is also called before a queue gets its first such
+-- job.
 local function checkExpiryKeys(nr)
   call('ZCARD', B .. 'T')
   call('ZCARD', B .. 'T' .. nr)
@@ -9,7 +9,7 @@ end
 
 local schedulingChecked -- whether checkKeys has looked at the sets of the partition that all its queues stand on
 
--- checkKeys raises unless the keys of a queue have the right types, and the agenda, the timers and the leases.
+-- checkKeys raises unless the keys of a queue, the agenda, the timers and the leases have the right types.
 local function checkKeys(q)
   local nr = q.nr
   if not schedulingChecked then
@@ -26,12 +26,12 @@ local function checkKeys(q)
   if q.expiring then checkExpiryKeys(nr) end
 end
 
--- agendaKey is the key of the agenda ('a') or the timers ('s') that a queue stands on.
+-- agendaKey returns the key of the agenda ('a') or the timers ('s') that a queue stands on.
 local function agendaKey(q, which) return B .. (q.pull and 'p' or '') .. which end
 
--- readPause reads a field that is '1' or, in us, until when the queue is paused. When that is over the queue is still
--- asleep, until a reserve or whoever changes it has seen to it: nothing else puts it back on the agenda. lapsed is then
--- when the pause was over.
+-- readPause reads a pause, which is '1' or, in us, until when the queue is paused. After its end the queue stays
+-- asleep, until a reserve or a change of the queue wakes it: nothing else puts it back on the agenda. pauseEndedAt is
+-- then when the pause ended.
 local function readPause(q, field)
   q.asleep, q.paused, q.pausedUntil, q.pauseEndedAt = field ~= '', field == '1', nil, nil
   local till = not q.paused and tonumber(field)
@@ -39,12 +39,12 @@ local function readPause(q, field)
   if till > wall then q.paused, q.pausedUntil = true, till else q.pauseEndedAt = till end
 end
 
--- Each makes a part of the script (see parts.lua) and then calls the first function of it; nil where a script has no
+-- Each makes a part of the script (see parts.lua) and then calls the first function of that; nil if a script has no
 -- such part.
 local withLanes, withLimits, withReceiver, withRules, expireDue, visitOne, settleOne, adaptRate
 local logLapse, writeAudit, announceRoom, makeRoom, refileSome
 
--- load returns a queue by its number, or nil. Its fields are in fields.go.
+-- load returns a queue by its number, or nil. See fields.go for its fields.
 local function load(nr)
   local q = readQueue(nr)
   if not q then return nil end
@@ -63,13 +63,13 @@ local function numberOf(name) return call('HGET', B .. 'n', name) end
 
 local function hasBacklog(q) return q.deferred + q.behind > 0 end
 
--- set changes a field of q, which save will write.
+-- set changes a field of q. save writes it.
 local function set(q, field, value)
   q[field] = value
   q.changes[field] = true
 end
 
--- add adds to a counter, which save will write if the operation reads it with its queues.
+-- add adds to a counter. save writes it if the operation reads it with its queues.
 local function add(q, field, by)
   if by == 0 then return end
   if q[field] then set(q, field, q[field] + by) else call('HINCRBY', B .. 'q' .. q.nr, field, by) end

@@ -1,6 +1,6 @@
 -- needs: pace
 --
--- A bucket goes over to another rate or burst.
+-- How a bucket changes to another rate or burst.
 
 -- change is leaky.Pacer.Change at an instant; latest is a horizon later.
 local function change(q, n, d, b, at, latest)
@@ -20,7 +20,7 @@ local function change(q, n, d, b, at, latest)
   bounded(q, latest)
 end
 
--- atRest leaves in a bucket what outlives its queue: no remainder, and within its bounds.
+-- atRest prepares a bucket to outlive its queue: no remainder, and within its bounds.
 local function atRest(q)
   change(q, q.n, q.d, q.burst, now, now + HORIZON)
   if q.rem > 0 then q.tat, q.rem = q.tat + 1, 0 end

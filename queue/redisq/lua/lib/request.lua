@@ -1,9 +1,10 @@
 -- needs: run, lostleases
 --
--- A call of reserve: who asks, and what the answer is put together from.
+-- A call of reserve: the client, and the parts of the answer.
 
--- What is kept of a client's last request: its number, the run of the server, the client's number, the queues of which
--- more was due than its shares, what it was granted lately, and what the request was granted, three values a job.
+-- The values kept of a client's last request: its number, the run of the server, the client's number, the queues of
+-- which more was due than the client's share, what it was granted lately, and the grants of the request, three values a
+-- job.
 local LAST_NUMBER, LAST_RUN, LAST_CLIENT, LAST_SHORT, LAST_LATELY, LAST_GRANTED = 1, 2, 3, 4, 5, 6
 local REIGN_CLOCK, REIGN_FIRST, REIGN_LATEST, REIGN_BY = 1, 2, 3, 4 -- see uncertain.lua
 
@@ -17,7 +18,7 @@ if ARGV[9] ~= '' then
   pulled = numberOf(ARGV[9])
   local q = pulled and readQueue(pulled)
   if not q then return { -1 } end
-  -- One that repeats a request is answered whatever has become of the queue's spec.
+  -- A repeated request is answered whatever the queue's spec is by now.
   if not q.pull and (not last or tonumber(ARGV[5]) > last[LAST_NUMBER]) then return { -2 } end
 end
 local lost, answers, answering, granted, bytes, lates = {}, {}, nil, {}, 0, 0
@@ -29,7 +30,7 @@ local shares = {} -- see shares.lua
 local request = { clock = ARGV[12], lead = min(tonumber(ARGV[10]), HORIZON), visits = 0, toRipen = 100,
   uncertainty = min(tonumber(ARGV[11]), HORIZON) }
 
--- No paced departure is granted before request.from, and nothing at all if the client is barred. Changing from an
+-- No paced departure is granted before request.from, and none at all if the client is barred. Changing from an
 -- uncertain client to another costs its uncertainty. So the uncertain client may go on until half a horizon before that
 -- instant, and it is barred while another client watches.
 request.from = now + request.lead
@@ -50,8 +51,8 @@ if not me then
   call('HDEL', B .. 'k', (seq - 1000) % 65535 + 1)
 end
 
--- rowsOf returns where the answer says what is granted of a queue, with fences of this run or another epoch. All is
--- there in the order in which it was granted.
+-- rowsOf returns where the answer lists the grants of a queue, with fences of this run or another epoch. Grants stand
+-- in the order in which they were made.
 local function rowsOf(q, epoch)
   if answering ~= q.nr then
     answers[#answers + 1] = { q.name, q.revision, q.lease, epoch or M.run, {} }

@@ -1,11 +1,11 @@
 -- needs: ended, overflow
 -- gives: makeRoom
 --
--- Room for a job that came in.
+-- Makes room for jobs that came in.
 
--- makeRoom forgets ended jobs, and drops the oldest dead ones, until what is kept of the queue fits in max_bytes. It
--- is called after the jobs of a call came in or were deferred. A later change of state moves the job's bytes or frees
--- them, and never adds any.
+-- makeRoom forgets ended jobs, and drops the oldest dead ones, until the queue's records fit in max_bytes. It is called
+-- after the jobs of a call came in or were deferred. A later change of state moves the job's bytes or frees them, and
+-- never adds any.
 local function makeRoom(q)
   local most = byteLimit(q)
   local over = q.bytes + boundDeferredBytes(q) + (q.deadBytes or 0) - most

@@ -22,7 +22,7 @@ local SPAN = 4 * SECOND
 local MAX_LIMIT, MAX_ENTRIES = 1000000000, 10000
 local BOUND, BOUND_BYTES, DECISION = '>c1I8I8I8I8I8', 41, '>BI4I8I8'
 
--- boundsOf reads bounds, one after the other, of arithmetics that are known by their letters, or all of one.
+-- boundsOf reads packed bounds. kinds has the arithmetics by their letters, if they differ.
 local function boundsOf(text, kinds)
   local bounds = {}
   for at = 1, #text, BOUND_BYTES do
@@ -33,14 +33,15 @@ local function boundsOf(text, kinds)
   return bounds
 end
 
--- lasting is how long a key is kept, in ms, whose tally is as fresh after that time.
+-- lasting returns how long a key is kept, in ms, if its tally is as fresh after that time.
 local function lasting(left)
   return ceil(left / 1000) + (ARGV[1] == '' and 0 or 3600000) -- a simulated clock may stand still
 end
 
--- keep writes a tally that is a text, in place of one that was as fresh at an instant. It is kept to the end of the
--- span in which it is as fresh. So of one that is asked often the expiry mostly stays, and to set that is half of what
--- writing costs; and it mostly stands when it is asked again, else it would have to be counted (see rulekeys.lua).
+-- keep writes a tally that is a text, in place of a tally that was as fresh at an instant. It is kept to the end of the
+-- span in which it is as fresh. So the expiry of a tally that is asked often mostly stays, and setting it is half of
+-- the cost of writing. And the tally mostly stands when it is asked again; else it would have to be counted (see
+-- rulekeys.lua).
 local function keep(key, text, left, was)
   local span = floor((now + left) / SPAN)
   if left <= 0 then

@@ -1,6 +1,6 @@
 -- needs: leases, attemptoutcomes
 --
--- The timeline of a job that failed: its attempts, in the form that internal/jobrecord/timeline.go describes.
+-- The timeline of a job that failed: its attempts, in the format of internal/jobrecord/timeline.go.
 
 local TIMELINE, ANSWER = 20, 200 -- so many attempts are kept: the first and the latest; so much of an answer
 

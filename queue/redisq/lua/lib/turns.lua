@@ -1,10 +1,10 @@
 -- needs: lanestate, turnorder, departures, stored
 -- gives: visitedLane, firstId, firstJob, beginVisit, chooseLane, hasLaneBy, passOver, noteDeparture, writeTurns
 --
--- A visit to a queue with lanes: whose turn it is. All is worked out in memory; writeTurns writes it at the end.
+-- A visit to a queue with lanes, which take turns. All is worked out in memory; writeTurns writes it at the end.
 --
--- A lane in a visit has its place, 'L' (at is its tag), 'b' (at is until when) or nil; from is the place that is
--- written.
+-- A lane in a visit has its place, 'L' (at is its tag), 'b' (at is until when it rests) or nil; from is its stored
+-- place.
 
 local MOST_READIED, MOST_PUT_OFF, CHANGED_AT_ONCE = 100, 100, 100
 
@@ -19,7 +19,7 @@ local function visitedLane(v, lane, at, from)
   return l
 end
 
--- firstId returns the first job of a lane that this visit has not dealt with.
+-- firstId returns the first job of a lane that this visit has not handled.
 local function firstId(v, l)
   if l.pos > #l.ids and not l.read then
     local found = redis.pcall('ZRANGE', l.W, #l.ids, #l.ids + l.page - 1, 'WITHSCORES')
@@ -38,8 +38,8 @@ local function firstId(v, l)
   return l.ids[l.pos]
 end
 
--- firstJob returns it with its turn, its record and its lease record. It reads further ahead the more of the lane has
--- gone.
+-- firstJob returns that job with its turn, its record and its lease record. It reads further ahead the more of the lane
+-- has gone.
 local function firstJob(v, l)
   local id = firstId(v, l)
   if not id then return nil end
@@ -71,8 +71,8 @@ local function putOffUntil(v, l, at)
   if at < math.huge then insert(v.resting, l) end
 end
 
--- beginVisit begins a visit. moved counts lanes that were looked at: all members of a group share it, or a visit to a
--- thousand children would look at a hundred lanes of each.
+-- beginVisit begins a visit. moved counts lanes that were looked at. All members of a group share it: otherwise a visit
+-- to a thousand children would look at a hundred lanes of each.
 local function beginVisit(q, moved)
   moved = moved or { readied = 0, changed = 0 }
   local v = { q = q, all = {}, errors = {}, ready = {}, resting = {}, moved = moved, putOff = 0,
@@ -95,7 +95,8 @@ local function beginVisit(q, moved)
   return v
 end
 
--- chooseLane returns the lane whose turn it is, for a departure at d; nil if there is none, or too many were put off.
+-- chooseLane returns the lane whose turn it is, for a departure at d; nil if no lane is ready, or too many were put
+-- off.
 local function chooseLane(v, d)
   local q = v.q
   while v.moved.readied < MOST_READIED and v.resting[1] and v.resting[#v.resting].at <= d do
@@ -141,7 +142,7 @@ local function passOver(v, l, id, job)
   if firstId(v, l) then insert(v.ready, l) elseif l.place == 'L' then l.place = nil end
 end
 
--- noteDeparture puts a lane in its next place after a job of it was granted, to depart at d.
+-- noteDeparture puts a lane in its next place after one of its jobs was granted, to depart at d.
 local function noteDeparture(v, l, cost, d)
   local q = v.q
   l.granted, l.pos = l.granted + 1, l.pos + 1
@@ -167,7 +168,7 @@ local function noteDeparture(v, l, cost, d)
 end
 
 local function writeTurns(v)
-  local q, addTo, outOf = v.q, { L = {}, burst = {} }, { L = {}, burst = {}, i = {} }
+  local q, addTo, outOf = v.q, { L = {}, b = {} }, { L = {}, b = {}, i = {} }
   for _, l in ipairs(v.all) do
     local taken = l.granted + l.unfit
     if taken > 0 then

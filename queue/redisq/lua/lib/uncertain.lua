@@ -2,8 +2,8 @@
 -- gives: apart, apartIn, shift, shiftOne, notePaced, noteReign
 --
 -- A client that does not know the engine's clock well starts its jobs late by an unknown, equal delay. The distances
--- between its own starts stay the same. But the next job of another client could start too soon after one of them. So
--- a bucket whose last departure was granted to an uncertain client counts as that much later for other clients, and for
+-- between its own starts stay the same. But the next job of another client could start too soon after one of them. So a
+-- bucket whose last departure was granted to an uncertain client counts as that much later for other clients, and for
 -- the client itself once it knows the clock better. The window law holds however far away a drainer is.
 --
 -- A reign is a period in which one uncertain client was granted paced departures: {clock, first, latest, by}; by is its
@@ -57,7 +57,7 @@ local function apartIn(b, d)
   return by > 0 and max(d, bucketReadyAt(b) + by) or d
 end
 
--- apart does so for all buckets of a queue.
+-- apart is apartIn for all buckets of a queue.
 local function apart(q, d)
   if not reigns[1] then return d end
   d = apartIn(q, d)

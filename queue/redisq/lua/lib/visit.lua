@@ -2,11 +2,11 @@
 -- for changelog: changelog
 -- gives: closeTurns, delayAfterRestart, inLanes, countLeased, visitOne
 --
--- A visit to one queue whose time has come: by its agenda, to grant departures, or by its timer, to let scheduled jobs
--- become ready.
+-- A visit to one queue that is due: by its agenda, to grant departures, or by its timer, to let scheduled jobs become
+-- ready.
 
--- becomeReady puts the scheduled jobs of a queue whose time has come into their lanes. The queue could depart from
--- when its timer was due, be that for a job, a lane that rested or the end of its pause.
+-- becomeReady puts the due scheduled jobs of a queue into their lanes. The queue could depart since its timer was due,
+-- for a job, a lane that rested or the end of its pause.
 local function becomeReady(nr, firstDue)
   local q = load(nr)
   if not q then
@@ -48,7 +48,7 @@ local function becomeReady(nr, firstDue)
   save(q)
 end
 
--- grantSome grants jobs of a queue's only lane, behind those that v, this visit, took. Returns false when the queue,
+-- grantSome grants jobs of a queue's only lane, behind those that v, this visit, took. It returns false when the queue,
 -- or the answer, can take no more.
 local function grantSome(q, v, leases, flights)
   local W, F = B .. 'w' .. q.nr, B .. 'f' .. q.nr
@@ -63,7 +63,7 @@ local function grantSome(q, v, leases, flights)
     want = min(want, q.maxInFlight - q.leased - #leases / 2)
     if want < 1 then return false end
   end
-  -- One more tells whether others are left to wait.
+  -- One more shows whether others are left to wait.
   local heads = call('ZRANGE', W, v.taken, v.taken + want, 'WITHSCORES')
   local found = #heads / 2
   q.waits = found > 0
@@ -111,7 +111,7 @@ local function grantSome(q, v, leases, flights)
 end
 
 -- grantInTurn grants jobs of a queue's only lane. Their leases are written before they leave it: if the leases are
--- somebody else's key, nothing has left.
+-- another program's key, no job has left.
 local function grantInTurn(q, leases, flights)
   local v = { taken = 0, gone = {}, late = {} }
   repeat until not grantSome(q, v, leases, flights)
@@ -126,7 +126,7 @@ local function grantInTurn(q, leases, flights)
   if v.late[1] then endRemoved(q, v.late, S.expired) end
 end
 
--- closeTurns writes what a visit did to the lanes, and ends the jobs that were gone or too late.
+-- closeTurns writes what a visit changed in the lanes, and ends the jobs that were gone or too late.
 local function closeTurns(q, v, gone, late)
   countEnded(q, S.expired, #late)
   turns.writeTurns(v)
@@ -138,7 +138,7 @@ local function closeTurns(q, v, gone, late)
   if late[1] then endRemoved(q, late, S.expired) end
 end
 
--- grantTurns grants the first jobs of lanes, by turns.
+-- grantTurns grants the first jobs of lanes, in turns.
 local function grantTurns(q, v, leases, flights)
   local rows, late, gone = rowsOf(q), {}, {}
   while freeHandlers > 0 and not shares.usedUp(q.nr) do
@@ -179,7 +179,7 @@ local function grantTurns(q, v, leases, flights)
 end
 
 -- delayAfterRestart delays a queue's bucket at its first visit in a run of the server, as if a job of that cost had
--- just left: the server may have lost what it had granted. Reports whether it did.
+-- just left: the server may have lost grants. It reports whether it did.
 local function delayAfterRestart(q, cost)
   if q.epoch == M.run then return false end
   delay(q, M.runSince + HORIZON, cost)
@@ -208,7 +208,7 @@ local function visitQueue(nr, e)
     return
   end
   if q.laned or q.expiring or q.epoch ~= M.run then checkKeys(q) end
-  -- For putOnAgenda: read before anything is written, as the key may be somebody else's.
+  -- For putOnAgenda. It is read before anything is written, as the key may be another program's.
   q.firstDue = tonumber(call('ZRANGE', B .. 't' .. nr, '0', '0', 'WITHSCORES')[2]) or false
   q.timer = call('ZSCORE', agendaKey(q, 's'), nr)
   if not delayAfterRestart(q, q.maxCost) and e < now and not (q.receiver and q.receiver.opened > 0) then
