@@ -10,7 +10,7 @@
 local SOME, POWERS = 500, 14
 looked = 0
 
--- tidy calls a command on one of the keys; what somebody else put there is removed.
+-- tidy calls a command on one of the keys, and removes a key that another program wrote.
 local function tidy(command, key, ...)
   local answer = redis.pcall(command, key, ...)
   if type(answer) == 'table' and answer.err then
@@ -22,7 +22,7 @@ end
 
 local function heavyKey(s, power) return s.key .. power .. 'c' end
 
--- weigh finds the weights, and adds what places cost by them.
+-- weigh reads the weights, and adds what places cost by them.
 local function weigh(s)
   local all = tonumber(tidy('GET', s.costs)) or 0
   s.weighed = all > 0
@@ -46,7 +46,7 @@ end
 
 local function noteLast(s) s.last = tonumber(call('ZRANGE', s.key, -1, -1, 'WITHSCORES')[2]) end
 
--- endedBy returns how much ends by an instant that is not freed yet, and has not ended by now.
+-- endedBy returns how much ends by an instant, and neither is freed yet nor has ended by now.
 local function endedBy(s, at)
   local cost = call('ZCOUNT', s.key, '-inf', at) - s.ended
   for _, h in ipairs(s.heavy) do cost = cost + h.weight * (call('ZCOUNT', h.key, '-inf', at) - h.ended) end
@@ -54,13 +54,13 @@ local function endedBy(s, at)
   return cost
 end
 
--- passOver counts those that have ended and are not freed yet.
+-- passOver counts the places that have ended and are not freed yet.
 local function passOver(s)
   s.ended = call('ZCOUNT', s.key, '-inf', now)
   for _, h in ipairs(s.heavy) do h.ended = call('ZCOUNT', h.key, '-inf', now) end
 end
 
--- read frees some of what has ended; the rest of it counts for nothing, and is freed by the next calls.
+-- read frees some of the places that have ended. The rest count for nothing, and later calls free them.
 local function read(l, key)
   local s = { l = l, key = key, costs = key .. 'c', ended = 0, heavy = {} }
   s.sum = tidy('ZCARD', s.key)
@@ -101,7 +101,7 @@ local function passes(l, s, cost)
   return at and until_(l, tonumber(at)) or ends(s) -- what somebody else wrote into it does not add up
 end
 
--- holds tells whether somebody has a place; whose has ended, and is not freed yet, has none.
+-- holds reports whether a place is taken. A place that has ended, and is not freed yet, is not.
 local function holds(s, place)
   local at = place ~= '' and s.sum + s.ended > 0 and call('ZSCORE', s.key, place)
   return at and tonumber(at) > now
@@ -168,7 +168,7 @@ end
 local function write(s)
   local l, left = s.l, ends(s)
   if left == 0 then return unlink(s) end
-  -- None ends later than if it were taken now; after a lowered TTL it may be many, of which each call puts some right.
+  -- No place ends later than if it were taken now. After a lowered TTL it may be many, and each call corrects some.
   if s.settled then
     for _, place in ipairs(call('ZREVRANGEBYSCORE', s.key, '+inf', '(' .. string.format('%.0f', now + l.second),
       'LIMIT', 0, SOME)) do

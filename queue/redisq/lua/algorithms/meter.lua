@@ -1,4 +1,4 @@
--- leaky/meter.go, behind tally.lua: us and rest are what is owed, n the rate's numerator, second.
+-- leaky/meter.go, behind tally.lua: us and rest are the debt, n the rate's numerator, second.
 
 local OWED = '>I7I4'
 
@@ -13,7 +13,7 @@ local function know(l)
   l.us, l.rest = times(l, l.most)
 end
 
--- owed is what is owed now, the instant at which it was to be paid, and whether it was more than can be.
+-- owed returns the debt now, when it would be paid, and whether it was more than there can be.
 local function owed(l, text)
   if not l.whole then know(l) end
   if not text or #text ~= 11 then return 0, 0, 0 end
@@ -24,10 +24,10 @@ local function owed(l, text)
   return us, rest, tat
 end
 
--- untilNone is the time until nothing is owed.
+-- untilNone returns the time until nothing is owed.
 local function untilNone(us, rest) return rest > 0 and us + 1 or us end
 
--- units is how many intervals are begun when so much is owed.
+-- units returns how many intervals such a debt has begun.
 local function units(l, us, rest)
   local parts = us * l.second + rest
   if parts < 2 ^ 53 then return ceil(parts / l.third) end -- exact, as all three are whole

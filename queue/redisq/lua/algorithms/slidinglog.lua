@@ -17,7 +17,7 @@ end
 
 local function upTo(s, cum) return (cum - s.base) % LAP end
 
--- search returns the first of the entries in the ring that passes, or how many there are: the near ones are tried
+-- search returns the index of the first entry in the ring that passes, or the number of entries. It tries the near ones
 -- first.
 local function search(s, passes)
   local low, high, step = 0, 0, 1
@@ -79,7 +79,7 @@ local function ask(l, s, cost)
   return false, max(0, l.most - s.sum), at + l.second - now, ends(s), s.settled and s
 end
 
--- resize makes the ring another size, in which its entries begin at 0.
+-- resize gives the ring another size; its entries then begin at 0.
 local function resize(s, size)
   local text = ''
   if s.ring > 0 then

@@ -10,26 +10,26 @@
 -- Append jobs, grouped by queue.
 --
 -- ARGV[2]  number of queues; for each:
---          name, number of jobs, '1' if a rule of another group refuses any of them or '', the number by which it is
---          known which rules they ask or '' (see askedBy);
---          if they ask: bounds (see tally.lua); of each key asked about 2 bytes of which bound, the rule's action
---          (r, d or s) and a byte of how rare it is (see rulekeys.lua); then the keys;
---          for each job: id; body, which is 8 bytes of stamp, unique to the job in its append call, and the record;
---          and if they ask, 2 bytes for each key it asks about, or '!' if the job cannot be asked.
---          Of the stamp's seventh byte the two highest bits say whether the job may be deferred (0 no, 1 yes, 2 as the
---          queue says), and the next one that a rule of another group refuses it.
--- Returns  for each queue: 0 if unknown, 1 if its jobs ask other rules by now, the text of an error, or
---          {now, n, d, burst, tat, rem, last, last cost, 1 if an eta is exact, turn of the first waiting job,
---          jobs waiting before, turn of the first accepted, greatest cost before, now or until when it is paused,
---          queue number, skew (see clock.lua), others}, and if they were asked, the decisions of each job (see
---          take.lua), or '' if it did not come that far.
---          The jobs are accepted one after the other at the end of the lane without a key, but for those in others:
+--          name, number of jobs, '1' if a rule of another group refuses any of them or '', the number of the ruleset
+--          that they ask as the caller knows it, or '';
+--          if they ask: bounds (see tally.lua); for each key 2 bytes of its bound, the rule's action (r, d or s) and a
+--          byte of how rare it is (see rulekeys.lua); then the keys;
+--          for each job: id; body: 8 bytes of stamp, unique to the job in its append call, and the record; and if they
+--          ask, 2 bytes for each key that the job asks about, or '!' if the job cannot be asked.
+--          In the seventh byte of the stamp, the two highest bits say whether the job may be deferred (0 no, 1 yes,
+--          2 as the queue says), and the next one that a rule of another group refuses it.
+-- Returns  for each queue: 0 if it is unknown, 1 if its ruleset is another by now, the text of an error, or
+--          {now, n, d, burst, tat, rem, last, last cost, 1 if an ETA is exact, turn of the first waiting job,
+--          jobs waiting before, turn of the first accepted job, greatest cost before, now or until when it is paused,
+--          queue number, skew (see clock.lua), others}, and if they asked, the decisions for each job (see take.lua),
+--          or '' if the job did not get that far.
+--          The jobs are accepted one after the other at the end of the lane without a key, except for the others:
 --          index, outcome, and four numbers that go with the outcome:
---            accepted, accepted_before (by this very call): state, position, eta, exact
---            duplicate: state, position; deferred_before, a duplicate of a deferred job: ticket number
---            set_aside: ticket number, position, eta, since; expired: 0 or eta
---            other refusals: retry after in us, and for want of bytes: bytes held, most, what the job takes
---            tooLarge for ever: 1 if for its lane, 0, most bytes, what the job takes
+--            accepted, accepted_before (by this very call): state, position, ETA, exact
+--            duplicate: state, position; deferred_before (duplicate of a deferred job): ticket number
+--            set_aside: ticket number, position, ETA, since; expired: 0 or ETA
+--            other refusals: retry after in us, and if bytes are missing: bytes held, maximum, what the job takes
+--            tooLarge (for ever): 1 if for its lane, 0, maximum bytes, what the job takes
 --            failed: the key is not a job
 --
 -- Redis refuses it when it is out of memory.

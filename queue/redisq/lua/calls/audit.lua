@@ -1,13 +1,12 @@
 #!lua flags=allow-oom
 -- needs: auditlog
 --
--- Look at entries of the audit log.
+-- Read entries of the audit log.
 --
--- ARGV[2..4]  number of the first wanted, 0 for the newest or the oldest; '1' if those before it follow, or ''; how
---             many at most
--- Returns  {numbers of the newest and the oldest, the number to go on with or 0, {text, digest, before, after; of
---          each}, {budget, numbers of its newest and its oldest, digest of its newest, how many of it were dropped for
---          want of room; of each}}
+-- ARGV[2..4]  number of the first entry, 0 for the newest or the oldest; '1' for descending order, or ''; limit
+-- Returns  {numbers of the newest and the oldest entry, the number to continue with or 0, {text, digest, before, after;
+--          for each entry}, {budget, numbers of its newest and its oldest, digest of its newest, how many of its
+--          entries were dropped for want of room; for each budget}}
 
 local AT_ONCE, MOST_BYTES = 10, 1048576 -- of texts, and as many more as are read at once
 
@@ -39,7 +38,7 @@ for _, budget in ipairs(budgets) do
   end
 end
 
--- following returns the budget whose entry follows next, nil if there is none.
+-- following returns the chain whose entry is next, nil if there is none.
 local function following()
   local first
   for _, chain in ipairs(chains) do

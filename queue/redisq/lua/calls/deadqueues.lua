@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
 -- needs: dead
 --
--- List the names of queues that have dead jobs, those of deleted ones among them.
+-- List the names of queues that have dead jobs, including deleted queues.
 --
 -- ARGV[2..3]  after, limit
--- Returns  {names, last name looked at, or '' when there are no more}; five entries a name: it, how many, since when
---          the oldest is, '1' if its queue is gone, what they take; or it, -1, what is wrong, '', 0
+-- Returns  {names, last name looked at, or '' at the end}; five entries a name: name, number of dead jobs, when the
+--          oldest died, '1' if its queue is gone, bytes that they take; or name, -1, error, '', 0
 
 begin()
 local limit, rows, forgotten = tonumber(ARGV[3]), {}, 0
@@ -26,7 +26,7 @@ local function show(name)
 end
 
 for _, name in ipairs(names) do
-  -- One that somebody broke must not hide the others.
+  -- A name with broken keys must not hide the others.
   local ok, e = pcall(show, name)
   if not ok then
     for _, v in ipairs({ name, -1, errorText(e), '', 0 }) do rows[#rows + 1] = v end

@@ -7,9 +7,9 @@
 --
 -- Decide about held jobs.
 --
--- ARGV[2..8]  name of this call, queue name, verdict, reason or '', number of jobs, by whom, what is recorded that they
---             became; then their ids
--- Returns  0 no such queue; or for each the state it is in now, 0 if there is no such job; the text of an error
+-- ARGV[2..8]  name of this call, queue name, verdict, reason or '', number of jobs, actor, detail for the logs; then
+--             the ids
+-- Returns  0 no such queue; or for each job its state now, 0 if there is no such job, or the text of an error
 
 begin()
 local answered = earlierAnswer(ARGV[2])
@@ -24,7 +24,7 @@ call('ZCARD', heldKey(q))
 local verdict, reason, F = tonumber(ARGV[4]), ARGV[5], B .. 'f' .. nr
 local well, dead, ends, released, freeing = {}, {}, {}, {}, newFreed()
 
--- deadJob returns the state of a job that died in a former queue of the name.
+-- deadJob returns the state of a job that died in a former queue of that name.
 local function deadJob(id)
   local of = deadRef(call('HGET', B .. 'D:' .. q.name, id))
   local job = of and redis.pcall('GETRANGE', jobKey(of, id), 0, 26)

@@ -4,17 +4,16 @@
 -- for limits: limitchange, membership
 -- for receiver: receiver
 --
--- Delete a queue. Its keys are left to the sweeper, under a number that nothing
--- refers to any more.
+-- Delete a queue. Its keys are left to the sweeper, under a number that nothing refers to any more.
 --
--- ARGV[2..5]  name, expected revision (-1: any), '1' to delete held jobs too, by whom
--- Returns  {code, revision, jobs held or deferred, or children}: 0 deleted; 1 no such queue; 2 another revision; 3 not
+-- ARGV[2..5]  name, expected revision (-1: any), '1' to delete its jobs too, actor
+-- Returns  {code, revision, or number of jobs or children}: 0 deleted; 1 no such queue; 2 another revision; 3 not
 --          empty; 4 it has children
 
 begin()
 local name, expect = ARGV[2], tonumber(ARGV[3])
 local nr = numberOf(name)
--- Its lanes are the sweeper's, whatever is wrong with them; only a parent's may be looked at, in the end.
+-- The sweeper handles its lanes, whatever is wrong with them. Only a parent's may be loaded, in the end.
 local makeLanes = withLanes
 withLanes = nil
 local q = nr and load(nr)
@@ -29,7 +28,7 @@ call('HLEN', B .. 'R')
 checkChangeKeys('queue', name, ARGV[5])
 for _, set in ipairs({ 'a', 's' }) do call('ZCARD', agendaKey(q, set)) end
 if q.expiring then call('ZCARD', B .. 'T') end
--- A key of another type than it must be is the sweeper's.
+-- The sweeper removes a key that has the wrong type.
 local function count(command, key)
   local n = redis.pcall(command, key)
   return type(n) == 'number' and n or 0
@@ -37,7 +36,7 @@ end
 
 call('ZREM', B .. 'o', name)
 call('ZREM', B .. 'E', name)
--- Its dead outlive it, within the retention that it has now.
+-- Its dead jobs outlive it, under its present retention.
 if count('ZCARD', B .. 'd:' .. name) > 0 then 
   call('HSET', B .. 'R', name, pack('>I7I7I7', q.retentionFor, q.retentionMax, q.deadBytes or 0))
 end
@@ -46,7 +45,7 @@ logPauseEnd(q)
 logChange('queue', name, wall, ARGV[5], 'deleted', q.revision, q.revision, '', '', 0)
 markDeleted('queue', name)
 
--- A queue made again under the name goes on from this bucket.
+-- A queue made again under the name continues from this bucket.
 atRest(q)
 local windows, lastEnds = limitchange.limitsToKeep(q)
 local until_ = max(q.tat + 1, q.last, lastEnds)
@@ -77,7 +76,7 @@ call('DEL', B .. 'q' .. nr)
 call('RPUSH', B .. 'z', nr)
 M.firstChore = now
 call('HINCRBY', B, 'queues', -1)
--- A parent that somebody broke keeps no child.
+-- A parent with broken keys does not keep a child from being deleted.
 if q.group then pcall(membership.leaveGroup, q, name) end
 finish()
 return { 0, held }

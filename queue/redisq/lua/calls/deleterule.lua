@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 -- needs: changelog, ruleusers, recheck
 --
--- Delete a rule. What was taken from it has no number any more that anything refers to, and is forgotten by itself.
+-- Delete a rule. Its tallies are left under a number that nothing refers to any more, and expire.
 --
--- ARGV[2..4]  name, expected revision (-1: any), by whom
+-- ARGV[2..4]  name, expected revision (-1: any), actor
 -- Returns  {code, revision}: 0 deleted; 1 no such rule; 2 another revision; 3 queues ask it
 
 begin()

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
 -- needs: bounds, documents, run
 --
--- Look at the documents that were written behind a revision.
+-- Read the documents that were written after a revision.
 --
--- ARGV[2..3]  revision, how many at most
--- Returns  {the run of the server, '1' if others follow or '', the revision behind which they do, {KIND:NAME, revision,
---          when it was written last, text or '' if it was deleted; of each}}
+-- ARGV[2..3]  revision, limit
+-- Returns  {the run of the server, '1' if others follow or '', the revision to continue with, {KIND:NAME, revision,
+--          when it was last written, text or '' if it was deleted; for each}}
 
 local MOST_BYTES = 1048576 -- of texts, or one text
 

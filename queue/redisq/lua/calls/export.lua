@@ -5,13 +5,13 @@
 -- Read a page of a queue's jobs with all that the store has of them, or what the queue keeps besides.
 --
 -- ARGV[2]     queue name
--- ARGV[3..5]  state, most jobs, most bytes; delivered is all that ended otherwise than dead, and 0 asks for the queue
+-- ARGV[3..5]  state, limit of jobs, limit of bytes; delivered stands for all ended jobs but dead ones, 0 for the queue
 -- ARGV[6..8]  where the page before ended: turn, instant or index, or '' to begin; member; lane
 -- Returns  0 no such queue; of the queue {turn, max cost, mark of an import or '', 1 if it is not closed}; else {jobs,
---          where it ended, member, lane}, without the last three when there is no more. Eleven entries a job: id, state
---          (0: it is not what the store wrote), turn, appended, due, held since or ended, attempts, reason, marks (1
---          came back, 2 holds its lane up), what became of its lease (1 stands, 2 ran out), timeline as stored, record;
---          of those that ended otherwise than dead fingerprint and cost only
+--          where it ended, member, lane}, without the last three at the end. Eleven entries a job: id, state (0: it is
+--          not what the store wrote), turn, appended, due, held since or ended, attempts, reason, marks (1 readmitted,
+--          2 it blocks its lane), what became of its lease (1 stands, 2 ran out), timeline as stored, record; of ended
+--          jobs but dead ones fingerprint and cost only
 
 begin()
 local nr = numberOf(ARGV[2])
@@ -40,7 +40,7 @@ local function full() return count >= most or bytes >= mostBytes end
 
 local function broken(id) row(id, 0, 0, 0, 0, 0, '', 0, 0, '', '') end
 
--- read returns what the key of a job has, if that may be a job.
+-- read returns what the key of a job has, nil if that cannot be a job.
 local function read(id, of)
   local job = redis.pcall('GET', jobKey(of or nr, id))
   if type(job) ~= 'string' or #job < 26 then return nil end
@@ -48,8 +48,8 @@ local function read(id, of)
   return job
 end
 
--- show adds a job that holds a place; turn is by what it waits. One without a lease record goes to the
--- end, as one whose lease ran out does.
+-- show adds a job that holds a place, with its turn or instant. A job without a lease record goes to the end, like one
+-- whose lease ran out.
 local function show(id, entry, turn)
   local job = read(id)
   if not job or not LIVE[sub(job, 1, 1)] or #job < 28 then return broken(id) end
@@ -77,8 +77,7 @@ local function show(id, entry, turn)
   row(id, to, turn, timeAt(job), due, f.attempts, f.reason, marks, lease, f.timeline or '', sub(job, 17))
 end
 
--- page shows members of a set from a rank on. Returns the last and its score, if it could not show
--- all that there are.
+-- page shows members of a set from a rank on. It returns the last one and its score if there are more.
 local function page(key, from, showOne)
   while true do
     local found, ids = call('ZRANGE', key, from, from + min(50, most - count) - 1, 'WITHSCORES'), {}
@@ -141,7 +140,7 @@ local function dead()
   return id and { rows, diedAt, id, '' } or { rows }
 end
 
--- firstAt returns the index of the first that ended at an instant or later.
+-- firstAt returns the index of the first job that ended at an instant or later.
 local function firstAt(list, instant)
   local low, high = 0, call('LLEN', list)
   while low < high do
@@ -151,8 +150,8 @@ local function firstAt(list, instant)
   return low
 end
 
--- ended goes through the list of those that ended otherwise than dead. Behind an index
--- stands what was there, unless some were forgotten meanwhile.
+-- ended goes through the list of jobs that ended otherwise than dead. It continues behind an index if the list still
+-- has the same entry there, else behind the entry's instant.
 local function ended()
   local list, index = B .. 'e' .. nr, 0
   if at then index = call('LINDEX', list, at) == member and at + 1 or firstAt(list, (unpackStruct('>I7', member))) end

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
 -- needs: versions
 --
--- Tell the versions that are kept of a queue or a rule.
+-- List the versions that are kept of a queue or a rule.
 --
 -- ARGV[2..3]  kind, name
--- Returns  {whether there is one, or something is kept of one that was deleted; the revision of the queue as it is
---          now, or 0; {revision and text of each, the newest first}}
+-- Returns  {1 if it is there or its versions are kept, else 0; the revision of the queue now, or 0; {revision and text
+--          of each, the newest first}}
 
 begin()
 local kind, name = ARGV[2], ARGV[3]

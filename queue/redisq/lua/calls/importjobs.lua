@@ -4,13 +4,13 @@
 -- for limits: groups
 -- for receiver: receiver
 --
--- Put jobs where they were in the queue that they were exported from. One that is there is passed.
+-- Import jobs into a queue that is open for the import. A job that is there already is skipped.
 --
 -- ARGV[2..4]  queue name, mark of the import, number of jobs; for each: id, state, turn, appended, due, held since or
---             ended, attempts, reason, marks (1 came back, 2 holds its lane up), timeline as stored, record, or
---             fingerprint and cost of one that ended otherwise than dead
--- Returns  0 no such queue; 1 it is not open for this import; or for each: its outcome, as move.Outcome, or
---          the text of an error
+--             ended, attempts, reason, marks (1 readmitted, 2 it blocks its lane), timeline as stored, record, or
+--             fingerprint and cost of a job that ended otherwise than dead
+-- Returns  0 no such queue; 1 it is not open for this import; or for each: its outcome, as move.Outcome, or the text of
+--          an error
 --
 -- Redis refuses it when it is out of memory.
 
@@ -29,7 +29,7 @@ loadOverflow(q)
 local ends, death = {}, nil -- of those that ended otherwise than dead; the first that died
 local STAMP = string.rep('\0', 8)
 
--- alive puts in a job that holds a place.
+-- placeAlive adds a job that holds a place.
 local function placeAlive(i)
   local h = lanes.headOf(i.record, 11)
   lanes.checkKeysFor(q, h)
@@ -74,7 +74,7 @@ local function placeAlive(i)
   if i.state ~= S.waiting or i.attempts > 0 or i.reason ~= '' then call('HSET', B .. 'f' .. nr, i.id, packLease(f)) end
 end
 
--- over remembers a job that ended.
+-- placeEnded adds an ended job.
 local function placeEnded(i)
   local left, kept = i.at + q.retentionFor - now, i.record
   local job = 'E' .. pack('>I7', i.at) .. STAMP .. sub(kept, 1, 10) ..

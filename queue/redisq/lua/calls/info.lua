@@ -4,19 +4,19 @@
 -- for limits: groups
 -- for receiver: receiver
 --
--- Look at queues.
+-- Read the state of queues.
 --
 -- ARGV[2..]   'get', name, digest of a lane or '' or 'list', after, limit or 'some', names
--- Returns  {name to go on behind, or '', queues, skew (see clock.lua)}: of each {name, spec, revision, paused by,
---          reason, since or 0, until or 0, waiting, scheduled, size, held, lanes in which jobs wait, deferred, dead,
---          what is counted in order of COUNTERS, oldest waiting or 0, next departure, meter window, count, previous
---          count, now, errors, tat, rem, last, last cost, cost of what waits, of what is deferred, jobs that came
---          back, limits, group, parent, until when it stops or 0, the cause, why, failures in a row, when its circuit
---          opened or 0, time to the next probe, why, n and d of the rate, changes of it (see adapt.lua), since when or
---          when a job can leave or 0, 1 if lanes hold all up, when the first scheduled one is due or 0, when somebody
---          last asked for its jobs or 0; of the lane: jobs waiting, jobs held, tat, rem, last, last cost, until when
---          it stops or 0}, or {name, what is wrong}: limits one {tat, rem, last, last cost} or {end, used} each; group
---          {children, members in which jobs wait, jobs waiting, greatest cost}, or empty; parent as such an entry, or
+-- Returns  {name to continue with, or '', queues, skew (see clock.lua)}: for each {name, spec, revision, who paused it,
+--          reason, since or 0, until or 0, waiting, scheduled, size, held, lanes with waiting jobs, deferred, dead,
+--          counters in order of COUNTERS, oldest waiting or 0, next departure, window of the outflow, count, previous
+--          count, now, errors, tat, rem, last, last cost, cost of waiting jobs, of deferred jobs, readmitted jobs,
+--          limits, group, parent, until when it stops or 0, the cause, why, failures in a row, when its circuit opened
+--          or 0, time to the next probe, why, n and d of the rate, changes of the rate (see adapt.lua), since when or
+--          when a job can leave or 0, 1 if all lanes are blocked, when the first scheduled job is due or 0, when a
+--          client last asked for its jobs or 0; of the lane: jobs waiting, jobs held, tat, rem, last, last cost, until
+--          when it stops or 0}, or {name, error}: limits as {tat, rem, last, last cost} or {end, used}; group as
+--          {children, members with waiting jobs, waiting jobs, greatest cost}, or empty; parent as such an entry, or
 --          empty
 
 begin()
@@ -29,8 +29,8 @@ else
   names = call('ZRANGEBYLEX', B .. 'N', ARGV[3] == '' and '-' or '(' .. ARGV[3], '+', 'LIMIT', 0, tonumber(ARGV[4]))
 end
 
--- firstLane returns the lane whose first job is shown as the oldest. Those that a changed
--- rule is to make ready rest, or are busy, like the others.
+-- firstLane returns the lane whose first job is shown as the oldest. Lanes that a changed rule is to make ready still
+-- rest, or are busy, like the others.
 local function firstLane(q)
   if not q.laned or call('ZCARD', B .. 'w' .. q.nr) > 0 then return ZERO end
   local lane, at
@@ -45,7 +45,7 @@ local function firstLane(q)
   return lane or ZERO
 end
 
--- laneOf appends what is asked for of a lane.
+-- laneOf appends the state of a lane to the row.
 local function laneOf(q, lane, row)
   local rule, l = lanes.ruleOf(q, lane), { tat = 0, rem = 0, last = 0, lastCost = 0 }
   if rule.n > 0 then l = lanes.bucketOf(q, lane, rule, now) end
@@ -59,7 +59,7 @@ local function laneOf(q, lane, row)
   end
 end
 
--- stopOf is what its receiver has put a queue off by; what it has earned nothing by is in its bucket, as it is shown.
+-- stopOf returns the stop and the circuit of a queue. Its bucket shows what the stop has kept it from earning.
 local function stopOf(q)
   local h = q.receiver
   if not h then return 0, '', '', 0, 0, 0, '' end
@@ -82,7 +82,7 @@ local function limitsOf(q)
   return row
 end
 
--- readyOf returns since when, or when, a job that waits can leave, or 0, and 1 if its lanes are what holds it up.
+-- readyOf returns since when, or when, a waiting job can leave, or 0; and 1 if only its lanes delay it.
 local function readyOf(q, waiting)
   if waiting == 0 and not (q.group == q and q.groupWaiting > 0) then return 0, 0 end
   local at = tonumber(call('ZSCORE', agendaKey(q, 'a'), q.nr)) -- of a parent, the group's
@@ -149,7 +149,7 @@ end
 
 local out = {}
 for _, name in ipairs(names) do
-  -- A queue that somebody broke must not hide the others.
+  -- A queue with broken keys must not hide the others.
   local ok, row = pcall(function()
     local nr = numberOf(name)
     local q = nr and load(nr)

@@ -4,21 +4,21 @@
 -- for limits: groups
 -- for receiver: receiver
 --
--- Look at one job.
+-- Read one job.
 --
 -- ARGV[2..3]  queue name, id
--- Returns  {0} no such queue; {1} no such job; {2, state, cost, attempts, appended, due, departure or since when it is
---          held, ended, reason, position, eta or 0, 1 if that is exact, the record, as far as it is kept, its timeline
---          as stored, departure of its last attempt or 0, whose that is, why it waits or '', until when or 0, the
---          reason, the queue that it is of or '', by whom it is paused, skew (see clock.lua)}; of a
---          deferred one the last are 'deferred', the wall clock, and the spec, which has the hours, '', '', skew
+-- Returns  {0} no such queue; {1} no such job; {2, state, cost, attempts, appended, due, departure or held since,
+--          ended, reason, position, ETA or 0, 1 if that is exact, the record, as far as it is kept, its timeline as
+--          stored, departure of its last attempt or 0, the client of that, why it waits or '', until when or 0, the
+--          reason, the queue that this is about or '', who paused it, skew (see clock.lua)}; of a deferred job the last
+--          ones are 'deferred', the wall clock, the spec, which has the hours, '', '', skew
 
 begin()
 local name, id = ARGV[2], ARGV[3]
 local nr = numberOf(name)
 local q = nr and load(nr)
 
--- deadJob returns what is left of a job that died in a former queue of the name.
+-- deadJob returns the record of a job that died in a former queue of that name.
 local function deadJob()
   local k = retention(name)
   local of = deadRef(k and call('HGET', B .. 'D:' .. name, id))
@@ -34,7 +34,7 @@ if q then job, number, cancelled = remembered(q, id) end
 if not job then job = deadJob() end
 if not job then return { q and 1 or 0 } end
 
--- drainer returns the name of a client, as far as it is known.
+-- drainer returns the name of a client by its number, '' if unknown.
 local function drainer(number)
   local name = number and redis.pcall('HGET', B .. 'k', number)
   return type(name) == 'string' and name or ''
@@ -63,8 +63,8 @@ if f.state == S.waiting then f.due = 0 end
 local position, leaves, etaIsExact = 0, 0, 0
 local by, till, reason, whose, who = '', 0, '', '', ''
 
--- why tells why a job that waits or is scheduled has not left: what, until when, a reason, and of which
--- other queue that is. The arguments are what decides its eta.
+-- why returns why a waiting or scheduled job has not left: the cause, until when, a reason, and the other queue that
+-- this is about. The arguments are what decides its ETA.
 local function why(rate, quota, together)
   local failed = f.attempts > 0 or (f.timeline or '') ~= ''
   if f.due > wall then return failed and 'backing_off' or 'scheduled', f.due, failed and f.reason or '' end

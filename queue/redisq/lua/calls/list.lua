@@ -5,12 +5,12 @@
 -- List jobs in one state.
 --
 -- ARGV[2..4]  queue name, state, limit
--- ARGV[5]     the only lane to look at, as its digest; '' is all
+-- ARGV[5]     the only lane to list, as its digest; '' is all
 -- ARGV[6..8]  where the page before ended: turn or instant, or '' to begin; member; lane
--- Returns  0 no such queue; or {jobs, skew (see clock.lua), turn or instant, member, lane}, without the last three when
---          there is no more.
---          Eight entries a job: id, cost, attempts, appended, due, departure, end or since when it is held, reason, the
---          beginning of its record if that has a lane, a priority or an expiry, its timeline as stored if it is dead
+-- Returns  0 no such queue; or {jobs, skew (see clock.lua), turn or instant, member, lane}, without the last three at
+--          the end.
+--          Eight entries a job: id, cost, attempts, appended, due, departure, end or held since, reason, the beginning
+--          of its record if that has a lane, a priority or an expiry, its timeline as stored if it is dead
 
 begin()
 local state = tonumber(ARGV[3])
@@ -40,7 +40,7 @@ local function row(id, job, pos, attempts, appended, due, reason, past)
   end
 end
 
--- show adds a job that holds a place, unless its key is none of ours.
+-- show adds a job that holds a place, unless its key is another program's.
 local function show(id, entry)
   local job = redis.pcall('GETRANGE', jobKey(nr, id), 0, HEAD)
   if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 28 then return end
@@ -54,7 +54,7 @@ local function showAll(ids)
   for i, id in ipairs(ids) do show(id, entries[i]) end
 end
 
--- members reads up to count members of a set from a rank on: them, and the score of the last.
+-- members returns up to count members of a set from a rank on, and the score of the last.
 local function members(key, from, count)
   local found, ids = call('ZRANGE', key, from, from + count - 1, 'WITHSCORES'), {}
   for i = 1, #found, 2 do ids[#ids + 1] = found[i] end
@@ -79,7 +79,7 @@ local function waiting()
   return { rows, '0', '', lane }
 end
 
--- byInstant lists those that stand in a set in order of an instant.
+-- byInstant lists the jobs in a set that is ordered by an instant.
 local function byInstant(set_)
   local ids, score = members(set_, at and rankAfter(set_, at, member) or 0, limit)
   showAll(ids)

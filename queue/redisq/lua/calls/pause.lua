@@ -4,10 +4,10 @@
 -- for limits: groups
 -- for receiver: receiver
 --
--- Pause or resume a queue. To resume it ends what its receiver has put it off by, too.
+-- Pause or resume a queue. Resuming also ends the stop by its receiver.
 --
--- ARGV[2..6]  name, '1' to pause or '' to resume, by whom, reason, until when in us or ''
--- Returns  {1}, {0} when there is no such queue, or {2, now} when until is not within a year from now
+-- ARGV[2..6]  name, '1' to pause or '' to resume, actor, reason, until when in us or ''
+-- Returns  {1}, {0} if there is no such queue, or {2, now} if until is not within a year from now
 
 local MAX_AHEAD, STOP_LIFTED = 366 * 86400 * SECOND, 'the stop by its receiver ended'
 

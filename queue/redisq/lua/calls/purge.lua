@@ -4,13 +4,13 @@
 -- for limits: groups
 -- for receiver: receiver
 --
--- Take back jobs that wait or are scheduled, some of those that a purge is to take.
+-- Cancel waiting or scheduled jobs: some of the jobs of a purge, which takes several calls.
 --
 -- ARGV[2..5]  name of this call, queue name, state, limit
 -- ARGV[6]     the only lane to purge, as its digest; '' is all
--- ARGV[7..12] how far the call before came: until which turn, or '' to begin; then instant and id, or lane; by whom,
---             what is recorded of it beside the number
--- Returns  {-1} no such queue; or {jobs, until, instant, id, lane}, without the last four when there is no more
+-- ARGV[7..12] how far the call before came: until which turn, or '' to begin; then instant and id, or lane; actor;
+--             detail for the logs
+-- Returns  {-1} no such queue; or {jobs, until, instant, id, lane}, without the last four at the end
 
 begin()
 call('ZCARD', B .. 'o')
@@ -29,8 +29,8 @@ local begins = ARGV[7] == ''
 local MOST_LOOKED, CLASSES = 200, 9
 local FIRST_TURN = CLASSES * PRIORITY_STEP
 
--- The first of those that the purge takes in a lane, in order of turn. Where newer ones
--- stand among them, by class of priority, as that is part of a turn.
+-- oldest returns the first jobs of a lane that the purge takes, in order of turn. If newer jobs stand among them it
+-- goes by class of priority, which is part of a turn.
 local function oldest(W, count)
   local ids, first = {}, call('ZRANGE', W, 0, count - 1, 'WITHSCORES')
   for i = 1, #first, 2 do
@@ -50,8 +50,8 @@ local function oldest(W, count)
   return ids
 end
 
--- Everything is read before the first is written: {lane, ids...}, and where the next
--- call begins.
+-- waiting returns the jobs to purge, {lane, ids...}, and where the next call begins. All is read before anything is
+-- written.
 local function waiting()
   local lane, found, left = not begins and laneAt or only ~= '' and only or ZERO, {}, limit
   local nextLane = lanesAfter(q, lane)

@@ -9,18 +9,18 @@
 --
 -- ARGV[2]  how many of the following are arguments. They are names and values:
 --          name; spec, its canonical JSON; n, d, burst; expect, the revision (0: must not exist, -1: any);
---          stamp of this call; most_children of a name; pull, '1' or ''; rules of its group that it names, with
---          spaces between them;
---          adapt, the rule of its adapted rate or '' (adapt.lua); by whom; again, '1' if the spec is an earlier one;
---          digest of what may be shown of the spec, and shown, what that is unless it is the spec;
+--          stamp of this call; most_children of a name; pull, '1' or ''; rules of its group that it names, separated by
+--          spaces;
+--          adapt, the rule of its adapted rate or '' (adapt.lua); by, the actor; again, '1' if the spec is an earlier
+--          one; digest of the showable text of the spec, and shown, that text unless it is the spec;
 --          limits, how many, and of each limit.I.name, n, d, burst, max, period, phase and ends (limits.lua);
---          calendars_until, until when their calendars are known well enough, or '';
+--          calendars_until, until when their calendars are known far enough, or '';
 --          lane:DIGEST, the rule of a single lane
--- then     the settings that scripts go by and what follows from them, by the names of the table of settings: fields
---          that the queue keeps as they are, but for those that are ''
+-- then     the settings that scripts use and what follows from them, by the names of the table of settings: fields that
+--          the queue keeps as they are, except for empty ones
 -- Returns  {revision, created, changed, conflict, children}, conflict 2 if there are too many children, 3 if a pull
---          queue would have some, 4 if it would be one of a pull queue's; 5 if there is no such rule, 6 if it is of
---          concurrency, then which of them in place of children
+--          queue would have children, 4 if it would be a child of a pull queue; 5 if there is no such rule, 6 if it is
+--          of concurrency, then its index in place of children
 
 begin()
 checkRun()
@@ -98,9 +98,9 @@ if q then
 end
 local regime = byLanes ~= '' and call('HGET', B .. 'q' .. (nr or ''), 'regime') or ''
 
--- rulesChanged replaces the rules of single lanes. What rests or is busy by the old ones
--- is to be made ready, bit by bit; while some of an earlier change are, the others
--- follow when those are done: there may be a million of either.
+-- rulesChanged replaces the rules of single lanes. Lanes that rest or are busy under the old rules are made ready, a
+-- few at a time. While some of an earlier change are left, the others follow when those are done: there may be a
+-- million of either.
 local function rulesChanged()
   local putOff, changed = B .. 'b' .. nr, B .. 'i' .. nr
   call('UNLINK', B .. 'O' .. nr)
@@ -118,13 +118,13 @@ if not q then
   call('HDEL', B .. 'R', name)
   created = 1
   local seq = tostring(call('HINCRBY', B, 'qseq', 1))
-  -- Numbers that sort as text in the order they were made, and stay short.
+  -- Numbers sort as text in the order in which they were made, and stay short.
   nr = (#seq > 1 and string.char(95 + #seq) or '') .. seq
   q = { nr = nr, name = name, n = n, d = d, burst = b, tat = 0, rem = 0, last = 0, lastCost = 0, lastFence = 0,
     size = 0, bytes = 0, turn = 9 * 2 ^ 49, maxCost = 1, promised = 0, readmitted = 0, deferred = 0, behind = 0,
     appended = 0, coveredCost = MAX_COST,
     epoch = M.run, pause = '', changes = {} }
-  -- A queue made again goes on where the deleted one stopped, while that can still delay something.
+  -- A queue made again continues from the bucket of the deleted one, while that can still delay a departure.
   local before, grave = {}, call('HGET', B .. 'x', name)
   if grave and (tonumber(call('ZSCORE', B .. 'X', name)) or 0) > now then
     local limits
@@ -137,13 +137,12 @@ if not q then
     call('ZREM', B .. 'X', name)
   end
   if rules[1] then q.limits = limitchange.carryOverLimits(rules, before) end
-  -- In a later run than the store's first it may have been there before, and have
-  -- granted, and be lost with all of it.
+  -- In a later run than the store's first, a queue of this name may have granted departures and be lost.
   if M.runSince > 0 then
     delay(q, M.runSince + HORIZON, q.maxCost)
     q.coveredCost = q.maxCost
   end
-  -- What every call reads comes first, in the order in which it is read (see fields.go).
+  -- The fields that every call reads come first, in the order in which it reads them (see fields.go).
   for _, field in ipairs(QUEUE) do call('HSET', B .. 'q' .. nr, field, '') end
   call('HSET', B .. 'q' .. nr, 'name', name, 'maxCostAtOpen', q.maxCost)
   if left and #left > 14 then call('HSET', B .. 'q' .. nr, 'dead_bytes', (unpackStruct('>I7', left, 15))) end

@@ -5,8 +5,8 @@
 -- Write or delete a document.
 --
 -- ARGV[2..8]  KIND:NAME; text, '' to delete it; expected revision (0: must not exist, -1: any); stamp of this call;
---             digest of what may be shown of the text, and what that is unless it is the text; by whom
--- Returns  {code, revision}: 0 it is so now; 1 it is at another revision; 2 there is none
+--             digest of the showable text, and that text unless it is the same; actor
+-- Returns  {code, revision}: 0 done; 1 it is at another revision; 2 it does not exist
 
 local SWEEP_MOST = 20
 

@@ -4,16 +4,16 @@
 -- Create a rule or change it.
 --
 -- ARGV[2..14]  name, rule (canonical JSON), algorithm, expected revision (0: must not exist, -1: any), stamp of this
---             call, what is kept of the rule to be told of later, by whom, digests of the keys with overrides, the
---             longest that a key can take until it is fresh, in us; the revision that the caller knows, or -1, and
---             the keys that have overrides there and not here: of each 16 bytes of digest and 1 of rarity; digest of
---             what may be shown of what is kept, and what that is unless it is the same
+--              call, the rule as versions keep it, actor, digests of the keys with overrides, the longest that a key
+--              can take until it is fresh, in us; the revision that the caller knows, or -1, and the keys that have
+--              overrides there and not here, 16 bytes of digest and 1 of rarity each; digest of the showable text of
+--              what is kept, and that text unless it is the same
 -- Returns  {revision, created, changed, code}: 1 it is at another revision; 2 queues ask it, and it would be of
 --          concurrency; 3 the caller knows another revision
 
 begin()
 
--- spare counts keys no more that have overrides from now on.
+-- spare removes the entries of keys that have overrides from now on.
 local function spare(nr, digests)
   local key, is, gone = B .. 'W' .. nr, {}, {}
   for at = 1, #digests, 16 do is[sub(digests, at, at + 15)] = true end
@@ -24,7 +24,7 @@ local function spare(nr, digests)
   if gone[1] then call('ZREM', key, unpack(gone)) end
 end
 
--- countAgain enters keys that have overrides no more.
+-- countAgain adds entries for keys that no longer have overrides.
 local function countAgain(nr, keys)
   local key = B .. 'W' .. nr
   local first = redis.pcall('ZRANGE', key, '0', '0', 'WITHSCORES')
@@ -61,7 +61,7 @@ if algorithm ~= oldAlgorithm then
 else
   if ARGV[9] ~= '' then spare(nr, ARGV[9]) end
   countAgain(nr, ARGV[12])
-  -- Its keys end at other times from now on, and may be more than are allowed: see rulekeys.lua.
+  -- Its keys end at other times from now on, and may be more than allowed: see rulekeys.lua.
   if call('EXISTS', B .. 'W' .. nr) == 1 then
     recheck(nr, now + longestYet + 10 * SECOND)
     call('PEXPIRE', B .. 'W' .. nr, 3600000 + ceil((longestYet + 2 * longest) / 1000))

@@ -2,12 +2,12 @@
 -- needs: counters
 -- reads: outflowStart, outflowCur, outflowPrev
 --
--- Look at what all queues of a partition hold and have counted.
+-- Read what all queues of a partition hold and have counted.
 --
 -- ARGV[2..3]  after, limit
--- Returns  {name to go on behind, or '', now, queues}: of each {name, revision, size, bytes, deferred, meter window,
---          count, previous count, n and d of the rate, what says that it is paused, what its receiver has said or '',
---          what is counted in order of COUNTERS}. One that somebody broke is left out.
+-- Returns  {name to continue with, or '', now, queues}: for each {name, revision, size, bytes, deferred, window of the
+--          outflow, count, previous count, n and d of the rate, pause, state of the receiver or '', counters in order
+--          of COUNTERS}. A queue with broken keys is left out.
 
 begin()
 local most = tonumber(ARGV[3])

@@ -5,15 +5,15 @@
 -- for receiver: receiver
 -- for expiry: expiry
 --
--- Take jobs back from the overflow, in its order, as far as there is room.
+-- Readmit jobs from the overflow, in its order, as far as there is room.
 --
--- ARGV[2..10]  queue name, holder, for how long in us, overflow, how many more are behind these, '1' if closed, '1' if
---              the overflow was empty, longest time on the way there in us, '1' to leave, the instant as of which what
---              is behind was seen, in us
--- ARGV[12]     number of jobs; for each: id, order, ticket, when it was put aside, '1' if done, what to say of it if it
---              is too late, record, or '' when it is no job
--- Returns  0 when the queue is unknown; {how long somebody else has the way back in us, now}; or {0, now, order, room,
---          batch, deferred, behind, given up, outcomes}, those of the jobs up to the first that is not final
+-- ARGV[2..10]  queue name, holder, for how long in us, overflow, how many more jobs follow, '1' if closed, '1' if the
+--              overflow was empty, longest time on the way there in us, '1' to leave, when the jobs that follow were
+--              counted, in us
+-- ARGV[12]     number of jobs; for each: id, order, ticket, when it was deferred, '1' if done, reason if it is too
+--              late, record, or '' if it is no job
+-- Returns  0 if the queue is unknown; {for how long another process is the holder in us, now}; or {0, now, order, room,
+--          batch, deferred, behind, given up, outcomes}, the outcomes up to the first that is not final
 --
 -- Redis refuses it when it is out of memory.
 
@@ -43,8 +43,7 @@ local waiting, room = call('ZCARD', W), nextDeparture(q)
 local outcomes, dropped, dead, returned, waitsFor = {}, {}, {}, 0, nil
 local NO_STAMP = string.rep('\0', 8)
 
--- decide says what becomes of a job, and writes nothing. It also returns what
--- is known under its id.
+-- decide returns the outcome for a job, and writes nothing. It also returns the record known under its id.
 local function decide(id, number, ticket, at, done, record)
   if number <= order then return PASSED end
   if not done then
@@ -74,14 +73,13 @@ local function decide(id, number, ticket, at, done, record)
   return RETURNED, old
 end
 
--- tooLarge says why a job can never come back.
+-- tooLarge returns the reason why a job can never come back.
 local function tooLarge(id, record)
   return string.format('takes %.0f bytes, more than the max_bytes %.0f of its queue',
     bytesOf(id, #record + BEFORE_RECORD), byteLimit(q))
 end
 
--- apply carries out what was judged. old is the record of a deferral that
--- ends with it.
+-- apply carries out an outcome. old is the record of a deferral that ends with it.
 local function apply(id, outcome, old, cancelled, at, done, late, record)
   local key, stamp = jobKey(nr, id), old and sub(old, 9, 16) or NO_STAMP
   if outcome == RETURNED then
@@ -107,7 +105,7 @@ local function apply(id, outcome, old, cancelled, at, done, late, record)
     call('SET', key, endedRecord(sub(old, 9, 26), f, S.cancelled, 0, timeAt(old)), 'PX', ceil(q.retentionFor / 1000))
     dropped[#dropped + 1] = id
   end
-  -- A cancelled one was counted when it was.
+  -- A canceled job was uncounted when it was canceled.
   if old and not cancelled then uncountDeferral(q, old) end
 end
 
@@ -118,10 +116,10 @@ for i = 1, count do
       ARGV[arg + 6]
   arg = arg + 7
   local ok, outcome, old, cancelled = pcall(decide, id, number, ticket, at, done, record)
-  -- Of one that is done it does not matter what has its key.
+  -- If a job is done it does not matter what has its key.
   if not ok then outcome, old = done and PASSED or UNREADABLE, nil end
   outcomes[i] = outcome
-  -- A ticket of ours says by this clock when it was put aside, or put again.
+  -- A ticket of this queue dates from this clock: it says when the job was deferred last.
   if string.match(ticket, '^(.+)%.%d+$') == nr then seen = min(at, now) end
   if outcome == NOT_YET or outcome > TOO_LATE and outcome ~= TOO_LARGE then break end
   apply(id, outcome, old, cancelled, at, done, late, record)

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Tell a queue how the calendars of its quotas go on, or what time it is.
+-- Update the calendars of a queue's quotas, or return the time.
 --
--- ARGV[2..4]  queue name or '', until when they are known well enough then, revision of the queue for whose limits
---             that is; for each quota the name of the limit, its ends (see limits.lua)
+-- ARGV[2..4]  queue name or '', until when the calendars are then known far enough, revision of the queue that they
+--             belong to; for each quota the name of the limit, its ends (see limits.lua)
 -- Returns  now
 
 local NAME, ENDS = 1, 8 -- in the packed rule of a limit
@@ -21,7 +21,7 @@ if kept then
   end
   call('HSET', B .. 'q' .. nr, 'limits', cmsgpack.pack(rules))
 end
--- Of one that has none of them, or is gone, nothing needs to be known.
+-- A queue without calendars, or a deleted one, needs no update.
 if kept and ARGV[3] ~= '' then
   call('ZADD', B .. 'E', ARGV[3], ARGV[2])
   M.firstChore = min(M.firstChore, ARGV[3] + 0)

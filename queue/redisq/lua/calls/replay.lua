@@ -5,9 +5,9 @@
 -- for receiver: receiver
 -- for expiry: expiry
 --
--- Put dead jobs back into their queue.
+-- Replay dead jobs: return them to their queue.
 --
--- ARGV[2..5]  name of this call, queue name, number of jobs, by whom; then their ids
+-- ARGV[2..5]  name of this call, queue name, number of jobs, actor; then their ids
 -- Returns  0 no such queue; or for each: 0 it is not dead; 1 it is in the queue; 2 there is no room; 3 it is not a job;
 --          the text of an error
 --
@@ -37,13 +37,13 @@ local function noRoom(h, need)
   return h.notBefore > wall and q.maxScheduled > 0 and call('ZCARD', B .. 't' .. nr) >= q.maxScheduled
 end
 
--- judge decides about a job, and writes nothing. It also returns the record of
--- one that is to be put back, and its head.
+-- judge decides about a job, and writes nothing. It also returns the record of a job that is to be replayed, and its
+-- head.
 local function judge(id)
   local of = deadRef(call('HGET', B .. 'D:' .. q.name, id))
   local job = remembered(q, id)
   if of and of ~= nr then
-    -- Of a former queue: it stays dead while this one knows another of that id.
+    -- A job of a former queue stays dead while this queue knows another job with that id.
     if job then return NOT_DEAD end
     job = call('GET', jobKey(of, id))
   end

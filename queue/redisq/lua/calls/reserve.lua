@@ -10,11 +10,11 @@
 --
 -- Take back leases that ran out, then grant departures within the horizon.
 --
--- ARGV[2..13]  client id, client name, client version, request number, most jobs, most bytes, name for timelines,
---              name of the pull queue that is asked for or '', lead and uncertainty in us, whose clock that is, the
---              last instant that the clock can show, as the client knows it, or ''
--- ARGV[14..]   in pairs: name of a queue, how many jobs of it at most
--- Returns  {-1} when there is no queue of that name, {-2} when it is not a pull queue, else {next in us, backup in us,
+-- ARGV[2..13]  client id, client name, client version, request number, limit of jobs, limit of bytes, name for
+--              timelines, name of the pull queue or '', lead and uncertainty in us, id of the client's clock, the last
+--              instant that the engine's clock can show as the client knows it, or ''
+-- ARGV[14..]   in pairs: name of a queue, limit of its jobs
+-- Returns  {-1} if there is no queue of that name, {-2} if it is not a pull queue, else {next in us, backup in us,
 --          garbage, expired, lost, answers, errors, now, short}: expired {queue name...}, one a lease; lost {queue
 --          name, slots...}; errors {queue number, text...}; answers {queue name, revision, lease in us, epoch, rows}
 --          with rows five entries a job: id, fence, attempt, departs in us from now, job; short {queue name...}
@@ -22,8 +22,8 @@
 local REFILE_AT = 10000 -- so far the clocks move apart before queues are filed anew
 local number = tonumber(ARGV[5])
 
--- replay answers a request whose reply was lost with what is left of its grant, and one that a later one overtook with
--- nothing.
+-- replay answers a repeated request with what is left of its grant, because the reply was lost. A request that a later
+-- one overtook gets no jobs.
 local function replay()
   if not last or number > last[LAST_NUMBER] then return false end
   if number < last[LAST_NUMBER] then return true end
@@ -42,8 +42,8 @@ local function replay()
   return true
 end
 
--- grantDue visits the queues on the agenda, or with timers, whose time has come. What a failed visit had granted is
--- taken out of the answer, and was not written.
+-- grantDue visits due queues on the agenda, or due timers. The grants of a failed visit are taken out of the answer;
+-- they were not written.
 local function grantDue(key, horizon, ripens)
   local most = MAX_VISITS + (#ARGV - 13) / 2 -- queues that are passed over do not count
   local found = call('ZRANGEBYSCORE', key, '-inf', now + horizon, 'WITHSCORES', 'LIMIT', 0, most)
@@ -61,7 +61,7 @@ local function grantDue(key, horizon, ripens)
   end
 end
 
--- grantPulled visits the queue that was named, if its time has come.
+-- grantPulled visits the named pull queue if it is due.
 local function grantPulled(key, horizon, ripens)
   local e = tonumber(call('ZSCORE', key, pulled))
   if not e or e > now + horizon or freeHandlers <= 0 or request.barred and not ripens then return end
@@ -85,7 +85,7 @@ if not replay() then
   end
   if request.leases and request.leases[1] then call('ZADD', B .. 'l', unpack(request.leases)) end
   if request.uncertainty > 0 and request.first then uncertain.noteReign() end
-  -- Without a handler nothing was found out.
+  -- A request without free handlers learns nothing about shares.
   local short = tonumber(ARGV[6]) > 0 and shares.short or last and last[LAST_SHORT] or {}
   -- What this client is granted in steps of 10 s: the step, how many in it, how many in the one before.
   local step, count, before = unpack(last and last[LAST_LATELY] or { 0, 0, 0 })

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 -- needs: changelog, ruleusers, recheck
 --
--- Forget all that was taken from a rule: what was is kept under a number that nothing refers to any more.
+-- Reset a rule: forget all of its tallies, which are left under a number that nothing refers to any more.
 --
--- ARGV[2..3]  name, by whom
+-- ARGV[2..3]  name, actor
 -- Returns  1, or 0 if there is no such rule
 
 begin()

@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
 -- needs: ruleusers
 --
--- Look at rules.
+-- Read rules.
 --
 -- ARGV[2..4]  'get', name; or 'list', after, limit
--- Returns  {name to go on behind, or '', rules}: of each {name, revision, is, rule, queues, keys that it holds}, or
---          {name, what is wrong}
+-- Returns  {name to continue with, or '', rules}: for each {name, revision, is, rule, queues, keys that it holds}, or
+--          {name, error}
 
 begin()
 
--- held is how many keys are counted (see rulekeys.lua).
+-- held returns how many keys a rule holds (see rulekeys.lua).
 local function held(nr)
   local n = redis.pcall('ZCARD', B .. 'W' .. (nr or ''))
   if type(n) ~= 'number' or n == 0 then return 0 end

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
 -- needs: ruleusers
 --
--- What a queue asks its jobs.
+-- Read the rules that a queue asks.
 --
 -- ARGV[2]  name
--- Returns  0 if there is no such queue, or {number by which that is known, or '', names that its parent gives, its own,
---          rules}: of each name, in any order, {name, revision, is, rule}
+-- Returns  0 if there is no such queue, or {number of the ruleset, or '', names from its parent, its own names, rules}:
+--          for each name, in any order, {name, revision, is, rule}
 
 begin()
 local nr = numberOf(ARGV[2])

@@ -11,11 +11,10 @@
 -- End leases, grouped by queue.
 --
 -- ARGV[2]  number of queues; for each: name, number of settlements; for each: id, fence (8 bytes of epoch, 6 of
---          number), verdict (+ 16 of the lane only, + 32 with trouble, + 64 untold, or unused; throttled + 32 where
---          there is no target), after in us, reason
--- Returns  one entry a settlement: the state in which it left the job, 0 when stale, the text of an error, or, when it
---          did something to the queue besides, {state, stopped for in us, 1 if the circuit opened, 1 if it closed, n
---          and d of the adapted rate before and after, if that changed}
+--          number), verdict and its marks (LANE_ONLY, TROUBLE, UNTOLD or unused; NO_TARGET), after in us, reason
+-- Returns  one entry a settlement: the state in which it left the job, 0 if stale, the text of an error; or, if it
+--          changed the queue, {state, stopped for in us, 1 if the circuit opened, 1 if it closed, n and d of the
+--          adapted rate before and after, if that changed}
 
 begin()
 local out, arg = {}, 3

@@ -1,8 +1,8 @@
 -- needs: audit
 --
--- Ask a rule, and write the entry of what is given back or forgotten by that. answers() is take.lua, for one rule.
+-- Ask a rule, and write an audit entry of what is given back or forgotten by that. answers() is take.lua, for one rule.
 --
--- ARGV  as of take.lua, and behind it: how many questions are asked, by whom, name of the rule, what
+-- ARGV  as of take.lua, and behind it: number of questions, actor, name of the rule, what
 -- Returns  as take.lua
 
 auditEnds(budgetOf(ARGV[9 + ARGV[6]])) -- raises where no entry could be written
