@@ -65,14 +65,14 @@ local function saveBucket(q)
   if q.limits then limits.saveLimits(q) end
 end
 
-local heldByRate = {} -- by number of the queue
+local heldAtFirst = {} -- answers of heldByRate, by number of the queue
 
 -- heldByRate reports whether only the rate delays a queue, as of the first call for the queue. What is given back later
 -- does not count.
 local function heldByRate(q)
-  if heldByRate[q.nr] == nil then
+  if heldAtFirst[q.nr] == nil then
     bounded(q)
-    heldByRate[q.nr] = bucketReadyAt(q) > now
+    heldAtFirst[q.nr] = bucketReadyAt(q) > now
   end
-  return heldByRate[q.nr]
+  return heldAtFirst[q.nr]
 end

@@ -76,9 +76,9 @@ local function isFull(c, l)
   return c.n * 2 ^ c.level >= l.keys
 end
 
--- lookAt checks some entries whose score has passed by an instant, and returns how many. With makeRoom it also removes
+-- lookAt checks some entries whose score has passed by an instant, and returns how many. With forRoom it also removes
 -- fresh tallies that stand.
-local function lookAt(c, l, kind, by, most, makeRoom)
+local function lookAt(c, l, kind, by, most, forRoom)
   local members = call('ZRANGEBYSCORE', c.key, 0, by, 'LIMIT', 0, most)
   c.due = #members == most
   if not members[1] then return 0 end
@@ -95,7 +95,7 @@ local function lookAt(c, l, kind, by, most, makeRoom)
       _, left = kind.back(l, texts[i], 0)
     end
     local stands = texts and texts[i]
-    if left > 0 or stands and not makeRoom then
+    if left > 0 or stands and not forRoom then
       stay[#stay + 1], stay[#stay + 2] = now + left, m
     else
       gone[#gone + 1] = m
