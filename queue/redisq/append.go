@@ -11,8 +11,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// appendItem is a valid job on its way. Its body is 8 bytes for the stamp, which
-// the batch fills in, and the record.
+// appendItem is a valid job on its way to its queue. Its body is 8 bytes for the stamp, which the batch fills in, and
+// the record.
 type appendItem struct {
 	queue, id string
 	body      []byte
@@ -28,7 +28,7 @@ const (
 	limitedBit = 1 << 5 // of the seventh byte of a stamp: a batch has fewer items than would reach it
 )
 
-// deferral says whether a job may be set aside.
+// deferral says whether a job may be deferred.
 type deferral byte
 
 const (
@@ -37,7 +37,7 @@ const (
 	asQueueSays
 )
 
-// deferralOf is what a job says of itself, if it is offered.
+// deferralOf returns the deferral of a job, which must be offered to be deferred.
 func deferralOf(j *queue.Job, offered bool) deferral {
 	switch {
 	case offered && j.Overflow == "":
@@ -50,11 +50,11 @@ func deferralOf(j *queue.Job, offered bool) deferral {
 
 func (i appendItem) size() int { return len(i.id) + len(i.body) + i.asked.size() }
 
-// MarshalBinary implements encoding.BinaryMarshaler: an item is its body as an argument of a script, for which a slice
-// would be copied to the heap.
+// MarshalBinary implements encoding.BinaryMarshaler. It makes the body an argument of a script; a slice would be copied
+// to the heap.
 func (i *appendItem) MarshalBinary() ([]byte, error) { return i.body, nil }
 
-// group is by what the jobs of a batch go together: what they are of, and what that asks of them as it is known here.
+// group returns the key by which the jobs of a batch go together: their queue, and its ruleset as it is known here.
 func (i *appendItem) group() string {
 	if i.asked == nil {
 		return i.queue
@@ -67,14 +67,13 @@ func (e *Engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended
 	return e.bring(ctx, jobs, false)
 }
 
-// Offer implements queue.Overflow. What is offered travels with what is
-// appended.
+// Offer implements queue.Overflow. Offered jobs share batches with appended ones.
 func (e *Engine) Offer(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
 	return e.bring(ctx, jobs, true)
 }
 
-// bring takes jobs to their queues, those again that were asked by rules which are others by now. Those that are
-// offered may be set aside.
+// appendAll appends jobs. It appends those again that asked a ruleset which has changed meanwhile. Offered jobs may be
+// deferred.
 func (e *Engine) bring(ctx context.Context, jobs []queue.Job, offered bool) ([]queue.Appended, error) {
 	stamped := map[int][]byte{}
 	answers, stale, err := e.bringSome(ctx, jobs, nil, stamped, offered, nil)
@@ -115,8 +114,8 @@ func noneFits(answers []queue.Appended) bool {
 	return len(answers) > 0
 }
 
-// bringSome brings those jobs, all if some is nil, and returns of which the rules are others. Their bodies are stamped,
-// and stay so. The answers go among those that there are, if any.
+// appendSome appends the given jobs (all, if some is nil), and returns the indices of those whose ruleset has changed
+// meanwhile. Bodies that were sent once keep their stamps. It adds to answers, unless that is nil.
 func (e *Engine) bringSome(ctx context.Context, jobs []queue.Job, some []int, stamped map[int][]byte,
 	offered bool, answers []queue.Appended,
 ) (all []queue.Appended, stale []int, err error) {
@@ -163,7 +162,7 @@ func failedAppend(i appendItem, err error) queue.Appended {
 	return queue.Appended{Outcome: queue.Failed, ID: i.id, Err: err}
 }
 
-// sendAppend is one batch.
+// sendAppend sends one batch.
 func (e *Engine) sendAppend(ctx context.Context, partition int, items []appendItem) ([]queue.Appended, error) {
 	stamp := e.stamps()
 	groups := byQueue(items, (*appendItem).group)

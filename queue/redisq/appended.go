@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/queue/internal/jobsize"
 )
 
-// readAppended reads the answers of one queue.
+// readAppended reads the answers for the jobs of one queue.
 func readAppended(r *reply, items []appendItem, group []int, answers []queue.Appended) {
 	for _, i := range group {
 		answers[i].ID = items[i].id
@@ -87,7 +87,7 @@ func readAppended(r *reply, items []appendItem, group []int, answers []queue.App
 	}
 }
 
-// readOther reads the answer to one job that was not just put in at the end.
+// readOther reads the answer for one job that was not just put at the end of the queue.
 func readOther(a *queue.Appended, code int64, r *reply, number string, now leaky.Instant) {
 	x, position, eta, more := r.int(), r.int(), r.int(), r.int()
 	switch appendAnswer(code) {
@@ -133,7 +133,7 @@ func readOther(a *queue.Appended, code int64, r *reply, number string, now leaky
 	}
 }
 
-// bucket reads the instant, rule and state that several scripts answer with.
+// bucket reads the instant, the pacer and the bucket that several scripts return.
 func (r *reply) bucket() (leaky.Instant, leaky.Pacer, leaky.Bucket) {
 	now, n, d, burst := leaky.Instant(r.int()), r.int(), r.int(), r.int()
 	b := leaky.Bucket{TAT: leaky.Instant(r.int()), Rem: r.int(), Last: leaky.Instant(r.int()), LastCost: r.int()}

@@ -19,7 +19,7 @@ func (e *Engine) DeadQueues(ctx context.Context, after string, limit int) ([]que
 	})
 }
 
-// deadQueues asks one partition; next is behind which name its list goes on, if it does.
+// deadQueues asks one partition; next is the name to continue with, "" at the end.
 func (e *Engine) deadQueues(ctx context.Context, partition int, after string, limit int) (found []queue.DeadQueue,
 	next string, err error,
 ) {
@@ -111,8 +111,8 @@ func (e *Engine) keepIDs(ctx context.Context, s script, name string, ids []strin
 	return list(v), nil
 }
 
-// keep calls a script that would do more if it were carried out twice: it knows the call
-// again by its name.
+// keep calls a script that would change more if it were carried out twice. The script recognizes a repeated call by its
+// name.
 func (e *Engine) keep(ctx context.Context, s script, name string, args ...any) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()

@@ -10,10 +10,10 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// storedNames are the short names under which Redis stores fields of a queue's hash, by their names in Lua, which are
-// those of queue/machine. Redis keeps a hash compact only while it is small.
+// storedNames maps names of a queue's fields in Lua, which are those of queue/machine, to the short names under which
+// Redis stores them. Redis keeps a hash compact only while it is small.
 //
-// A name in this table may only stand for the field: scripts have the short names in place of it, wherever it stands.
+// A name in this table must stand for the field only: it is replaced wherever a script has it.
 var storedNames = map[string]string{
 	"links": "also", "ruleNames": "ruled", "receiverText": "said", // see queueTexts
 	"keyedWaiting": "lw", "changedAgain": "again", "maxCostAtOpen": "hm", "lanesUnknownSince": "lheld", // lanes.lua
@@ -32,7 +32,7 @@ var storedNames = map[string]string{
 
 var storedName = regexp.MustCompile(`\b(` + strings.Join(slices.Collect(maps.Keys(storedNames)), "|") + `)\b`)
 
-// withStoredNames puts the stored names in place of those in Lua.
+// withStoredNames replaces names in Lua by stored names.
 func withStoredNames(script string) string {
 	return storedName.ReplaceAllStringFunc(script, func(name string) string { return storedNames[name] })
 }
@@ -41,8 +41,8 @@ func withStoredNames(script string) string {
 type hashField struct{ name, lua string }
 
 // record is a field of a hash that holds several packed values, which are read and written together: reading a field
-// takes Redis as long as unpacking ten values. A queue's records are short, because Redis keeps a hash compact only while
-// each of its fields takes at most 64 bytes.
+// takes Redis as long as unpacking ten values. A queue's records are short, because Redis keeps a hash compact only
+// while each of its fields takes at most 64 bytes.
 type record struct {
 	name   string
 	values hashFields // in their order; a setting has its own name
@@ -69,7 +69,7 @@ var partitionRecords = []record{
 		"memoryLeft", "memoryShare", "reigns", "memoryFair")},
 }
 
-// fields returns fields by their names. A name in Lua that differs stands behind the stored one.
+// fields returns fields by their names. If the name in Lua differs it follows the stored one.
 func fields(names ...string) (all hashFields) {
 	for _, name := range names {
 		name, lua, other := strings.Cut(name, " ")
@@ -83,7 +83,7 @@ func fields(names ...string) (all hashFields) {
 
 type hashFields []hashField
 
-// each is some text about each field, with a separator between them.
+// each returns a text for each field, joined by a separator.
 func (l hashFields) each(separator, text string) string {
 	all := make([]string, len(l))
 	for i, f := range l {
@@ -92,7 +92,7 @@ func (l hashFields) each(separator, text string) string {
 	return strings.Join(all, separator)
 }
 
-// recordFields are records as the fields that they are, and valuesOf are what they hold.
+// recordFields returns the fields that hold records, and valuesOf the values in them.
 func recordFields(records []record) (all hashFields) {
 	for _, r := range records {
 		all = append(all, hashField{r.name, r.name})
@@ -107,7 +107,7 @@ func valuesOf(records []record) (all hashFields) {
 	return all
 }
 
-// unpacked is the Lua that makes locals of what is in records.
+// unpacked returns Lua that unpacks records into locals.
 func unpacked(records []record) string {
 	var b strings.Builder
 	for _, r := range records {
@@ -116,16 +116,16 @@ func unpacked(records []record) string {
 	return b.String()
 }
 
-// packed is the Lua that packs a record of what is in a table.
+// packed returns Lua that packs a record from the values in a table.
 func (r record) packed(table string) string {
 	return fmt.Sprintf("cmsgpack.pack(%s)", r.values.each(", ", table+".LUA"))
 }
 
-// readsQueue is two functions. readQueue reads a queue by its number, and returns nil if there is none. packChanged
-// packs the records in which something has changed, as arguments for HSET, and forgets that.
+// readsQueue returns two Lua functions. readQueue reads a queue by its number, and returns nil if it does not exist.
+// packChanged packs the changed records as arguments for HSET, and clears their changes.
 //
-// also are counters that few operations need, and read with the rest. What a call is likely to change has its place in
-// the table of changes from the beginning: as it grows, Redis takes longer than for what it holds.
+// also are counters that few operations need, and that are read with the rest. The table of changes has entries for
+// likely changes from the beginning: growing it takes Redis longer than filling it.
 func readsQueue(also ...string) string {
 	counters := fields(also...)
 	all := slices.Concat(recordFields(queueRecords), queueTexts, counters)
@@ -138,7 +138,7 @@ func readsQueue(also ...string) string {
 	}
 	var packs strings.Builder
 	for _, r := range queueRecords {
-		// To put nothing where nothing is would make a table larger.
+		// Setting absent entries to nil would make a table larger.
 		fmt.Fprintf(&packs, "  if %s then\n    args[#args + 1] = '%s'\n    args[#args + 1] = %s\n%s\n  end\n",
 			r.values.each(" or ", "changes.LUA"), r.name, r.packed("q"),
 			r.values.each("\n", "    if changes.LUA then changes.LUA = nil end"))
@@ -155,8 +155,8 @@ local function packChanged(q, changes, args)
 		packs.String())
 }
 
-// newQueues is what is needed to make a queue: QUEUE are the fields that every call reads of it, in order, RECORDS what
-// is in records, and TERMS, by their names, the settings among that.
+// newQueues returns the Lua tables that making a queue needs: QUEUE has the fields that every call reads, in order;
+// RECORDS the names of the values in records; and TERMS the settings among these, by their names.
 func newQueues() string {
 	kept := new(queue.Spec).Fields()
 	var settings hashFields
@@ -170,8 +170,8 @@ func newQueues() string {
 		valuesOf(queueRecords).each(", ", "'LUA'"), settings.each(", ", "['NAME'] = 'LUA'"))
 }
 
-// readsPartition is two functions. readPartition returns the partition by name, or nil if there is no store;
-// writePartition writes it, if something has changed, and further fields of its hash, which make no call of their own.
+// readsPartition returns two Lua functions. readPartition returns the partition by name, or nil if the store does not
+// exist. writePartition writes its changes, and further fields of its hash in the same command.
 func readsPartition() string {
 	records := recordFields(partitionRecords)
 	packs, changed := make([]string, len(partitionRecords)), make([]string, len(partitionRecords))
@@ -194,7 +194,7 @@ end
 		strings.Join(changed, " or "), records.each(", ", "'NAME', LUA"), records.each(", ", "m.LUA"))
 }
 
-// clockRecord is what a take does with the record of the clock, the first of the partition's, without the rest.
+// clockRecord returns Lua that unpacks and packs the record of the clock, the first of the partition's, for takes.
 func clockRecord() string {
 	r := partitionRecords[0]
 	return fmt.Sprintf(`local function unpackClock(%[1]s)

@@ -16,7 +16,7 @@ import (
 
 // OpenImport implements move.Mover.
 func (e *Engine) OpenImport(ctx context.Context, q move.Queue, mark string) (closed bool, err error) {
-	// One that is there already is judged below.
+	// A queue that is there already is checked below.
 	if _, err := e.Put(ctx, q.Spec, 0); err != nil && !errors.Is(err, queue.ErrRevision) {
 		return false, err
 	}

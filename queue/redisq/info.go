@@ -74,8 +74,8 @@ func (e *Engine) List(ctx context.Context, after string, limit int) ([]queue.Inf
 	return list, e.addParents(ctx, list)
 }
 
-// addParents gives children their parents. Those that are not in the list themselves, because it begins behind them,
-// are looked up: there are few, since a child's name begins with its parent's.
+// addParents gives children their parents. Parents that are not in the list, because it begins behind them, are looked
+// up. They are few, since a child's name begins with its parent's.
 func (e *Engine) addParents(ctx context.Context, list []queue.Info) error {
 	known := make(map[string]*queue.Info)
 	for n := range list {
@@ -101,8 +101,8 @@ func (e *Engine) addParents(ctx context.Context, list []queue.Info) error {
 	return nil
 }
 
-// infos asks about queues, and about the lane of one of them if lane is not nil; next is behind which name a list goes
-// on, if it does.
+// infos reads queues, and the lane of one of them unless lane is nil. next is the name to continue a list with, "" at
+// the end.
 func (e *Engine) infos(ctx context.Context, lane *queue.LaneInfo, partition int, args ...any) (infos []queue.Info,
 	next string, err error,
 ) {
@@ -229,8 +229,8 @@ func readBucket(r *reply) leaky.Bucket {
 	return leaky.Bucket{TAT: leaky.Instant(r.int()), Rem: r.int(), Last: leaky.Instant(r.int()), LastCost: r.int()}
 }
 
-// outflow is the departures a second, from counts in windows of 10 s: the
-// present one, and as much of the one before as makes up a whole window.
+// outflow returns departures a second, from counts in windows of 10 s: the present one, and as much of the one before
+// as makes up a whole window.
 func outflow(window, count, before, now int64) float64 {
 	const width = 10_000_000
 	present := now / width
@@ -309,7 +309,7 @@ func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers queue.Dra
 	return t, drainers, nil
 }
 
-// worse is what two partitions tell of their clocks: each counts the jumps of its server for itself.
+// worse merges the clock states of two partitions. Each counts the jumps of its server for itself.
 func worse(a, b queue.ClockState) queue.ClockState {
 	if b.Ahead.Abs() > a.Ahead.Abs() {
 		a.Ahead = b.Ahead

@@ -90,7 +90,7 @@ func (e *Engine) ReadSpecs(ctx context.Context, wanted []string) (all []queue.Ke
 	return all, err
 }
 
-// byPartition calls do with the valid ones among names, a page of one partition at a time.
+// byPartition calls do with the valid names, a page of one partition at a time.
 func (e *Engine) byPartition(wanted []string, do func(partition int, some []any) error) error {
 	parts := map[int][]any{}
 	for _, name := range wanted {

@@ -13,11 +13,10 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// rowFields is how many entries a job has in the answer of reserve.lua.
+// rowFields is the number of values for each job in the answer of reserve.lua.
 const rowFields = 5
 
-// Reserve implements queue.Outflow. It is called once; a drainer whose reply
-// was lost asks again with the same number.
+// Reserve implements queue.Outflow. It is called once; a drainer whose reply was lost asks again with the same number.
 func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
 	var out queue.Reserved
 	partition := r.Partition
@@ -85,7 +84,7 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 				return out, rows.err
 			}
 			if err := readJob(job, j); err != nil {
-				// It runs out its lease and becomes dead in time, with its record kept.
+				// Its lease runs out, and in time it becomes dead, with its record kept.
 				e.log.Error("job record cannot be read", "queue", name, "id", j.ID, "error", err)
 				out.Jobs = out.Jobs[:len(out.Jobs)-1]
 			}

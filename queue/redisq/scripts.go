@@ -24,13 +24,13 @@ import (
 //go:embed lua/*/*.lua
 var luaFiles embed.FS
 
-// base comes before everything else of an operation, names first.
+// base are the files before everything else of an operation, names first.
 var base = []string{"names", "slot", "clock", "fields", "partition", "queue", "job"}
 
 type lazyPart struct{ name, make, file, first string }
 
-// lazyParts of a script are made by the call that needs them first, see lua/lib/parts.lua: by whoever calls the
-// function make, which then goes on in first.
+// lazyParts are parts of a script that a call makes when it first needs them, see lua/lib/parts.lua. Calling the
+// function make makes the part, and then calls first.
 var lazyParts = []lazyPart{
 	{"lanes", "withLanes", "lanes", "loadLanes"},
 	{"limits", "withLimits", "groups", "loadLimitsAndGroup"},
@@ -47,8 +47,8 @@ var lazyParts = []lazyPart{
 	{"refile", "refileSome", "refile", "fileAgain"},
 }
 
-// partsOf returns the files of each part of an operation: those that it names, and those that files name which it
-// stands on.
+// partsOf returns the files of each part of an operation: those that the operation names, and those that its other
+// files name.
 func partsOf(op luaFile) map[string][]string {
 	parts, seen := map[string][]string{}, map[string]bool{}
 	var add func(f luaFile)
@@ -75,14 +75,14 @@ func partsOf(op luaFile) map[string][]string {
 	return parts
 }
 
-// script is an operation. It is put together when it is called first: few processes need all of them.
+// script returns an operation. It is assembled when it is first called: few processes need all of them.
 type script func() *redis.Script
 
 func newScript(call string) script {
 	return sync.OnceValue(func() *redis.Script { return redis.NewScript(assemble(call)) })
 }
 
-// luaFile is a file and what its header says.
+// luaFile is a file and the contents of its header.
 type luaFile struct {
 	shebang, text string
 	needs, gives  []string
@@ -121,7 +121,7 @@ func readLua(name string) luaFile {
 	return f
 }
 
-// library reads a file of lua/lib, or what stands in place of one.
+// library reads a file of lua/lib, or returns one that is written in Go.
 func library(name string) luaFile {
 	switch name {
 	case "algorithms": // all of lua/algorithms
@@ -135,7 +135,8 @@ func library(name string) luaFile {
 	return readLua("lib/" + name)
 }
 
-// closure returns files of lua/lib and what they need, each behind what it needs itself, without those that are there.
+// closure returns files of lua/lib and the files that they need, each behind those that it needs itself, without those
+// that are there.
 func closure(names, there []string) (files []string) {
 	for _, name := range names {
 		if slices.Contains(there, name) {
@@ -147,7 +148,7 @@ func closure(names, there []string) (files []string) {
 	return files
 }
 
-// assemble puts an operation together.
+// assemble returns the text of an operation.
 func assemble(call string) string {
 	op := readLua("calls/" + call)
 	needed, parts := closure(op.needs, base), partsOf(op)
@@ -162,9 +163,8 @@ func assemble(call string) string {
 			fmt.Fprintln(&b, text)
 		}
 	}
-	// Names, base and the rest are a function each, one in the other: to functions that are made in one, all that
-	// stands before it is at hand, while each local of the same function that one uses is looked for among all that
-	// others use.
+	// Names, base and the rest are nested functions. To make a function is then cheaper: Redis looks for each local
+	// that it uses among all locals of the same function that others use, but finds those of outer functions at once.
 	write(base[:1])
 	fmt.Fprintln(&b, "return (function()")
 	write(base[1:])
@@ -188,7 +188,7 @@ func assemble(call string) string {
 	return withStoredNames(withConstants(withNumbers(b.String())))
 }
 
-// gifts puts what a file gives into its table.
+// gifts returns Lua that puts the functions that a file gives into its table.
 func gifts(name string, given []string) string {
 	if len(given) == 0 {
 		return ""

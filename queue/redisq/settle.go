@@ -36,7 +36,7 @@ func (e *Engine) Settle(ctx context.Context, settlements []queue.Settlement) ([]
 
 func failedSettle(_ queue.Settlement, err error) queue.Settled { return queue.Settled{Err: err} }
 
-// settleQueues is how many queues one script settles jobs of, so that no other call waits long for it.
+// settleQueues is the maximum number of queues of one script, so that no other call waits long for it.
 const settleQueues = 2 * queue.MaxVisits
 
 func (e *Engine) sendSettle(ctx context.Context, partition int, items []queue.Settlement) ([]queue.Settled, error) {
@@ -59,7 +59,7 @@ func (e *Engine) sendSettle(ctx context.Context, partition int, items []queue.Se
 	return answers, nil
 }
 
-// settleSome settles the jobs of some queues in one script.
+// settleSome settles jobs of some queues in one script.
 func (e *Engine) settleSome(
 	ctx context.Context, partition int, items []queue.Settlement, groups []ofQueue, answers []queue.Settled,
 ) error {
@@ -191,14 +191,14 @@ func (e *Engine) Sweep(ctx context.Context, partition int) (more bool, err error
 	for stale := r.list(); stale.more(); {
 		name := stale.text()
 		if err := e.renew(ctx, partition, name); err != nil {
-			// The store goes on in steps of the last window, and asks again.
+			// The store continues in steps of the last window, and asks again.
 			e.log.Warn("the calendar of a queue could not be told how it goes on", "queue", name, "error", err)
 		}
 	}
 	return more, r.err
 }
 
-// micros is the instant of a reply as a time; zero stays zero.
+// micros returns the instant of a reply as a time; zero stays zero.
 func micros(us int64) time.Time {
 	if us == 0 {
 		return time.Time{}

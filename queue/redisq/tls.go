@@ -8,14 +8,14 @@ import (
 	"os"
 )
 
-// TLSFiles are PEM files by which a client of TLS knows a server, and is known by it.
+// TLSFiles are the PEM files of a TLS client: its trusted authorities, certificate and key.
 type TLSFiles struct {
 	CA        string // the only authorities; empty is those of the system
 	Cert, Key string // what to show; both or none
 }
 
-// Apply puts them into a configuration. What is shown is read again for each connection, so that new files need no
-// restart.
+// Apply sets them in a configuration. The client certificate is read again for each connection, so that new files need
+// no restart.
 func (f TLSFiles) Apply(c *tls.Config) error {
 	if f.CA != "" {
 		pem, err := os.ReadFile(f.CA)

@@ -22,8 +22,8 @@ func (e *Engine) Room(ctx context.Context) <-chan string {
 	})
 }
 
-// subscribe delivers what is published on a channel that all partitions share.
-// The client subscribes again by itself when its connection is lost.
+// subscribe delivers what is published on a channel that all partitions share. The client subscribes again by itself
+// when its connection is lost.
 func subscribe[T any](ctx context.Context, e *Engine, channel string, parse func(string) (T, bool)) <-chan T {
 	out := make(chan T, 256)
 	ctx, cancel := context.WithCancel(ctx)
