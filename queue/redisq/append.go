@@ -11,9 +11,9 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// appendItem is a valid job on its way to its queue. Its body is 8 bytes for the stamp, which the batch fills in, and
+// pendingJob is a valid job on its way to its queue. Its body is 8 bytes for the stamp, which the batch fills in, and
 // the record.
-type appendItem struct {
+type pendingJob struct {
 	queue, id string
 	body      []byte
 	cost      int64
@@ -48,14 +48,14 @@ func deferralOf(j *queue.Job, offered bool) deferral {
 	return notDeferrable
 }
 
-func (i appendItem) size() int { return len(i.id) + len(i.body) + i.asked.size() }
+func (i pendingJob) size() int { return len(i.id) + len(i.body) + i.asked.size() }
 
 // MarshalBinary implements encoding.BinaryMarshaler. It makes the body an argument of a script; a slice would be copied
 // to the heap.
-func (i *appendItem) MarshalBinary() ([]byte, error) { return i.body, nil }
+func (i *pendingJob) MarshalBinary() ([]byte, error) { return i.body, nil }
 
 // group returns the key by which the jobs of a batch go together: their queue, and its ruleset as it is known here.
-func (i *appendItem) group() string {
+func (i *pendingJob) group() string {
 	if i.asked == nil {
 		return i.queue
 	}
@@ -64,19 +64,19 @@ func (i *appendItem) group() string {
 
 // Append implements queue.Appender.
 func (e *Engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
-	return e.bring(ctx, jobs, false)
+	return e.appendAll(ctx, jobs, false)
 }
 
 // Offer implements queue.Overflow. Offered jobs share batches with appended ones.
 func (e *Engine) Offer(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
-	return e.bring(ctx, jobs, true)
+	return e.appendAll(ctx, jobs, true)
 }
 
 // appendAll appends jobs. It appends those again that asked a ruleset which has changed meanwhile. Offered jobs may be
 // deferred.
-func (e *Engine) bring(ctx context.Context, jobs []queue.Job, offered bool) ([]queue.Appended, error) {
+func (e *Engine) appendAll(ctx context.Context, jobs []queue.Job, offered bool) ([]queue.Appended, error) {
 	stamped := map[int][]byte{}
-	answers, stale, err := e.bringSome(ctx, jobs, nil, stamped, offered, nil)
+	answers, stale, err := e.appendSome(ctx, jobs, nil, stamped, offered, nil)
 	for try := 0; err == nil && len(stale) > 0; try++ {
 		learned := map[string]error{}
 		again := stale[:0]
@@ -96,7 +96,7 @@ func (e *Engine) bring(ctx context.Context, jobs []queue.Job, offered bool) ([]q
 		if len(again) == 0 {
 			break
 		}
-		_, stale, _ = e.bringSome(ctx, jobs, again, stamped, offered, answers)
+		_, stale, _ = e.appendSome(ctx, jobs, again, stamped, offered, answers)
 	}
 	if err == nil && noneFits(answers) {
 		err = answers[0].Err
@@ -116,14 +116,14 @@ func noneFits(answers []queue.Appended) bool {
 
 // appendSome appends the given jobs (all, if some is nil), and returns the indices of those whose ruleset has changed
 // meanwhile. Bodies that were sent once keep their stamps. It adds to answers, unless that is nil.
-func (e *Engine) bringSome(ctx context.Context, jobs []queue.Job, some []int, stamped map[int][]byte,
+func (e *Engine) appendSome(ctx context.Context, jobs []queue.Job, some []int, stamped map[int][]byte,
 	offered bool, answers []queue.Appended,
 ) (all []queue.Appended, stale []int, err error) {
 	total := len(jobs)
 	if some != nil {
 		total = len(some)
 	}
-	var parts []part[appendItem]
+	var parts []part[pendingJob]
 	for k := range total {
 		i := k
 		if some != nil {
@@ -143,7 +143,7 @@ func (e *Engine) bringSome(ctx context.Context, jobs []queue.Job, some []int, st
 			body = jobrecord.Append(make([]byte, stampBytes), &j)
 		}
 		parts = place(parts, e.Partition(j.Queue), i, len(jobs),
-			appendItem{j.Queue, j.ID, body, j.Cost, j.Limited, deferralOf(&j, offered), again, e.asksOf(&j)})
+			pendingJob{j.Queue, j.ID, body, j.Cost, j.Limited, deferralOf(&j, offered), again, e.asksOf(&j)})
 	}
 	answers, err = gather(ctx, e.appends, parts, answers, len(jobs), failedAppend)
 	for _, p := range parts {
@@ -158,14 +158,14 @@ func (e *Engine) bringSome(ctx context.Context, jobs []queue.Job, some []int, st
 	return answers, stale, err
 }
 
-func failedAppend(i appendItem, err error) queue.Appended {
+func failedAppend(i pendingJob, err error) queue.Appended {
 	return queue.Appended{Outcome: queue.Failed, ID: i.id, Err: err}
 }
 
 // sendAppend sends one batch.
-func (e *Engine) sendAppend(ctx context.Context, partition int, items []appendItem) ([]queue.Appended, error) {
+func (e *Engine) sendAppend(ctx context.Context, partition int, items []pendingJob) ([]queue.Appended, error) {
 	stamp := e.stamps()
-	groups := byQueue(items, (*appendItem).group)
+	groups := byQueue(items, (*pendingJob).group)
 	args := make([]any, 0, 2+6*len(groups)+3*len(items))
 	args = append(args, e.instant(), len(groups))
 	for _, g := range groups {

@@ -163,19 +163,7 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 	i.OldestWaiting, i.Next = micros(r.int()), micros(r.int())
 	window, count, before, now := r.int(), r.int(), r.int(), r.int()
 	i.Outflow, i.Now = outflow(window, count, before, now), micros(now)
-	for errs := r.list(); errs.more(); {
-		text := errs.text()
-		if len(text) < 7 {
-			continue
-		}
-		var at [8]byte
-		copy(at[1:], text)
-		id, reason, _ := strings.Cut(text[7:], " ")
-		i.Errors = append(i.Errors, queue.LastError{
-			At: time.UnixMicro(int64(binary.BigEndian.Uint64(at[:]))), ID: id,
-			Reason: reason,
-		})
-	}
+	i.Errors = readErrors(r.list())
 	i.Bucket = readBucket(r)
 	i.Ahead, i.DeferredCost, i.Back = r.int(), r.int(), r.int()
 	i.Limits = readLimits(r.list(), spec.Limits)
@@ -198,8 +186,7 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 	for changes := r.list(); changes.more(); {
 		c := changes.list()
 		i.Adaptions = append(i.Adaptions, queue.Adaption{
-			At: micros(c.int()), From: readRate(c), To: readRate(c),
-			Cause: c.text(), Reason: c.text(),
+			At: micros(c.int()), From: readRate(c), To: readRate(c), Cause: c.text(), Reason: c.text(),
 		})
 	}
 	i.Ready, i.LanesRest, i.NextDue, i.Asked = micros(r.int()), r.int() == 1, micros(r.int()), micros(r.int())
@@ -209,6 +196,22 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 			r.int()
 	}
 	return i, r.err
+}
+
+func readErrors(r *reply) (list []queue.LastError) {
+	for r.more() {
+		text := r.text()
+		if len(text) < 7 {
+			continue
+		}
+		var at [8]byte
+		copy(at[1:], text)
+		id, reason, _ := strings.Cut(text[7:], " ")
+		list = append(list, queue.LastError{
+			At: time.UnixMicro(int64(binary.BigEndian.Uint64(at[:]))), ID: id, Reason: reason,
+		})
+	}
+	return list
 }
 
 func readLimits(r *reply, limits []queue.Limit) []queue.LimitState {

@@ -56,8 +56,8 @@ var ofRedis = map[string]string{
 // ownNames are functions that the machine has none of, by why that is so.
 var ownNames = map[string]string{
 	"what a key is called, and whether it has the right type": `
-		agendaKey askedOf auditKey checkChangeKeys checkDeadKeys checkExpiryKeys checkSettle checkKeys checkKeysFor checkLaneKey
-		checkLaneKeys checkNumbers checkRuleKeys heldKey isField jobKey laneError logKey numberOf ruleKey stopKey
+		agendaKey askedOf auditKey checkChangeKeys checkDeadKeys checkExpiryKeys checkKeys checkKeysFor checkLaneKey
+		checkSettle checkLaneKeys checkNumbers checkRuleKeys heldKey isField jobKey laneError logKey numberOf ruleKey stopKey
 		versionsKey waitingKey groupOf parentOf`,
 	"how something is packed, and read of what is packed": `
 		adapted auditRow boundsOf bytesOf circuitOf costOf documentOf encodeAdapted endedRecord headOf keptLimits keptText
@@ -85,7 +85,8 @@ var ownNames = map[string]string{
 		delayAfterRestart grantInTurn grantSome grantTurns closeTurns visitOne lanesOf free fileMember`,
 	"what is done for many jobs at once, as each command costs": `
 		addFreed averageBytes chargeIfIn countDepartures countEnded countIfUnknown dropEndedJob dropVanished endJob
-		endRemoved endUnsent endUnsentJob writeTogether settleQueue lapses expireQueue findFirstExpiry forgetExpiries givePlacesBack locate newFreed
+		endRemoved endUnsent endUnsentJob expireQueue findFirstExpiry forgetExpiries givePlacesBack locate newFreed
+		writeTogether settleQueue lapses
 		rememberDead trackDeadlines unschedule deferrable refuse refuseForLane remembered answerRepeated tryFor oldest tooOld
 		restoredLease forgetDead doChores tooLate adaptToAnswers giveBackUnstarted heldByRate heldByRateAlone
 		endAttemptUnknown onUnknown putHeld logPauseEnd shownAround extendLast firstOf`,

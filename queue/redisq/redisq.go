@@ -84,7 +84,7 @@ type Engine struct {
 	mask       func(kind string, text []byte) []byte
 	store      string   // its id, as it was at Open
 	keys       []string // of the partitions' hashes
-	appends    []*coalesce.Coalescer[appendItem, queue.Appended]
+	appends    []*coalesce.Coalescer[pendingJob, queue.Appended]
 	settles    []*coalesce.Coalescer[queue.Settlement, queue.Settled]
 	takes      []*coalesce.Coalescer[takeItem, rules.Taken]
 	rules      cache[rule]       // of those that were asked
@@ -161,8 +161,8 @@ func OpenClient(ctx context.Context, client redis.UniversalClient, o Options) (*
 	e.closing, e.close = context.WithCancel(context.Background())
 	for p := range o.Partitions {
 		e.keys = append(e.keys, fmt.Sprintf("%s{%d}", o.Prefix, p))
-		e.appends = append(e.appends, coalesce.New(lanes, o.Patience, appendItem.size,
-			func(ctx context.Context, items []appendItem) ([]queue.Appended, error) {
+		e.appends = append(e.appends, coalesce.New(lanes, o.Patience, pendingJob.size,
+			func(ctx context.Context, items []pendingJob) ([]queue.Appended, error) {
 				return e.sendAppend(ctx, p, items)
 			}, failedAppend))
 		e.settles = append(e.settles, coalesce.New(lanes, o.Patience,

@@ -10,8 +10,8 @@ import (
 
 // TLSFiles are the PEM files of a TLS client: its trusted authorities, certificate and key.
 type TLSFiles struct {
-	CA        string // the only authorities; empty is those of the system
-	Cert, Key string // what to show; both or none
+	CA        string // the only trusted authorities; empty for those of the system
+	Cert, Key string // of the client; both or neither
 }
 
 // Apply sets them in a configuration. The client certificate is read again for each connection, so that new files need
