@@ -127,7 +127,7 @@ func assembleTake(shebang, letter, algorithm string) string {
 // beforeTake returns the Lua that comes before take.lua.
 func beforeTake(shebang, letter, algorithm string) string {
 	before := ""
-	if letter == "l" || letter == "p" { // the others read two keys at once, which says as much
+	if letter == "l" || letter == "p" { // the others read two keys at once, which has the same effect
 		before = library("slot").text + "\ncheckSlot()"
 	}
 	return strings.Join([]string{

@@ -17,15 +17,15 @@ type pendingJob struct {
 	queue, id string
 	body      []byte
 	cost      int64
-	limited   time.Duration // what Job.Limited says
+	limited   time.Duration // Job.Limited
 	deferral  deferral
-	stamped   bool // by a batch before, which may have brought it and lost the answer
-	*asked         // nil if its queue asks nothing
+	stamped   bool // by an earlier batch, which may have appended it and lost the answer
+	*asked         // nil if its queue asks no rules
 }
 
 const (
 	stampBytes = 8
-	limitedBit = 1 << 5 // of the seventh byte of a stamp: a batch has fewer items than would reach it
+	limitedBit = 1 << 5 // of the seventh byte of a stamp; the index of an item is too small to reach it
 )
 
 // deferral says whether a job may be deferred.
@@ -174,7 +174,7 @@ func (e *Engine) sendAppend(ctx context.Context, partition int, items []pendingJ
 		at := len(args)
 		var asks []any // of each job
 		if first.asked != nil {
-			asked := 0 // not each job's first: one that cannot be asked asks nothing
+			asked := 0 // of all jobs: a job that cannot be asked has no asks
 			for _, i := range g.items {
 				asked += len(items[i].asks)
 			}

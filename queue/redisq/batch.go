@@ -64,7 +64,7 @@ func spread[T any](parts []part[T], do func(part[T]) error) error {
 func gather[Q, A any](ctx context.Context, to []*coalesce.Coalescer[Q, A], parts []part[Q], answers []A, total int,
 	failed func(Q, error) A,
 ) ([]A, error) {
-	if answers == nil && len(parts) == 1 { // mostly: nothing needs to be copied
+	if answers == nil && len(parts) == 1 { // the usual case: nothing needs to be copied
 		p := &parts[0]
 		got, err := to[p.partition].Do(ctx, p.items)
 		if got == nil {
@@ -106,7 +106,7 @@ func byQueue[T any](items []T, name func(*T) string) []ofQueue {
 			groups[k].items = append(groups[k].items, i)
 			continue
 		}
-		if at == nil && len(groups) == 1 { // mostly there is but one
+		if at == nil && len(groups) == 1 { // usually there is only one
 			at = map[string]int{groups[0].name: 0}
 		}
 		k, ok := at[n]

@@ -26,7 +26,7 @@ func (k *cache[T]) get(name string) *T {
 
 func (k *cache[T]) put(name string, v *T) {
 	if _, had := k.values.Swap(name, v); !had && k.count.Add(1) > maxCached {
-		k.values.Range(func(other, old any) bool { // any but this one
+		k.values.Range(func(other, old any) bool { // any other name
 			return other == name || !k.drop(other.(string), old.(*T))
 		})
 	}

@@ -49,14 +49,14 @@ func (e *Engine) reloadMasters(err error) {
 // repeat calls a script that may be called again with the same effect, until it answers, the error is final, or ctx
 // ends.
 func (e *Engine) repeat(ctx context.Context, s script, partition int, args ...any) (any, error) {
-	reached := false // whether a try may have been carried out
+	reached := false // an earlier try may have been carried out
 	for try := 0; ; try++ {
 		v, err := e.run(ctx, s, partition, args...)
 		if err == nil {
 			return v, nil
 		}
 		err, again := classify(err)
-		if !again && reached { // it may have been carried out by a try before
+		if !again && reached { // an earlier try may have carried it out
 			return nil, fmt.Errorf("%w: %w", queue.ErrOutcomeUnknown, err)
 		}
 		if !again {
@@ -214,7 +214,7 @@ func classifyReply(err error) (mapped error, again bool) {
 	if strings.Contains(text, "non local key") { // the slot is being moved; a script meets this before it writes
 		return fmt.Errorf("%w: %w", queue.ErrUnavailable, err), true
 	}
-	if strings.Contains(text, "user_script") { // a script stumbled over what it read
+	if strings.Contains(text, "user_script") { // a script could not read what is stored
 		return fmt.Errorf("%w: %w", queue.ErrCorrupt, err), false
 	}
 	return fmt.Errorf("%w: redis refused a script: %w", queue.ErrUnavailable, err), false

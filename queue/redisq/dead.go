@@ -64,7 +64,7 @@ func (e *Engine) Replay(ctx context.Context, name string, ids []string) ([]queue
 				return nil, fmt.Errorf("%w: a script answered with outcome %d of job %d", queue.ErrCorrupt, o, i)
 			}
 			outcomes[i] = queue.ReplayOutcome(o)
-		case string: // what has its key is not ours
+		case string: // its key is another program's
 			outcomes[i] = queue.Broken
 			e.log.Error("a dead job was left as it is: what the store has of it is not what penstock wrote", "queue",
 				name, "id", ids[i], "error", o)

@@ -11,7 +11,7 @@ const listPage = 200
 // listing is one partition's part of a list.
 type listing[T any] struct {
 	ahead []T
-	next  string // behind which it goes on
+	next  string // the name to continue with
 	over  bool
 }
 

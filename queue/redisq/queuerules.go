@@ -15,8 +15,8 @@ import (
 // queueRules is the ruleset of a queue.
 type queueRules struct {
 	ruleset.Set
-	known string // what a script compares
-	group string // with the queue's name, so that no other is the same
+	known string // the number that a script compares
+	group string // unique, because it has the queue's name
 	rules []*rule
 }
 
@@ -91,7 +91,7 @@ func newKeysArg(asks int) keysArg {
 // index returns the index of a key, from 1 as in Lua; fresh says that it was added. The key must not change until the
 // call is sent.
 func (a *keysArg) index(key *string) (n uint16, fresh bool) {
-	if a.at == nil && len(a.keys) > 0 { // there are more than were expected
+	if a.at == nil && len(a.keys) > 0 { // more than expected
 		a.at = map[string]uint16{*a.keys[0].(*string): 1}
 	}
 	if n, ok := a.at[*key]; ok {

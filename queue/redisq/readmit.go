@@ -98,7 +98,7 @@ func readReadmitted(r *reply, jobs int) (queue.Readmitted, error) {
 		return a, r.err
 	}
 	a.Order, a.Room, a.Batch, a.Deferred, a.Behind, a.Missing = r.int(), r.int(), r.int(), r.int(), r.int(), r.int()
-	a.Outcomes = make([]readmit.Outcome, jobs) // NotYet, those that were not looked at too
+	a.Outcomes = make([]readmit.Outcome, jobs) // NotYet, as are the jobs behind it
 	outcomes := r.list()
 	for i := 0; outcomes.more(); i++ {
 		o := outcomes.int()

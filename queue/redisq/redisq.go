@@ -87,8 +87,8 @@ type Engine struct {
 	appends    []*coalesce.Coalescer[pendingJob, queue.Appended]
 	settles    []*coalesce.Coalescer[queue.Settlement, queue.Settled]
 	takes      []*coalesce.Coalescer[takeItem, rules.Taken]
-	rules      cache[rule]       // of those that were asked
-	rulesets   cache[queueRules] // of the queues that ask their jobs
+	rules      cache[rule]       // rules that were asked
+	rulesets   cache[queueRules] // rulesets of queues
 	stampSeed  [4]byte
 	stampCount atomic.Uint32
 	reloaded   atomic.Pointer[time.Time] // when a cluster's masters were last reloaded
@@ -118,7 +118,7 @@ func Open(ctx context.Context, url string, o Options) (*Engine, error) {
 	}
 	e, err := OpenClient(ctx, client, o)
 	if err != nil {
-		_ = client.Close() // the error that matters is the other
+		_ = client.Close() // the other error matters
 		return nil, err
 	}
 	e.owned = client

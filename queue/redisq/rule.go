@@ -24,11 +24,11 @@ import (
 type rule struct {
 	ruleset.ParsedRule
 	revision int64
-	is       string // what a script compares: the number of what is taken from it, and the revision
+	is       string // what a script compares: the number of its tallies, and the revision
 	number   string // the first of these
-	field    string // of the partition, which has what is compared
-	salt     []byte // by which some of its keys are rare
-	known    string // with the name, so that no other is the same
+	field    string // of the partition, which stores that
+	salt     []byte // decides which of its keys are rare
+	known    string // unique, because it has the name
 	bound    *bound
 	single   map[string]*bound // for single keys
 }
@@ -36,7 +36,7 @@ type rule struct {
 // bound is the numbers of one limiter, as scripts read them.
 type bound struct {
 	limiter leaky.Limiter
-	keys    int64 // that the rule may hold; 0 of one with an override, which does not count
+	keys    int64 // that the rule may hold; 0 for a key with an override, which does not count
 	packed  [boundBytes]byte
 }
 
@@ -67,7 +67,7 @@ func (e *Engine) keyOf(r *rule, key string) storedKey {
 }
 
 func rarity(digest queue.LaneDigest, salt []byte) byte {
-	var b [64]byte // more than both are
+	var b [64]byte // more than either
 	sum := sha256.Sum256(append(append(b[:0], digest[:]...), salt...))
 	return byte(bits.LeadingZeros32(binary.BigEndian.Uint32(sum[:])))
 }

@@ -133,7 +133,7 @@ func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]queue.Exte
 	for i, l := range leases {
 		parts = place(parts, e.Partition(l.Queue), i, len(leases), l)
 	}
-	failed := make([]error, len(e.keys)) // a lease that could not be asked for is not lost
+	failed := make([]error, len(e.keys)) // a lease without an answer is not lost
 	_ = spread(parts, func(p part[queue.Lease]) (err error) {
 		defer func() { failed[p.partition] = err }()
 		for from := 0; from < len(p.items); from += coalesce.MaxItems {

@@ -71,7 +71,7 @@ func regime(s *queue.Spec) string {
 	text, _ := json.Marshal(struct {
 		Ordered bool
 		Lanes   queue.Lanes
-	}{s.Ordered, s.Lanes}) // of what is valid it cannot fail
+	}{s.Ordered, s.Lanes}) // it cannot fail for a valid spec
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
 }

@@ -43,7 +43,7 @@ var tables = map[string]string{
 type appendAnswer uint8
 
 const (
-	acceptedBefore appendAnswer = 100 + iota // accepted, by this very call
+	acceptedBefore appendAnswer = 100 + iota // accepted by this very call
 	deferredBefore                           // a duplicate of a deferred job
 	tooFar                                   // invalid: not before is too far ahead
 	cannotAsk                                // invalid: a rule cannot be asked

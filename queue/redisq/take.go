@@ -22,7 +22,7 @@ type takeItem struct {
 	op    rules.TakeOp
 	key   storedKey
 	ask   leaky.Ask
-	err   error // of a question that cannot be asked, as the rule is known here
+	err   error // the question cannot be asked of the rule as it is known here
 }
 
 // askNothing only asks whether the rule is still as it is known, for a question that cannot be asked.
@@ -40,8 +40,8 @@ const (
 
 // Answers to questions that were not decided.
 var (
-	errStale = errors.New("changed since it was read") // the rule is no more as it was known
-	errLater = errors.New("to be asked again")         // the server looked at enough for one call
+	errStale = errors.New("changed since it was read") // the rule has changed
+	errLater = errors.New("to be asked again")         // the server has looked at enough entries for one call
 )
 
 // Take implements queue.Rules. It asks rules as they are known here, and reads those that have changed.
@@ -56,11 +56,11 @@ func (e *Engine) Take(ctx context.Context, name string, takes []rules.Take) ([]r
 	if err != nil {
 		return nil, err
 	}
-	if len(takes) == 0 { // no script would say that the rule is gone
+	if len(takes) == 0 { // without questions no script would notice that the rule is gone
 		_, err := e.Rule(ctx, name)
 		return nil, err
 	}
-	var few [8]int // as many need no memory of their own
+	var few [8]int // a small call allocates nothing for them
 	open := few[:0]
 	for i := range takes {
 		open = append(open, i)
@@ -190,7 +190,7 @@ func (e *Engine) sendTake(ctx context.Context, partition int, items []takeItem) 
 			err := e.askRules(ctx, scripts[freeing], partition, items, groups, answers)
 			left := func(i int) bool { return errors.Is(answers[i].Err, errLater) }
 			if errors.Is(err, queue.ErrStoreFull) && freeing == 0 {
-				freeing = 1 // it takes nothing in, but lets go
+				freeing = 1 // it takes nothing
 				left = func(i int) bool { return items[i].op != rules.TakeNow }
 			}
 			groups = only(groups, left)
@@ -220,12 +220,12 @@ func (e *Engine) sendAudited(
 				asked++
 			}
 		}
-		err := e.askRules( // each answer has its error, and those of a round before stand
+		err := e.askRules( // each answer has its error; earlier answers stand
 			ctx, scripts[freeing], e.Partition(r.Name), items, groups, answers, asked, by, r.Name, string(entry.What),
 		)
 		left := func(i int) bool { return errors.Is(answers[i].Err, errLater) }
 		if errors.Is(err, queue.ErrStoreFull) && freeing == 0 {
-			freeing = 1 // it takes nothing in, but lets go
+			freeing = 1 // it takes nothing
 			left = func(i int) bool { return items[i].op != rules.TakeNow }
 		}
 		groups = only(groups, left)

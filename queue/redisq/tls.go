@@ -40,7 +40,7 @@ func (f TLSFiles) Apply(c *tls.Config) error {
 		}
 		return &pair, nil
 	}
-	if _, err := load(); err != nil { // now, and not when the first connection is made
+	if _, err := load(); err != nil { // check the files now, not at the first connection
 		return err
 	}
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }

@@ -64,7 +64,7 @@ end
 local function read(l, key)
   local s = { l = l, key = key, costs = key .. 'c', ended = 0, heavy = {} }
   s.sum = tidy('ZCARD', s.key)
-  if s.sum > 0 then weigh(s) else s.weighed = true end -- what stays behind of places that are gone counts for nothing
+  if s.sum > 0 then weigh(s) else s.weighed = true end -- entries of places that are gone count for nothing
   local ended = s.sum > 0 and call('ZRANGEBYSCORE', s.key, '-inf', now, 'LIMIT', 0, SOME) or {}
   if ended[1] then s.sum = s.sum - drop(s, ended) end
   if #ended == SOME then
@@ -98,7 +98,7 @@ local function passes(l, s, cost)
     if endedBy(s, till(middle)) >= cost then high = middle else low = middle + 1 end
   end
   local at = till(low)
-  return at and until_(l, tonumber(at)) or ends(s) -- what somebody else wrote into it does not add up
+  return at and until_(l, tonumber(at)) or ends(s) -- unless another program wrote into it
 end
 
 -- holds reports whether a place is taken. A place that has ended, and is not freed yet, is not.

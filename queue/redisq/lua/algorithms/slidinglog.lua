@@ -11,7 +11,7 @@ local function entry(s, i)
   local at = HEAD_BYTES + (s.first + i) % s.size * ENTRY_BYTES
   local text = s.text and sub(s.text, at - HEAD_BYTES + 1, at - HEAD_BYTES + ENTRY_BYTES)
     or call('GETRANGE', s.key, at, at + ENTRY_BYTES - 1)
-  if #text < ENTRY_BYTES then return 0, s.base end -- nobody but a stranger makes it so short
+  if #text < ENTRY_BYTES then return 0, s.base end -- only another program makes it so short
   return unpackStruct(ENTRY, text)
 end
 
@@ -44,7 +44,7 @@ local function read(l, key)
   local size, first, ring, base, at, cum = unpackStruct(HEAD, head)
   if at <= now - l.second or size > 2 * MAX_ENTRIES or ring > size then return s end
   s.size, s.first, s.ring, s.base, s.at, s.cum, s.none = size, first, ring, base, at, cum, false
-  if at > now then -- a clock that was set back leaves it little ahead, only a stranger more
+  if at > now then -- a clock that was set back leaves it little ahead, only another program more
     s.at, s.settled = now, true
     if at > now + SECOND then s.ring = 0 end
   end

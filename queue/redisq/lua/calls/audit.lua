@@ -8,7 +8,7 @@
 --          for each entry}, {budget, numbers of its newest and its oldest, digest of its newest, how many of its
 --          entries were dropped for want of room; for each budget}}
 
-local AT_ONCE, MOST_BYTES = 10, 1048576 -- of texts, and as many more as are read at once
+local AT_ONCE, MOST_BYTES = 10, 1048576 -- of texts; a call may exceed it by AT_ONCE entries
 
 begin()
 local back, left = ARGV[3] == '1', tonumber(ARGV[4])

@@ -15,7 +15,7 @@ local function show(name)
   checkDeadKeys(name)
   local k, n = retention(name), #rows
   if not k then return end
-  if forgotten < 500 then -- so that they are counted right
+  if forgotten < 500 then -- before they are counted
     local before = M.dead
     trimDead(k)
     forgotten = forgotten + before - M.dead

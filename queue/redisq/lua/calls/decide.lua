@@ -44,7 +44,7 @@ local function decideHeld(id)
   local f = entry and unpackLease(entry) or { state = S.waiting }
   if f.state ~= S.held then return f.state end
   if verdict == V.released then
-    if f.lane ~= ZERO then call('ZCARD', lanes.waitingKey(q, f.lane)) end -- looks at its type
+    if f.lane ~= ZERO then call('ZCARD', lanes.waitingKey(q, f.lane)) end -- check its type
     f.state = S.waiting
     waitAgain(q, id, f)
     trackDeadline(q, id)

@@ -7,7 +7,7 @@
 -- Returns  {the run of the server, '1' if others follow or '', the revision to continue with, {KIND:NAME, revision,
 --          when it was last written, text or '' if it was deleted; for each}}
 
-local MOST_BYTES = 1048576 -- of texts, or one text
+local MOST_BYTES = 1048576 -- of texts, unless it is one text
 
 begin()
 local limit, rows, bytes, behind = tonumber(ARGV[3]), {}, 0, ARGV[2]

@@ -25,7 +25,7 @@ checkKeys(q)
 withLanes(q)
 local state, most, mostBytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local at, member, laneAt = tonumber(ARGV[6]), ARGV[7], ARGV[8]
-local MOST_LOOKED = 1000 -- leases, or lanes, of which none may have such a job
+local MOST_LOOKED = 1000 -- leases or lanes that a call looks at
 local LEASE_HELD, LEASE_RAN_OUT = 1, 2
 local unknown = onUnknown(nr)
 local F, rows, bytes, count = B .. 'f' .. nr, {}, 0, 0
@@ -54,7 +54,7 @@ local function show(id, entry, turn)
   local job = read(id)
   if not job or not LIVE[sub(job, 1, 1)] or #job < 28 then return broken(id) end
   local f = entry and unpackLease(entry) or { state = state, attempts = 0, due = 0, reason = '' }
-  if state == S.leased and f.state ~= S.leased then return end -- it has landed
+  if state == S.leased and f.state ~= S.leased then return end -- it is no longer in flight
   local to, due, lease, marks = S.waiting, 0, 0, sub(job, 1, 1) == 'R' and 1 or 0
   if state == S.scheduled or state == S.held then
     to, due = state, turn
@@ -127,7 +127,7 @@ end
 
 local function showDead(id)
   local job = read(id, (deadRef(call('HGET', B .. 'D:' .. q.name, id))))
-  if not job then return end -- it was forgotten by its age
+  if not job then return end -- its retention has passed
   local ok, e, pos = pcall(unpackEnded, job)
   if sub(job, 1, 1) ~= 'E' or not ok or #job < pos + 11 then return broken(id) end
   if e.state ~= S.dead or e.ended + q.retentionFor <= now then return end

@@ -26,7 +26,7 @@ checkDeadKeys(q.name)
 call('ZCARD', B .. 'K' .. nr)
 withLanes(q)
 loadOverflow(q)
-local ends, death = {}, nil -- of those that ended otherwise than dead; the first that died
+local ends, death = {}, nil -- ended jobs but dead ones; when the first dead one died
 local STAMP = string.rep('\0', 8)
 
 -- placeAlive adds a job that holds a place.
@@ -41,7 +41,7 @@ local function placeAlive(i)
     end
   end
   local cost = unpackStruct('>I2', i.record, 9)
-  local before = call('ZCARD', lanes.waitingKey(q, h.lane)) -- looks at its type too
+  local before = call('ZCARD', lanes.waitingKey(q, h.lane)) -- this also checks its type
   local bytes = bytesOf(i.id, #i.record + BEFORE_RECORD)
   call('SET', jobKey(nr, i.id), (i.marks % 2 == 1 and 'R' or 'L') .. pack('>I7', i.appended) .. STAMP .. i.record)
   if i.marks % 2 == 1 then
@@ -91,7 +91,7 @@ local function placeEnded(i)
 end
 
 local function placeJob(i)
-  local old = remembered(q, i.id) -- raises when the key is not ours
+  local old = remembered(q, i.id) -- raises if the key is another program's
   if old then return sub(old, 17, 24) == sub(i.record, 1, 8) and THERE or CLASHES end
   if i.state == S.waiting or i.state == S.scheduled or i.state == S.held then
     placeAlive(i)
@@ -121,7 +121,7 @@ if death then
   call('ZADD', B .. 'y', 'LT', death + q.retentionFor, q.name)
   M.firstChore = min(M.firstChore, death + q.retentionFor)
 end
-lanestate.putOnAgendaSooner(q) -- somebody may have resumed it; and its group is told
+lanestate.putOnAgendaSooner(q) -- it may have been resumed; and its group must know
 save(q)
 finish()
 return out

@@ -85,7 +85,7 @@ end
 -- readyOf returns since when, or when, a waiting job can leave, or 0; and 1 if only its lanes delay it.
 local function readyOf(q, waiting)
   if waiting == 0 and not (q.group == q and q.groupWaiting > 0) then return 0, 0 end
-  local at = tonumber(call('ZSCORE', agendaKey(q, 'a'), q.nr)) -- of a parent, the group's
+  local at = tonumber(call('ZSCORE', agendaKey(q, 'a'), q.nr)) -- for a parent, of the group
   if q.group and q.group ~= q then
     local g = q.group.nr
     local own = tonumber(call('ZSCORE', B .. 'R' .. g, q.nr)) or call('ZSCORE', B .. 'Y' .. g, q.nr) and 0

@@ -80,7 +80,7 @@ local function why(rate, quota, together)
   local parent = g and g ~= q and g.name or ''
   local lane = lanes.headOf(job, 27).lane
   local most, flying = lanes.ruleOf(q, lane).maxInFlight, lanes.inFlight(q, lane)
-  if f.inFlight then flying = flying - 1 end -- it does not wait for itself
+  if f.inFlight then flying = flying - 1 end -- it does not block itself
   if q.ordered and flying > 0 then return 'ordered', 0, '' end
   if most > 0 and flying >= most then return 'lane_max_in_flight', 0, '' end
   local stopsUntil = h and receiver.stopsUntil(q, lane) or 0

@@ -25,9 +25,9 @@ end
 if not q then return 0 end
 local limit, only = tonumber(ARGV[4]), ARGV[5]
 local at, member, laneAt = tonumber(ARGV[6]), ARGV[7], ARGV[8]
-local MOST_LOOKED = 1000 -- leases, or lanes, of which none may have such a job
-local HEAD, FAILED = 1100, 512 + 6000 -- of a dead one's reason and timeline
-local FIXED = 42 -- what of a record has a fixed length, at most: all but the lane's key that is told
+local MOST_LOOKED = 1000 -- leases or lanes that a call looks at
+local HEAD, FAILED = 1100, 512 + 6000 -- bytes of a dead job's reason and timeline
+local FIXED = 42 -- bytes of a record without the lane's key, at most
 local F, rows = B .. 'f' .. (nr or ''), {}
 
 local function row(id, job, pos, attempts, appended, due, reason, past)

@@ -93,7 +93,7 @@ for _, field in ipairs({ 'max_in_flight', 'max_scheduled', 'ordered', 'lanes', '
   if settings[field] ~= '' then byLanes = '1' end
 end
 if q then
-  withLanes(q) -- looks at the types
+  withLanes(q) -- this checks the types
   if byLanes ~= '' and not q.laned then lanes.checkLaneKeys(q) end
 end
 local regime = byLanes ~= '' and call('HGET', B .. 'q' .. (nr or ''), 'regime') or ''
@@ -114,7 +114,7 @@ local adapt
 n, d, adapt = adaptedRateOf(q or {}, arg.adapt, n, d)
 local created, had = 0, q and q.limits or {}
 if not q then
-  local left = call('HGET', B .. 'R', name) -- of its dead, see dead.lua
+  local left = call('HGET', B .. 'R', name) -- what is kept of its dead jobs, see dead.lua
   call('HDEL', B .. 'R', name)
   created = 1
   local seq = tostring(call('HINCRBY', B, 'qseq', 1))
@@ -200,7 +200,7 @@ else
   if q.pauseEndedAt then
     setPause(q, '')
   end
-  q.laned, q.keyedWaiting = byLanes ~= '' and byLanes or nil, nil -- read what is new
+  q.laned, q.keyedWaiting = byLanes ~= '' and byLanes or nil, nil -- to be read again
   local e = putOnAgenda(q)
   if e then wakeFor(e, q) end
   if hasBacklog(q) then announceRoom(q) end

@@ -28,7 +28,7 @@ end
 local function countAgain(nr, keys)
   local key = B .. 'W' .. nr
   local first = redis.pcall('ZRANGE', key, '0', '0', 'WITHSCORES')
-  if first.err then return end -- the next new key puts that right
+  if first.err then return end -- the next new key corrects that
   local level = first[1] == '' and -tonumber(first[2]) or 0
   for at = 1, #keys, 17 do
     if byte(keys, at + 16) >= level and call('EXISTS', B .. 'V' .. nr .. ':' .. sub(keys, at, at + 15)) == 1 then

@@ -59,7 +59,7 @@ local function decide(id, number, ticket, at, done, record)
     if cancelled then return PASSED, old, cancelled end
   end
   local h = lanes.headOf(record, 11)
-  call('ZCARD', lanes.waitingKey(q, h.lane)) -- looks at its type
+  call('ZCARD', lanes.waitingKey(q, h.lane)) -- check its type
   lanes.checkKeysFor(q, h)
   if now - at > q.deferredMaxAge then return TOO_OLD, old end
   if expiresAt(record, 11) <= wall then return TOO_LATE, old end
@@ -139,7 +139,7 @@ end
 rememberEnded(q, dropped)
 rememberDead(q, dead)
 behind = behind + count - final
-if announced and asOf <= announced then behind = max(behind, min(q.behind, 1)) end -- he may not have seen it
+if announced and asOf <= announced then behind = max(behind, min(q.behind, 1)) end -- the caller may not have seen that job
 set(q, 'behind', behind)
 if count > 0 or empty then set(q, 'headNeeds', waitsFor or 0) end
 local missing = nextGeneration(q, seen, onTheWay)

@@ -11,7 +11,7 @@ begin()
 local nr = ARGV[2] ~= '' and numberOf(ARGV[2])
 local q = nr and readQueue(nr)
 local kept = q and call('HGET', B .. 'q' .. nr, 'limits')
-if nr and (not q or q.revision ~= tonumber(ARGV[4])) then return now end -- whoever changed it meanwhile has told it
+if nr and (not q or q.revision ~= tonumber(ARGV[4])) then return now end -- the change of the queue has updated them
 if kept then
   local rules = cmsgpack.unpack(kept)
   for i = 5, #ARGV, 2 do

@@ -54,7 +54,7 @@ local function judge(id)
   local record = sub(job, pos)
   if #record < 12 or sub(record, 1, 10) ~= sub(job, 17, 26) or byte(record, 11) > 31 then return BROKEN end
   local h = lanes.headOf(record, 11)
-  local before = call('ZCARD', lanes.waitingKey(q, h.lane)) -- looks at its type too
+  local before = call('ZCARD', lanes.waitingKey(q, h.lane)) -- this also checks its type
   lanes.checkKeysFor(q, h)
   if noRoom(h, bytesOf(id, #record + BEFORE_RECORD)) then return NO_ROOM end
   return REPLAYED, 'L' .. time .. sub(job, 9, 16) .. record, h, before, of

@@ -19,7 +19,7 @@
 --          name, slots...}; errors {queue number, text...}; answers {queue name, revision, lease in us, epoch, rows}
 --          with rows five entries a job: id, fence, attempt, departs in us from now, job; short {queue name...}
 
-local REFILE_AT = 10000 -- so far the clocks move apart before queues are filed anew
+local REFILE_AT = 10000 -- the difference of the clocks, in us, from which queues are filed again
 local number = tonumber(ARGV[5])
 
 -- replay answers a repeated request with what is left of its grant, because the reply was lost. A request that a later
@@ -69,8 +69,8 @@ local function grantPulled(key, horizon, ripens)
 end
 
 local clients, garbage = pulled and 0 or registerClient(), 0
-local told = {} -- what of the grant others may know
-local backup = min(POLL, OVERDUE * clients) -- how long this one waits behind the one that watches
+local told = {} -- the part of the grant that is kept for others
+local backup = min(POLL, OVERDUE * clients) -- after this time the client looks after the watcher
 if not replay() then
   if M.refiling > 0 or max(skew - M.filed, M.filed - skew) >= REFILE_AT then refileSome() end
   takeBack()

@@ -17,7 +17,7 @@ local function held(nr)
   return first[1] == '' and (n - 1) * 2 ^ -tonumber(first[2]) or n
 end
 
-local MOST_QUEUES = 2000 -- a page ends behind so many that were looked at
+local MOST_QUEUES = 2000 -- a page ends after it has looked at so many
 
 local names = { ARGV[3] }
 if ARGV[2] == 'list' then

@@ -134,7 +134,7 @@ local function settleQueue(name, nr, count, arg)
       and J .. id
     local head = key and redis.pcall('GETRANGE', key, '0', '25')
     if type(head) == 'table' then
-      out[j] = errorText(head) -- of this job alone: its lease will run out
+      out[j] = errorText(head) -- for this job only: its lease will run out
     elseif head then
       -- Most jobs are delivered. Their records are made without unpacking the lease record.
       local kind, bytes = sub(head, 1, 1), unpackStruct('>I4', entry, CLIENT + 2)

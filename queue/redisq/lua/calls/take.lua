@@ -47,7 +47,7 @@ for nr = 1, ARGV[2] + 0 do
           tallies[k + 1] = tally
         end
         if op == REFUND or op == RESET then
-          fresh[k] = fresh[k] or 0 -- whether there was a key is not seen any more
+          fresh[k] = fresh[k] or 0 -- whether the key stood is no longer known
           if op == REFUND then
             tally, left[k] = back(l, tally, cost, place)
           else
@@ -69,7 +69,7 @@ for nr = 1, ARGV[2] + 0 do
               allowed, said, remaining, retry, reset, kept = false, 3, 0, wait, 0, nil
             elseif new and op == TAKE then
               keys.came(l, kind, key, level, reset)
-              fresh[k] = 0 -- no key stands whose expiry could stay
+              fresh[k] = 0 -- no key stands that could keep its expiry
             elseif op == TAKE then
               keys.keepKeys(l, key)
             end

@@ -139,7 +139,7 @@ local function adaptToAnswers(a)
       another = true
     end
   end
-  if another then -- the time until now is no lost slot
+  if another then -- the time before is no lost slot
     if q.group == q then set(q, 'groupSince', now) end
     local e = putOnAgenda(q)
     if e then wakeFor(e, q) end

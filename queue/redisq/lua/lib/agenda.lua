@@ -21,7 +21,7 @@ local function putOnAgenda(q, back, since)
     local from = -math.huge
     if q.laned then
       from = lanestate.lanesResumeAt(q)
-    elseif q.waits == false or q.waits == nil and call('ZCARD', B .. 'w' .. q.nr) == 0 then -- or a visit found out
+    elseif q.waits == false or q.waits == nil and call('ZCARD', B .. 'w' .. q.nr) == 0 then -- nil unless a visit found out
       from = nil
     end
     if from then
@@ -47,7 +47,7 @@ local function putOnAgenda(q, back, since)
     call('ZADD', agendaKey(q, 'a'), departs, q.nr)
   end
   if not ripens then
-    if q.timer ~= false then call('ZREM', agendaKey(q, 's'), q.nr) end -- or a visit saw that it has none
+    if q.timer ~= false then call('ZREM', agendaKey(q, 's'), q.nr) end -- false if a visit saw that it has no timer
   else
     call('ZADD', agendaKey(q, 's'), ripens, q.nr)
     q.timer = nil

@@ -143,7 +143,7 @@ local function limitedByRules(q, id, body, h, cost, counts, need)
   if counts.asks then
     if appendrules.unaskable(counts.asks) then return CANNOT_ASK end
     wait, defers = appendrules.judge(counts.asks, cost)
-    appendrules.leave() -- of shadows too, and whatever else the job is refused by
+    appendrules.leave() -- also the answers of shadows, whatever else refuses the job
   end
   if not wait and says % 64 < 32 then return end
   if not defers or says < 64 then return refuse(LIMIT_REACHED, wait or 0) end

@@ -8,7 +8,7 @@ local KEY, KEY_BYTES, ASK_BYTES = '>I2c1B', 4, 2
 -- For each key that the jobs of a queue ask about: its bound, the action of its rule, how rare it is (see
 -- rulekeys.lua), its tally, and when that was as fresh. left has the time until a changed tally is as fresh.
 local bounds, actions, levels, tallies, fresh, left, firstKey = {}, {}, {}, {}, {}, {}, 0
-local said = {} -- of each job its decisions
+local said = {} -- the decisions of each job
 -- Of the job that was judged last: its keys and their answers. news is true for a new key, else when its tally was
 -- fresh.
 local asked, allows, keeps, resets, news, count = {}, {}, {}, {}, {}, 0
@@ -73,7 +73,7 @@ local function put(k, cost)
   local key = ARGV[firstKey + n - 1]
   if allows[k] and news[k] == true then
     rulekeys.came(l, l.kind, key, levels[n], resets[k])
-    fresh[n] = 0 -- no key stands whose expiry could stay
+    fresh[n] = 0 -- no key stands that could keep its expiry
   elseif allows[k] and l.keys > 0 then
     local ends = now + resets[k]
     if news[k] < ends - ends % l.slot then withRulekeys().keepKeys(l, key) end

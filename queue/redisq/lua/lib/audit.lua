@@ -5,7 +5,7 @@
 -- entries the chain continues from what the server has.
 
 local PARTITION = string.match(B, '{(%d+)}$')
-local OVERHEAD = 200 -- bytes of an entry beside its texts
+local OVERHEAD = 200 -- bytes of an entry besides its texts
 local DROP_MOST, DROP_BYTES = 400, 1048576 -- in one call
 
 local function textField(name, value)

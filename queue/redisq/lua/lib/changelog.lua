@@ -65,7 +65,7 @@ local function writeChange(kind, name, at, by, what, rev, was, detail, reason, t
   while head do
     local oldest = call('LINDEX', key, -1)
     if not oldest then break end
-    local upto, _, last = 0, 0, 0 -- of one that somebody broke nothing is known: it goes
+    local upto, _, last = 0, 0, 0 -- an entry that cannot be read is dropped
     if #oldest >= ENTRY_BYTES then upto, _, _, last = unpackStruct(ENTRY, oldest) end
     local over = bytes - (upto - #oldest) > MOST_BYTES
     if not over and (last > old or gone == DROP_CHANGES) then break end

@@ -46,7 +46,7 @@ local function dropEndedJob(nr, id, time)
   if call('GETRANGE', job, 0, 7) == 'E' .. time then call('UNLINK', job) end
 end
 
-local deadBytes = {} -- by their keys, what jobs take that this call found dead
+local deadBytes = {} -- bytes of the jobs that died in this call, by their keys
 
 -- addDead adds jobs that died at an instant to the dead jobs of their name. If a job with the same id died in a former
 -- queue of that name, the later one replaces it.

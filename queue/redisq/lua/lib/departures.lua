@@ -53,7 +53,7 @@ local function cover(q, cost)
   if q.limits then limits.coverPaces(q, more) end
   q.tat, q.rem = advance(q, q.tat, q.rem, more)
   q.lastCost = q.lastCost + more
-  set(q, 'lastFence', 0) -- the slot granted last can be given back no more: it is not the last any longer
+  set(q, 'lastFence', 0) -- the last departure can no longer be given back: it is not the last any more
   set(q, 'coveredCost', cost)
 end
 

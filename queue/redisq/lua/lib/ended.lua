@@ -2,7 +2,7 @@
 --
 -- Jobs that end, and the records that are kept of them.
 
-local DECIDED = 64 -- is added to the verdict of a job about which a person decided
+local DECIDED = 64 -- mark added to the verdict of a job that a person decided on
 
 -- unpackEnded reads the record of an ended job; that of a dead job with its timeline, as far as it was read. It also
 -- returns where the job's own record begins, if it was kept.

@@ -3,7 +3,7 @@
 --
 -- Ends expired jobs. The first call that finds some makes these functions.
 
-local MOST_EXPIRED = 100 -- in a call, however many there are
+local MOST_EXPIRED = 100 -- in a call
 
 -- locate finds expired jobs in their lanes and among the scheduled ones. It also returns ids that are in neither or are
 -- no jobs any more, and jobs whose lane is another program's key, which are looked at again later.
@@ -74,6 +74,6 @@ local function expire(errors)
       end
     end
   end
-  finish() -- whatever becomes of the call
+  finish() -- even if the rest of the call fails
   return count
 end

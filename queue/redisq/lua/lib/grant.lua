@@ -26,7 +26,7 @@ local function tooLate(q, job, paced)
   local at = #job >= 34 and expiresAt(job, 27) or math.huge
   at = at + skew
   if at >= now + HORIZON then return false end
-  if costOf(job) > q.coveredCost then cover(q, costOf(job)) end -- its departure is the one that it would get
+  if costOf(job) > q.coveredCost then cover(q, costOf(job)) end -- the departure that it would get
   local d = departureFor(q, paced)
   return at < d and d <= now + HORIZON
 end

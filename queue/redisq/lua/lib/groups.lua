@@ -8,7 +8,7 @@
 -- many jobs wait, in how many members). A member keeps finish, and in toldWaiting the number of waiting jobs that it
 -- last reported.
 
-local groupInVisit -- all of its members know the same while it is visited
+local groupInVisit -- the group under visit, which its members share
 local GROUP = { 'groupServed', 'groupSince', 'groupMaxCost', 'groupWaiting', 'membersWaiting' }
 
 local function loadMember(q, nr)

@@ -87,7 +87,7 @@ local function choose(v, d)
     local aside = shares.usedUp(m.tie)
     m.place = nil
     if aside then
-      m.place = 'Y' -- with the turn that it had
+      m.place = 'Y' -- with its former turn
       v.aside[#v.aside + 1] = m
     elseif not m.q and not m.opened then
       m.opened, request.visits = true, request.visits + 1
@@ -193,7 +193,7 @@ local function step(v, m, l, d)
         return false
       end
       if q ~= g and not affords(q, d, cost) then
-        putBackChosen(v, m, l) -- its next window is to come, and it rests until then
+        putBackChosen(v, m, l) -- it rests until its next window
         return true
       end
       if not affords(g, d, cost) then return false end

@@ -16,8 +16,8 @@
 local ENDED = '>BBI2c8I6I7I2'
 local LIVE = { L = true, R = true }
 
-local JOB_BYTES = 512 -- what a job takes beside its id and its record, as jobsize.Overhead
-local BEFORE_RECORD = 16 -- of what is stored, the kind, the instant and the stamp are no part of the record
+local JOB_BYTES = 512 -- bytes of a job besides its id and its record, as jobsize.Overhead
+local BEFORE_RECORD = 16 -- bytes of kind, instant and stamp, which are not part of the record
 local ANY_BYTES = 2 ^ 53 -- the byte limit of a queue that has none
 
 -- byteLimit returns the queue's max_bytes, or its share of the server's memory if it has none.

@@ -3,8 +3,8 @@
 -- What rulekeys.lua must know of a take or an append. That file is made only for keys without a tally, so few calls
 -- make it.
 
-local list -- of recheck.lua, or false
-local doubt -- whether a fresh tally that stands may be that of a new key
+local list -- see recheck.lua; or false
+local doubt -- whether the key of a fresh tally that stands may be new
 -- Tallies that were changed and are not written yet. handCount arguments from handFirst on are their keys. handLeft has
 -- the time until each is fresh, by its index.
 local handLeft, handFirst, handCount

@@ -7,7 +7,7 @@
 -- that bounds its jobs in flight, its scheduled jobs or its lanes, and by a job with a lane, a priority or a
 -- not-before.
 
-local RULE, RULE_BYTES = '>I4I7I4I4I4I7', 30 -- n, d, burst, capacity, most in flight, most bytes
+local RULE, RULE_BYTES = '>I4I7I4I4I4I7', 30 -- n, d, burst, capacity, max in flight, max bytes
 local NO_RULE = { n = 0, d = 0, burst = 1, capacity = 0, maxInFlight = 0, bytes = 0 }
 -- The rule that the bucket follows, tat, rem, last, last cost, the run of the server, covered cost.
 local LANE_BUCKET, LANE_BUCKET_BYTES = '>I4I7I4I7I4I7I2c8I2', 45

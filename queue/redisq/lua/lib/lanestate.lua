@@ -159,7 +159,7 @@ local function enterLane(q, id, h, cost, before, bytes)
   if before == 0 then
     placeLane(q, h.lane, cost)
   elseif h.lane ~= ZERO and not hasPlace(q, h.lane) then
-    placeLane(q, h.lane) -- what put it out of its place is mended; a visit places the one without a key
+    placeLane(q, h.lane) -- it had lost its place; a visit places the lane without a key
   end
   return S.waiting
 end

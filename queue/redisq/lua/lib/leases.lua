@@ -9,7 +9,7 @@ local LEASE = LEASE_HEAD .. 'c8I6B'
 local KEYED, IN_FLIGHT = 64, 128
 local CLIENT = 32 -- where the client's number is, 2 before its bytes
 local SETTLED = 38 -- where the last settled fence begins
-local NOBODY = '00000000' -- the epoch of no fence
+local NOBODY = '00000000' -- the epoch of an absent fence
 local NEVER_SETTLED = NOBODY .. string.rep('\0', 7)
 
 local function packLease(f)

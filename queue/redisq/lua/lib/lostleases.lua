@@ -3,7 +3,7 @@
 --
 -- Ends leases that ran out, and forgets dead jobs past their retention.
 
-local expired, errors = {}, {} -- of which queues leases ran out; queue number and what is wrong with it
+local expired, errors = {}, {} -- queues of leases that ran out; queue number and error
 local pulled -- number of the one queue that is visited, if one was named
 
 -- tryFor calls a function for one queue. An error is noted for the queue and stops no other queue.

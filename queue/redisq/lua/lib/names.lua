@@ -9,7 +9,7 @@ local sub, byte, pack, unpackStruct = string.sub, string.byte, struct.pack, stru
 local OFFERED = ' '
 local HORIZON, SECOND, MAX_COST, OVERDUE, YEAR = 50000, 1000000, 1000, 250000, 365 * 86400 * 1000000
 local MAX_VISITS = 20 -- queue.MaxVisits
-local POLL = 2 * SECOND -- a client asks again by then, whatever it was told
+local POLL = 2 * SECOND -- the longest pause between two requests of a client
 local FARTHEST = 253402300799000000 -- as in leaky/pacer.go
 -- The flags of a record. A number below EXPIRES is an ordinary job.
 local EXPIRES, LANE, PRIORITY, NOT_BEFORE = 2, 4, 8, 16

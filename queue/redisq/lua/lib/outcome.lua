@@ -151,7 +151,7 @@ local function settle(s, id, entry, token, code, after, reason)
   if not f or f.state ~= S.leased or f.epoch ~= epoch or f.fence ~= fence then
     return answerRepeated(s.q, id, f, epoch, fence, verdict)
   end
-  local wrong = AFTER[verdict] == S.waiting and laneError(s.q, f) -- then this job alone is not settled
+  local wrong = AFTER[verdict] == S.waiting and laneError(s.q, f) -- then only this job is not settled
   if wrong then return wrong end
   local departed = f.due
   return endLease(s, id, f, verdict, code, after, reason), f, departed

@@ -21,7 +21,7 @@ local function begin(latest)
   if not M then raise('NOSTORE', B .. ' holds no penstock store') end
   if M.firstExpiry > 0 then call('ZCARD', B .. 'T') end
   look(M, latest)
-  local latest = now + POLL + SECOND -- none is ever later: else somebody planted it, and nothing would be looked at
+  local latest = now + POLL + SECOND -- a later instant was planted, and would stop all visits
   if M.firstLease > latest then M.firstLease = now end
   if M.firstTimer > latest then M.firstTimer = now end
   if M.firstChore > latest then M.firstChore = now end

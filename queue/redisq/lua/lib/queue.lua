@@ -7,7 +7,7 @@ local function checkExpiryKeys(nr)
   call('ZCARD', B .. 'T' .. nr)
 end
 
-local schedulingChecked -- whether checkKeys has looked at the sets of the partition that all its queues stand on
+local schedulingChecked -- whether checkKeys has checked the sets that all queues share
 
 -- checkKeys raises unless the keys of a queue, the agenda, the timers and the leases have the right types.
 local function checkKeys(q)

@@ -41,7 +41,7 @@ if newest and newest[REIGN_CLOCK] ~= request.clock and newest[REIGN_LATEST] + ne
   request.from = newest[REIGN_LATEST] + newest[REIGN_BY]
   request.barred = request.barred or request.from > now + HORIZON / 2
 end
-local MOST_LATE = 100 -- so many jobs that expired end in one call, however many there are
+local MOST_LATE = 100 -- maximum number of expired jobs that a call ends
 
 local me = last and last[LAST_CLIENT] -- the number by which lease records know the client
 if not me then

@@ -25,13 +25,13 @@
 
 local SAMPLE = 8192
 local SEEK = 256 -- entries that a call looks at to find room
-local FEW = 8 -- entries that are looked at together for each new key
-local SELDOM = 4 -- a sample that is far from full is counted by the keys of a rarity of so much more, one of 16
+local FEW = 8 -- entries that each new key looks at
+local SELDOM = 4 -- a sample that is far from full is counted when a key is rarer by so much: one in 16
 
 local crowds = {} -- what is known of each rule's zset
-local removed = {} -- keys whose tallies lookAt has removed: what is in hand of them counts for nothing
+local removed = {} -- keys whose tallies lookAt has removed: those in hand count for nothing
 local budget = SEEK -- what is left of that
-local numbers, numbered -- of the keys in hand, and which these are
+local numbers, numbered -- the index of each key in hand, and for which call
 
 local function crowdOf(key)
   local rule = sub(key, 1, -18)
@@ -40,7 +40,7 @@ local function crowdOf(key)
   local nr = sub(rule, #B + 2)
   c = { nr = nr, key = B .. 'W' .. nr, of = rule .. ':', level = 0 }
   local first = redis.pcall('ZRANGE', c.key, 0, FEW, 'WITHSCORES')
-  if first.err then -- what somebody else put there
+  if first.err then -- another program's key
     call('UNLINK', c.key)
     first = {}
   end

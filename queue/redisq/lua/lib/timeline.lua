@@ -2,7 +2,7 @@
 --
 -- The timeline of a job that failed: its attempts, in the format of internal/jobrecord/timeline.go.
 
-local TIMELINE, ANSWER = 20, 200 -- so many attempts are kept: the first and the latest; so much of an answer
+local TIMELINE, ANSWER = 20, 200 -- the number of attempts kept, the first and the latest; bytes of an answer
 
 -- addAttempt adds the attempt that ends now to the timeline of a lease record.
 local function addAttempt(f, outcome, answer)

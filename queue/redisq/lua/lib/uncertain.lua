@@ -11,7 +11,7 @@
 
 local MOST_REIGNS, REIGN_JITTER = 4, 500
 
-local reigns = {} -- those that delay this client's departures
+local reigns = {} -- reigns that delay this client's departures
 for _, r in ipairs(M.reigns or {}) do
   if r[REIGN_CLOCK] ~= request.clock then
     reigns[#reigns + 1] = r

@@ -58,7 +58,7 @@ end
 local function endUnsent(q, found, state)
   local all = {}
   for _, some in ipairs(found) do
-    if some.lane then call('ZCARD', lanes.waitingKey(q, some.lane)) end -- looks at its type
+    if some.lane then call('ZCARD', lanes.waitingKey(q, some.lane)) end -- check its type
     for _, id in ipairs(some.ids) do all[#all + 1] = id end
   end
   local count = #all

@@ -186,7 +186,7 @@ local function delayAfterRestart(q, cost)
   set(q, 'coveredCost', cost)
   set(q, 'maxCostAtOpen', q.maxCost)
   set(q, 'epoch', M.run)
-  set(q, 'lastFence', 0) -- nothing granted before can give its slot back: it is the hold's
+  set(q, 'lastFence', 0) -- no earlier departure can be given back: the delay covers it
   return true
 end
 
