@@ -88,7 +88,7 @@ func (e *Engine) appendAll(ctx context.Context, jobs []queue.Job, offered bool) 
 			if err := learned[name]; err != nil {
 				answers[i].Err = err
 			} else if try == mostReads {
-				answers[i].Err = fmt.Errorf("%w: the rules of %s change all the time", queue.ErrUnavailable, name)
+				answers[i].Err = fmt.Errorf("%w: the rules of %s keep changing", queue.ErrUnavailable, name)
 			} else {
 				again = append(again, i)
 			}

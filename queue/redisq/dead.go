@@ -35,7 +35,7 @@ func (e *Engine) deadQueues(ctx context.Context, partition int, after string, li
 			return nil, "", rows.err
 		}
 		if count < 0 {
-			e.log.Error("dead jobs left out of a list: what the store has of them is not what penstock wrote", "queue",
+			e.log.Error("dead jobs left out of a list: their stored data is not what penstock wrote", "queue",
 				name, "error", third)
 			continue
 		}
@@ -66,7 +66,7 @@ func (e *Engine) Replay(ctx context.Context, name string, ids []string) ([]queue
 			outcomes[i] = queue.ReplayOutcome(o)
 		case string: // its key is another program's
 			outcomes[i] = queue.Broken
-			e.log.Error("a dead job was left as it is: what the store has of it is not what penstock wrote", "queue",
+			e.log.Error("a dead job was left as it is: its stored data is not what penstock wrote", "queue",
 				name, "id", ids[i], "error", o)
 		}
 	}

@@ -80,7 +80,7 @@ func (e *Engine) ImportJobs(ctx context.Context, name, mark string, jobs []move.
 			outcomes[i] = move.Outcome(o)
 		default:
 			outcomes[i] = move.Failed
-			e.log.Error("a job was not imported: what the store has under its key is not what penstock wrote", "queue",
+			e.log.Error("a job was not imported: its key holds something that penstock did not write", "queue",
 				name, "id", jobs[i].ID, "error", o)
 		}
 	}

@@ -115,7 +115,7 @@ func (e *Engine) infos(ctx context.Context, lane *queue.LaneInfo, partition int,
 	for rows := answer.list(); rows.more(); {
 		i, err := readInfo(rows.list(), lane)
 		if err != nil && args[0] != "get" {
-			e.log.Error("queue left out of a list: what the store has of it is not what penstock wrote", "queue",
+			e.log.Error("queue left out of a list: its stored data is not what penstock wrote", "queue",
 				i.Spec.Name, "error", err)
 			continue
 		}

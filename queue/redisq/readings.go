@@ -26,7 +26,7 @@ func (e *Engine) Readings(ctx context.Context) (all []queue.Reading, err error) 
 				row := rows.list()
 				r, err := readReading(row, now)
 				if err != nil {
-					e.log.Error("queue left out of readings: what the store has of it is not what penstock wrote",
+					e.log.Error("queue left out of readings: its stored data is not what penstock wrote",
 						"queue", r.Name, "error", err)
 					continue
 				}

@@ -87,7 +87,7 @@ func (e *Engine) readReserved(l *reply, partition int, out *queue.Reserved) erro
 	}
 	for s := l.list(); s.more(); {
 		number, text := s.text(), s.text()
-		e.log.Error("queue cannot be drained: a key of it is not what penstock wrote", "key",
+		e.log.Error("queue cannot be drained: one of its keys is not what penstock wrote", "key",
 			e.keys[partition]+"q"+number, "error", text)
 	}
 	out.Now = micros(l.int())

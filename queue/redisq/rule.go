@@ -121,7 +121,7 @@ func newBound(a leaky.Algorithm, numbers rules.Bound, keys int64) (*bound, error
 		}
 		return b, nil
 	}
-	return nil, fmt.Errorf("no script knows the arithmetic of %s", a)
+	return nil, fmt.Errorf("no script implements the algorithm of %s", a)
 }
 
 // recovery returns the longest that a key can take until it is fresh.
@@ -201,7 +201,7 @@ func (e *Engine) PutRule(ctx context.Context, r rules.Rule, expect int64) (queue
 		}
 		return result, answer.err
 	}
-	return queue.PutResult{}, fmt.Errorf("%w: rule %s changes all the time", queue.ErrUnavailable, r.Name)
+	return queue.PutResult{}, fmt.Errorf("%w: rule %s keeps changing", queue.ErrUnavailable, r.Name)
 }
 
 // lostOverrides returns the keys that have overrides in the known rule but not in r, and the revision of the known
@@ -264,7 +264,7 @@ func (e *Engine) ruleInfos(ctx context.Context, partition int, args ...any) (pag
 	for rows := answer.list(); rows.more(); {
 		i, err := readRuleInfo(rows.list())
 		if err != nil && args[0] == "list" {
-			e.log.Error("rule left out of a list: what the store has of it is not what penstock wrote", "rule", i.Name,
+			e.log.Error("rule left out of a list: its stored data is not what penstock wrote", "rule", i.Name,
 				"error", err)
 			continue
 		}

@@ -10,15 +10,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The Lua of this package. Each file of lua/calls is an operation, and begins with its arguments and its answer. What
-// operations share is in lua/lib, and lua/algorithms has an arithmetic a file of what rules count.
+// The Lua of this package. Each file of lua/calls is an operation, and begins with its arguments and its answer.
+// Operations share the files of lua/lib, and lua/algorithms has a limiter a file.
 //
-// Behind the first line of an operation, the shebang with its flags, and at the top of a file of lua/lib stands what
-// else the file stands on:
+// The header of a file has its dependencies. It follows the first line of an operation, the shebang with its flags:
 //
 //	-- needs: pace, memory       files of lua/lib that it uses; they come before it
 //	-- for lanes: appendjob      files of the part that is made when a call meets a queue with lanes
-//	-- gives: ruleOf, enter     functions that other parts reach as <file>.<function>
+//	-- gives: ruleOf, enter      functions that other parts call as <file>.<function>
 //	-- reads: delivered          counters that the operation reads with its queues
 //
 //go:embed lua/*/*.lua

@@ -61,7 +61,7 @@ var faults = []struct {
 	},
 	{
 		now: true, mend: "info replication",
-		check: is("role", "slave", "this is a replica, and what is written here is not kept: give the address of its master"),
+		check: is("role", "slave", "this is a replica, which does not keep writes: use the address of its master"),
 	},
 	{
 		now: true, mend: "config set appendonly yes",
@@ -85,12 +85,12 @@ var faults = []struct {
 	},
 	{
 		mend: "info memory",
-		check: is("maxmemory", "0", "maxmemory is not set: a full machine ends Redis, which then is no refusal; set it "+
-			"above used_memory and below what the machine has"),
+		check: is("maxmemory", "0", "maxmemory is not set: when memory runs out the machine ends Redis, and no job is refused; "+
+			"set it above used_memory and below the memory of the machine"),
 	},
 	{mend: "config set min-replicas-to-write 1", check: func(s server) string {
 		if replicas, _ := strconv.Atoi(s["connected_slaves"]); replicas > 0 && s["min-replicas-to-write"] == "0" {
-			return "min-replicas-to-write is 0: a master that is cut off goes on, and a failover loses what it took"
+			return "min-replicas-to-write is 0: an isolated master keeps accepting writes, and a failover loses them"
 		}
 		return ""
 	}},

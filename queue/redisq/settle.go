@@ -192,7 +192,7 @@ func (e *Engine) Sweep(ctx context.Context, partition int) (more bool, err error
 		name := stale.text()
 		if err := e.renew(ctx, partition, name); err != nil {
 			// The store continues in steps of the last window, and asks again.
-			e.log.Warn("the calendar of a queue could not be told how it goes on", "queue", name, "error", err)
+			e.log.Warn("the calendar of a queue could not be renewed", "queue", name, "error", err)
 		}
 	}
 	return more, r.err

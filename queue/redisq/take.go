@@ -76,7 +76,7 @@ func (e *Engine) Take(ctx context.Context, name string, takes []rules.Take) ([]r
 			return answers, nil
 		}
 	}
-	return failed(answers, open, fmt.Errorf("%w: rule %s changes all the time", queue.ErrUnavailable, name))
+	return failed(answers, open, fmt.Errorf("%w: rule %s keeps changing", queue.ErrUnavailable, name))
 }
 
 // failed returns the answers when the open questions cannot be decided, or the error if none was decided.

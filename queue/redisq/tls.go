@@ -24,7 +24,7 @@ func (f TLSFiles) Apply(c *tls.Config) error {
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("ca: %s has no certificate in it", f.CA)
+			return fmt.Errorf("ca: %s contains no certificate", f.CA)
 		}
 	}
 	switch {

@@ -186,7 +186,7 @@ func database(path string) (int, error) {
 func parameters(o *redis.UniversalOptions, u *url.URL, scheme string) error {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return errors.New("what is behind the ? cannot be read")
+		return errors.New("the query cannot be parsed")
 	}
 	for name, values := range query {
 		value := values[len(values)-1]

@@ -1,12 +1,11 @@
 -- leaky/concurrency.go, behind tally.lua.
 --
--- A zset: name of a place -> until when it is held. What a place costs beyond 1 is a sum of weights, powers of 2: of
--- each weight those that it is part of stand in a zset of their own, under the same key with its power and a c behind
--- it, with the same instants. So how much ends by an instant is told by ranks. The key with a c alone behind it holds
--- the sum of the weights that there are.
+-- A zset: name of a place -> until when it is held. The cost of a place beyond 1 is a sum of weights, powers of 2. Each
+-- weight has a zset of the places with it, under the same key followed by its power and c, with the same instants. So
+-- ranks show how much ends by an instant. The key followed by c alone holds the sum of all weights in use.
 --
--- What is looked at, freed and put right is counted, as commands or members of them: take.lua asks little more behind
--- so much.
+-- looked counts the commands and members that were looked at, freed or corrected: beyond a bound take.lua answers no
+-- further questions.
 local SOME, POWERS = 500, 14
 looked = 0
 

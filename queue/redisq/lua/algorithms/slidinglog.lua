@@ -1,10 +1,10 @@
 -- leaky/slidinglog.go, behind tally.lua.
 --
--- One text: HEAD, then a ring of ENTRY, zero bytes where there is none. An entry is an instant, and the cost of all
--- entries up to this one, modulo 2^32: so what stands in a window, and where a cost ends, is found without adding up.
--- The last entry is in the head: its instant and cost up to it; base is the cost up to those that are over. The ring
--- has size places, those taken begin at first. It grows by doubling and shrinks by halving, so that an entry is moved a
--- few times only; else a call reads and writes a few entries of it, found by halves.
+-- One text: HEAD, then a ring of ENTRY, with zero bytes in free places. An entry is an instant, and the cost of all
+-- entries up to this one, modulo 2^32: so the cost in a window, and where a cost ends, is found without adding up. The
+-- head has the last entry; base is the cost up to the entries that are over. The ring has size places, the used ones
+-- from first on. It doubles and halves in size, so that an entry moves only a few times. Otherwise a call reads and
+-- writes a few entries, found by binary search.
 local HEAD, HEAD_BYTES, ENTRY, ENTRY_BYTES, LAP = '>I2I2I2I4I7I4', 21, '>I7I4', 11, 2 ^ 32
 
 local function entry(s, i)

@@ -43,7 +43,8 @@ local function extend(name, id, token)
     deadline = tonumber(call('ZSCORE', B .. 'l', lease))
   end
   M.firstLease = min(M.firstLease, deadline)
-  local ok, stopped, opened = pcall(noteSlow, q, f.due) -- other errors of its queue do not keep a lease from being extended
+  -- Other errors of its queue do not keep a lease from being extended.
+  local ok, stopped, opened = pcall(noteSlow, q, f.due)
   return ok and stopped and { deadline - now, stopped, opened } or deadline - now
 end
 

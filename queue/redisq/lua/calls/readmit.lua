@@ -139,7 +139,8 @@ end
 rememberEnded(q, dropped)
 rememberDead(q, dead)
 behind = behind + count - final
-if announced and asOf <= announced then behind = max(behind, min(q.behind, 1)) end -- the caller may not have seen that job
+-- The caller may not have seen a job that was announced later.
+if announced and asOf <= announced then behind = max(behind, min(q.behind, 1)) end
 set(q, 'behind', behind)
 if count > 0 or empty then set(q, 'headNeeds', waitsFor or 0) end
 local missing = nextGeneration(q, seen, onTheWay)

@@ -21,7 +21,7 @@ local function putOnAgenda(q, back, since)
     local from = -math.huge
     if q.laned then
       from = lanestate.lanesResumeAt(q)
-    elseif q.waits == false or q.waits == nil and call('ZCARD', B .. 'w' .. q.nr) == 0 then -- nil unless a visit found out
+    elseif q.waits == false or q.waits == nil and call('ZCARD', B .. 'w' .. q.nr) == 0 then -- or nil: unknown
       from = nil
     end
     if from then

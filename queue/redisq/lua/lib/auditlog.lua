@@ -30,7 +30,7 @@ end
 local function auditEnds(budget)
   local key, last = auditKey(budget), tonumber(call('HGET', B, 'audited') or 0)
   call('ZCARD', AUDIT)
-  if not last then raise('WRONGTYPE', B .. ' has a number of audit entries that is none') end
+  if not last then raise('WRONGTYPE', B .. ' has an invalid number of audit entries') end
   if call('EXISTS', key) == 0 then return last, 0 end
   local info, is = call('XINFO', 'STREAM', key), {}
   for i = 1, #info, 2 do is[info[i]] = info[i + 1] end

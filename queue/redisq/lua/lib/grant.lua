@@ -7,7 +7,7 @@
 local function dropVanished(q, id)
   -- Other jobs of the queue may have been granted. They must not be lost if the list of failures is another program's
   -- key.
-  tryFor(q.nr, noteFailure, q, id, 'the job was removed from the store by somebody else')
+  tryFor(q.nr, noteFailure, q, id, 'the job was removed from the store by another program')
   local freeing = newFreed()
   addFreed(freeing, averageBytes(q))
   givePlacesBack(q, freeing)
