@@ -44,7 +44,7 @@ var withoutScript = map[string]string{
 		stretchedCeiling successor takeAgain takeBackPersisted takeQuotas tallies tally tat touch unlessDurable wait
 		waitsForDeferral waitsForEnded waitsForGrants waitsForJob want`,
 	"do what the Go of this package does before or after a script": `
-		addEnded again asStored cameIn checkImportable checkRequest checkRuleNames checkSpec condition continueFrom
+		addEnded again asStored cameIn checkImportable checkRequest checkRuleNames condition continueFrom
 		countRuleUses deadFrom deadJobFound decideDocument decodeChange deferredJobInfo document documentKey
 		documentNow drainers dueAfter encodeChange encodeDocument endedJobInfo exportQueue findAsks findRules
 		forgetDocuments formatPair getMany grantFresh hasLog importNotOpen importedCounters info infoWithParent
@@ -56,10 +56,10 @@ var withoutScript = map[string]string{
 		active activePauses adapt addJob addToLane addWaiting admitNew after agendaOf ahead aliveClients allCounters
 		allDefer allLanesBlocked answerDeferred answerDuplicate apartInLane appendOutcome arm armAndWake askRules
 		asksFor atMaxInFlight attempt bury busy bytes canDepart cancelled chargeRules checkPullRelations checkRevision
-		childrenOf conditionChanged costBounds countBack countChild countOutcome create crossedZero deferral
+		childrenOf conditionChanged costBounds countBack countChild countOutcome crossedZero deferral
 		deferralLapsed departure dropIdleLanes dropLapsed dropRecord eachRefunded empty endIdle endLeased
 		endPauseIfOver endPauses endVisit engine ensureDefaultLane ensureLease enter eta findDead fingerprintOf
-		firstPaces forgetIdleLanes forgetLane forgetLapsed forgetTallies freeEmpty freePlaces freeSince fullSpec gap
+		forgetIdleLanes forgetLane forgetLapsed forgetTallies freeEmpty freePlaces freeSince fullSpec gap
 		grantsFrom groupLoad groupLoadIncoming groupMaxCost groupVerdict hasPace heldUpByLanes idle importedLease
 		incomingBefore incomingOf incomingTotal instantOf interval intervals isParent job jobsKept judgeETA keepSpec
 		keyed known lane laneDigest laneGranted laneRetryAfter lanesTakeTurns leastJobs leaveBehind lookAfter
@@ -69,7 +69,7 @@ var withoutScript = map[string]string{
 		possible prepareReadmit priority priorityOf pullQueueOf pushWaiting ranOut rateSignal rearm rearmAndWake
 		rearmGroup recall recalling recordOf release removeDeferral removeJob renewCalendar repairBuckets reposition
 		restorePassed rule runnable said sameLanes scheduleRetryAfter setAdaptedRate setExpiry setSpec setState sleeps
-		slowestRate specChanged staysDead stillDelays stopOverAt sweepGarbage takeBuckets takeOffAgenda takeTurns
+		slowestRate staysDead stillDelays stopOverAt sweepGarbage takeBuckets takeOffAgenda takeTurns
 		takesMuchMemory throttledOutcome timersOf tooLargeReason tooLateReason tooOldReason trackInFlight tryMember
 		turnBase turnOf unblock unknownBucket untilLeaseOrExpiry untilPulled verdictBy wakeForQueue wakePullers
 		wakeToLook wall weary whyNotLeft withSpec wouldExpire`,

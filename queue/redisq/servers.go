@@ -85,8 +85,8 @@ var faults = []struct {
 	},
 	{
 		mend: "info memory",
-		check: is("maxmemory", "0", "maxmemory is not set: when memory runs out the machine ends Redis, and no job is refused; "+
-			"set it above used_memory and below the memory of the machine"),
+		check: is("maxmemory", "0", "maxmemory is not set: when memory runs out the machine ends Redis, "+
+			"and no job is refused; set it above used_memory and below the memory of the machine"),
 	},
 	{mend: "config set min-replicas-to-write 1", check: func(s server) string {
 		if replicas, _ := strconv.Atoi(s["connected_slaves"]); replicas > 0 && s["min-replicas-to-write"] == "0" {
