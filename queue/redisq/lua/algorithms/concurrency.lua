@@ -76,12 +76,12 @@ local function read(l, key)
   return s
 end
 
-local function until_(l, at) return max(0, min(at, now + l.second) - now) end
+local function untilEnd(l, at) return max(0, min(at, now + l.second) - now) end
 local function rest(l, key)
   local last = redis.pcall('ZRANGE', key, -1, -1, 'WITHSCORES')
-  return last[2] and until_(l, tonumber(last[2])) or 0
+  return last[2] and untilEnd(l, tonumber(last[2])) or 0
 end
-local function ends(s) return s.last and until_(s.l, s.last) or 0 end
+local function ends(s) return s.last and untilEnd(s.l, s.last) or 0 end
 
 -- passes returns how long it is until so much is free: until one of the places ends of which the first free no less,
 -- and fewer do.
@@ -97,7 +97,7 @@ local function passes(l, s, cost)
     if endedBy(s, till(middle)) >= cost then high = middle else low = middle + 1 end
   end
   local at = till(low)
-  return at and until_(l, tonumber(at)) or ends(s) -- unless another program wrote into it
+  return at and untilEnd(l, tonumber(at)) or ends(s) -- unless another program wrote into it
 end
 
 -- holds reports whether a place is taken. A place that has ended, and is not freed yet, is not.

@@ -70,7 +70,7 @@ end
 -- endAppend writes what has changed in a queue. quick is the number of jobs that took a place without admit, ready
 -- when the first of them can depart if none waited before. It returns the answer, row, with the decisions of rules.
 local function endAppend(s, q, quick, ready, row, count)
-  local changes, entered, aside = q.changes, quick + s.counts.entered, s.counts.aside
+  local changes, entered, deferred = q.changes, quick + s.counts.entered, s.counts.deferred
   if quick > 0 then
     changes.turn, changes.size, changes.bytes = true, true, true
     if q.maxCost > s.maxCost then changes.maxCost = true end
@@ -79,7 +79,7 @@ local function endAppend(s, q, quick, ready, row, count)
   if s.dying then trackDeadlines(q, s.dying, s.soonest) end
   add(q, 'appended', entered)
   took(q.bytes - s.bytes)
-  if entered + aside > 0 then
+  if entered + deferred > 0 then
     local over = q.bytes + (q.deadBytes or 0) + (q.deferredBytes or 0) - byteLimit(q)
     if over + q.retentionMax * JOB_BYTES > 0 and over + call('LLEN', B .. 'e' .. q.nr) * JOB_BYTES > 0 then
       makeRoom(q)
@@ -100,7 +100,7 @@ local function endAppend(s, q, quick, ready, row, count)
   if s.counted then
     for counter, times in pairs(s.counted) do add(q, counter, times) end
   end
-  add(q, 'set_aside', aside)
+  add(q, 'set_aside', deferred)
   save(q)
   return row
 end
@@ -126,7 +126,7 @@ local function append(name, count, limited, known, first)
   local head = tonumber(call('ZRANGE', W, '0', '0', 'WITHSCORES')[2])
   local waiting, firstTurn = head and call('ZCARD', W) or 0, head or q.turn
   if waiting == 0 then call('ZCARD', agendaKey(q, 'a')) end -- check its type: it is written last
-  local ready, counts, others, places, p = nextDeparture(q), { aside = 0, entered = 0 }, {}, { nil, nil }, 0
+  local ready, counts, others, places, p = nextDeparture(q), { deferred = 0, entered = 0 }, {}, { nil, nil }, 0
   local s = { q = q, first = first, step = step, asking = asking, live = live, counts = counts, others = others,
     waiting = waiting, bytes = q.bytes, maxCost = q.maxCost, soonest = math.huge, mayExpire = q.expiring }
   local row = { now, q.n, q.d, q.burst, q.tat, q.rem, q.last, q.lastCost, q.size == waiting and not q.paused and 1 or 0,

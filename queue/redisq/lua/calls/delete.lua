@@ -48,10 +48,10 @@ markDeleted('queue', name)
 -- A queue made again under the name continues from this bucket.
 atRest(q)
 local windows, lastEnds = limitchange.limitsToKeep(q)
-local until_ = max(q.tat + 1, q.last, lastEnds)
-if until_ > now then
+local delaysUntil = max(q.tat + 1, q.last, lastEnds)
+if delaysUntil > now then
   call('HSET', B .. 'x', name, pack('>I7I7I2I7I7I7', q.tat, q.last, q.lastCost, q.n, q.d, q.burst) .. windows)
-  call('ZADD', B .. 'X', until_, name)
+  call('ZADD', B .. 'X', delaysUntil, name)
 end
 local past = call('ZRANGEBYSCORE', B .. 'X', '-inf', now, 'LIMIT', 0, 100)
 if past[1] then

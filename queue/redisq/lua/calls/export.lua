@@ -18,8 +18,8 @@ local nr = numberOf(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end
 if ARGV[3] == '0' then
-  local mark, open, groupMaxCost = unpack(call('HMGET', B .. 'q' .. nr, 'importMark', 'importOpen', 'groupMaxCost'))
-  return { q.turn, max(q.maxCost, tonumber(groupMaxCost) or 0), mark or '', open == '1' and 1 or 0 }
+  local mark, open, maxCost = unpack(call('HMGET', B .. 'q' .. nr, 'importMark', 'importOpen', 'groupMaxCost'))
+  return { q.turn, max(q.maxCost, tonumber(maxCost) or 0), mark or '', open == '1' and 1 or 0 }
 end
 checkKeys(q)
 withLanes(q)
@@ -105,8 +105,8 @@ local function waiting()
   return { rows, '0', '', lane }
 end
 
-local function byInstant(set_)
-  local id, due = page(set_, at and rankAfter(set_, at, member) or 0, show)
+local function byInstant(key)
+  local id, due = page(key, at and rankAfter(key, at, member) or 0, show)
   return id and { rows, due, id, '' } or { rows }
 end
 

@@ -114,7 +114,7 @@ local function show(nr, q, name)
   checkKeys(q)
   checkDeadKeys(name)
   trimDead(q)
-  local by, reason, since, window, count, previous, deferredCost, deferredBytes, asked, adaptions = unpack(call(
+  local by, reason, since, window, count, previous, costBehind, bytesBehind, asked, adaptions = unpack(call(
     'HMGET', B .. 'q' .. nr, 'pausedBy', 'pauseReason', 'pausedSince', 'outflowStart', 'outflowCur', 'outflowPrev',
     'deferredCost', 'deferredBytes', 'lastAsked', 'adaptions'))
   if not q.paused then by, reason, since = '', '', 0 end
@@ -132,7 +132,7 @@ local function show(nr, q, name)
     max(q.deferred, q.behind),
     call('ZCARD', B .. 'd:' .. name), countersOf(q), oldest, nextDeparture(q), tonumber(window) or 0,
     tonumber(count) or 0, tonumber(previous) or 0, now, call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last,
-    q.lastCost, eta.aheadOf(q, counts.waiting, q.turn - (counts.head or q.turn), 1, true), tonumber(deferredCost) or 0,
+    q.lastCost, eta.aheadOf(q, counts.waiting, q.turn - (counts.head or q.turn), 1, true), tonumber(costBehind) or 0,
     q.readmitted, limitsOf(q),
     q.group == q and { groups.countChildren(name), q.membersWaiting, q.groupWaiting, q.groupMaxCost } or {},
     ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {},
@@ -140,7 +140,7 @@ local function show(nr, q, name)
   local ready, rest = readyOf(q, counts.waiting)
   for _, value in ipairs({ ready, rest, tonumber(call('ZRANGE', B .. 't' .. nr, '0', '0', 'WITHSCORES')[2]) or 0,
     askedOf(q, tonumber(asked) or 0), q.bytes, byteLimit(q),
-    (q.deadBytes or 0) + 0, tonumber(deferredBytes) or 0 }) do
+    (q.deadBytes or 0) + 0, tonumber(bytesBehind) or 0 }) do
     row[#row + 1] = value
   end
   if ARGV[2] == 'get' and name == ARGV[3] and ARGV[4] ~= '' then laneOf(q, ARGV[4], row) end

@@ -71,8 +71,8 @@ local function why(rate, quota, together)
   local g = q.group
   local still = q.paused and q or g and g.paused and g
   if still then
-    local said = call('HMGET', B .. 'q' .. still.nr, 'pauseReason', 'pausedBy')
-    return 'paused', still.pausedUntil or 0, said[1] or '', still == q and '' or g.name, said[2] or ''
+    local text, actor = unpack(call('HMGET', B .. 'q' .. still.nr, 'pauseReason', 'pausedBy'))
+    return 'paused', still.pausedUntil or 0, text or '', still == q and '' or g.name, actor or ''
   end
   local h = q.receiver
   if h and h.opened > 0 then return 'down', h.stop > now and h.stop or 0, h.lastFailure end

@@ -80,8 +80,8 @@ local function waiting()
 end
 
 -- byInstant lists the jobs in a set that is ordered by an instant.
-local function byInstant(set_)
-  local ids, score = members(set_, at and rankAfter(set_, at, member) or 0, limit)
+local function byInstant(key)
+  local ids, score = members(key, at and rankAfter(key, at, member) or 0, limit)
   showAll(ids)
   if #ids < limit then return { rows } end
   return { rows, score, ids[#ids], '' }

@@ -19,8 +19,8 @@ local by, reason, till = ARGV[4], ARGV[5], tonumber(ARGV[6])
 if till and (till <= wall or till > wall + MAX_AHEAD) then return { 2, wall } end
 local paused = ARGV[3] == '1' and (till and ARGV[6] or '1') or ''
 local Q = B .. 'q' .. nr
-local was = call('HMGET', Q, 'pausedBy', 'pauseReason')
-local same = not q.paused and paused == '' or q.pause == paused and was[1] == who(by) and was[2] == reason
+local wasBy, wasReason = unpack(call('HMGET', Q, 'pausedBy', 'pauseReason'))
+local same = not q.paused and paused == '' or q.pause == paused and wasBy == who(by) and wasReason == reason
 checkChangeKeys('queue', q.name, by)
 for _, set in ipairs({ 'a', 's' }) do call('ZCARD', agendaKey(q, set)) end
 local goesOn = paused == '' and q.receiver and receiver.resume(q)

@@ -24,7 +24,7 @@ withLanes(q)
 loadOverflow(q)
 checkChangeKeys('queue', q.name, ARGV[11])
 local state, limit, only = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
-local until_, at, member, laneAt = tonumber(ARGV[7]) or q.turn, tonumber(ARGV[8]) or 0, ARGV[9], ARGV[10]
+local untilTurn, at, member, laneAt = tonumber(ARGV[7]) or q.turn, tonumber(ARGV[8]) or 0, ARGV[9], ARGV[10]
 local begins = ARGV[7] == ''
 local MOST_LOOKED, CLASSES = 200, 9
 local FIRST_TURN = CLASSES * PRIORITY_STEP
@@ -34,14 +34,14 @@ local FIRST_TURN = CLASSES * PRIORITY_STEP
 local function oldest(W, count)
   local ids, first = {}, call('ZRANGE', W, 0, count - 1, 'WITHSCORES')
   for i = 1, #first, 2 do
-    if FIRST_TURN + first[i + 1] % PRIORITY_STEP < until_ then ids[#ids + 1] = first[i] end
+    if FIRST_TURN + first[i + 1] % PRIORITY_STEP < untilTurn then ids[#ids + 1] = first[i] end
   end
   if 2 * #ids == #first then return ids end
   ids = {}
   for priority = CLASSES, 0, -1 do
     local left = count - #ids
     if left <= 0 then break end
-    local least, below = (CLASSES - priority) * PRIORITY_STEP, until_ - priority * PRIORITY_STEP
+    local least, below = (CLASSES - priority) * PRIORITY_STEP, untilTurn - priority * PRIORITY_STEP
     for _, id in ipairs(call('ZRANGEBYSCORE', W, string.format('%.0f', least), string.format('(%.0f', below), 'LIMIT',
       0, left)) do
       ids[#ids + 1] = id
@@ -73,7 +73,7 @@ local function scheduled()
   for i = 1, #looked, 2 do ids[#ids + 1] = looked[i] end
   if not ids[1] then return {} end
   for i, entry in ipairs(call('HMGET', B .. 'f' .. nr, unpack(ids))) do
-    if not entry or FIRST_TURN + unpackLease(entry).turn % PRIORITY_STEP < until_ then taken[#taken + 1] = ids[i] end
+    if not entry or FIRST_TURN + unpackLease(entry).turn % PRIORITY_STEP < untilTurn then taken[#taken + 1] = ids[i] end
   end
   return { { ids = taken } }, #ids == limit and { looked[#looked], ids[#ids], '' } or nil
 end
@@ -84,4 +84,4 @@ local jobs = endUnsent(q, found, S.cancelled)
 logJobAct(q, ARGV[11], 'purged', ARGV[12], '', jobs)
 save(q)
 finish()
-return keepAnswer(ARGV[2], rest and { jobs, until_, rest[1], rest[2], rest[3] } or { jobs })
+return keepAnswer(ARGV[2], rest and { jobs, untilTurn, unpack(rest) } or { jobs })

@@ -149,7 +149,7 @@ local function settleQueue(name, nr, count, arg)
       ends[#ends + 1], well[#well + 1], gone[#gone + 1], flights[id] = nr .. ':' .. id, id, id, ''
       out[j] = (q.receiver or after > 0) and updateReceiver(q, nil, id, departed, code, after, reason, S.delivered)
         or S.delivered
-      if q.adapt and after <= 0 then signals[#signals + 1] = { #out, false, departed, '' } end
+      if q.adapt and after <= 0 then signals[#signals + 1] = { index = j, departed = departed } end
       if marks >= KEYED then lanestate.endInLane(q, unpackLease(entry)) end
     elseif tokens[id] then
       out[j] = tokens[id] == token and S.delivered or 0
@@ -158,7 +158,7 @@ local function settleQueue(name, nr, count, arg)
       out[j] = f and updateReceiver(q, f, id, left, code, after, reason, answer) or answer
       if f and q.adapt and code % LANE_ONLY == V.throttled and code ~= NO_TARGET
         and (code % TROUBLE < LANE_ONLY or f.lane == ZERO) then
-        signals[#signals + 1] = { j, true, left, reason }
+        signals[#signals + 1] = { index = j, throttled = true, departed = left, reason = reason }
       end
     end
   end
@@ -180,7 +180,7 @@ end
 if laterEnds and laterEnds[1] then call('ZREM', B .. 'l', unpack(laterEnds)) end
 for _, a in ipairs(adapting) do
   local ok, e = pcall(adaptRate, a)
-  for _, signal in ipairs(not ok and a.signals or {}) do a.out[signal[1]] = errorText(e) end
+  for _, signal in ipairs(not ok and a.signals or {}) do a.out[signal.index] = errorText(e) end
 end
 for _, s in ipairs(settled) do
   for j = 1, s.count do out[#out + 1] = not s.ok and errorText(s.answer) or s.answer and s.answer[j] or 0 end

@@ -43,9 +43,9 @@ for _, suffix in ipairs({ 'L', 'b', 'i', 'h' }) do
   if not lanesOf(suffix) then return { 1, stale } end
 end
 call('UNLINK', B .. 'k' .. nr, B .. 'O' .. nr, B .. 'u' .. nr, B .. 'T' .. nr)
-for _, set_ in ipairs({ 'w', 't' }) do
+for _, set in ipairs({ 'w', 't' }) do
   local ids = {}
-  for i, v in ipairs(call('ZPOPMIN', B .. set_ .. nr, 500 - freed)) do
+  for i, v in ipairs(call('ZPOPMIN', B .. set .. nr, 500 - freed)) do
     if i % 2 == 1 then ids[#ids + 1] = v end
   end
   freed = freed + free(ids)

@@ -131,8 +131,7 @@ end
 local function adaptToAnswers(a)
   local q, another = load(numberOf(a.name)), false
   for _, signal in ipairs(a.signals) do
-    local at, throttled, departed, reason = unpack(signal)
-    local rates = observe(q, throttled, departed, reason, a.cameBack)
+    local at, rates = signal.index, observe(q, signal.throttled, signal.departed, signal.reason, a.cameBack)
     if rates then
       if type(a.out[at]) ~= 'table' then a.out[at] = { a.out[at], 0, 0, 0 } end
       for _, number in ipairs(rates) do table.insert(a.out[at], number) end

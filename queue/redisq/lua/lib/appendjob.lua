@@ -50,12 +50,12 @@ local function deferJob(q, id, body, h, cost, counts, need)
   local position, eta = counts.waiting + q.deferred + 1, etaDeferred(q, counts, cost, q.deferredCost, h.notBefore)
   if eta - skew > h.expires and not isPausedForGood(q) then return EXPIRED, eta end
   -- This may raise, so it comes before anything is written.
-  if counts.aside == 0 then call('ZADD', B .. 'o', 'NX', now, q.name) end
+  if counts.deferred == 0 then call('ZADD', B .. 'o', 'NX', now, q.name) end
   set(q, 'lastTicket', q.lastTicket + 1)
   call('SET', jobKey(q.nr, id), 'D' .. pack('>I7', now) .. sub(body, 1, 18) .. pack(DEFERRED, q.lastTicket, 0, need),
     'PX', ceil((q.deferredMaxAge + q.retentionFor) / 1000))
   countDeferred(q, 1, cost, need)
-  counts.aside = counts.aside + 1
+  counts.deferred = counts.deferred + 1
   return SET_ASIDE, q.lastTicket, position, eta, now
 end
 

@@ -97,8 +97,8 @@ end
 -- checkChangeKeys raises unless both logs can be read and written, including an entry of a pause that has ended. It is
 -- called before anything is written.
 local function checkChangeKeys(kind, name, by)
-  for end_ = -1, 0 do
-    local entry = call('LINDEX', logKey(kind, name), end_)
+  for index = -1, 0 do
+    local entry = call('LINDEX', logKey(kind, name), index)
     if entry then unpackStruct(ENTRY, entry) end
   end
   for _, version in ipairs(call('LRANGE', versionsKey(kind, name), 0, 1)) do unpackText(version, 8) end

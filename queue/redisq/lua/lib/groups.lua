@@ -12,8 +12,8 @@ local groupInVisit -- the group under visit, which its members share
 local GROUP = { 'groupServed', 'groupSince', 'groupMaxCost', 'groupWaiting', 'membersWaiting' }
 
 local function loadMember(q, nr)
-  local finish, toldWaiting = unpack(call('HMGET', B .. 'q' .. q.nr, 'finish', 'toldWaiting'))
-  q.finish, q.toldWaiting = tonumber(finish) or 0, tonumber(toldWaiting) or 0
+  local finish, told = unpack(call('HMGET', B .. 'q' .. q.nr, 'finish', 'toldWaiting'))
+  q.finish, q.toldWaiting = tonumber(finish) or 0, tonumber(told) or 0
   if nr ~= q.nr then
     -- While a group is visited, its members share one table of it.
     q.group = groupInVisit and groupInVisit.nr == nr and groupInVisit or load(nr)

@@ -84,16 +84,16 @@ local function choose(v, d)
     local m = turnorder.pick(v)
     if not m then return nil end
     local tag = m.at
-    local aside = shares.usedUp(m.tie)
+    local over = shares.usedUp(m.tie)
     m.place = nil
-    if aside then
+    if over then
       m.place = 'Y' -- with its former turn
-      v.aside[#v.aside + 1] = m
+      v.overShare[#v.overShare + 1] = m
     elseif not m.q and not m.opened then
       m.opened, request.visits = true, request.visits + 1
       if not tryFor(m.tie, open, v, m) then m.place, m.at = 'R', now + 2 * SECOND end
     end
-    if m.q and not aside then
+    if m.q and not over then
       local at = memberOpens(v, m.q, d)
       if m.q ~= v.g then at = uncertain.apart(m.q, at) end
       if at > d then
@@ -248,15 +248,15 @@ end
 -- passOver leaves a group to other clients if this client has used up its share of every member that could depart.
 local function passOver(v)
   local g = v.g
-  for _, m in ipairs(v.aside) do shares.fallShort(m.tie) end
-  if not v.aside[1] or call('ZCARD', v.key) > #v.aside or not call('ZSCORE', B .. 'a', g.nr) then return end
+  for _, m in ipairs(v.overShare) do shares.fallShort(m.tie) end
+  if not v.overShare[1] or call('ZCARD', v.key) > #v.overShare or not call('ZSCORE', B .. 'a', g.nr) then return end
   local first = tonumber(call('ZRANGE', v.rests, '0', '0', 'WITHSCORES')[2])
   if first then shares.first = min(shares.first or math.huge, max(readyAt(g), g.groupSince, first)) end
   shares.pass(g.nr)
 end
 
 local function visitGroup(g, e)
-  local v = { g = g, all = {}, ready = {}, resting = {}, aside = {}, count = 0, putOff = 0,
+  local v = { g = g, all = {}, ready = {}, resting = {}, overShare = {}, count = 0, putOff = 0,
     lanes = { readied = 0, changed = 0 }, unread = {}, at = 1, rank = 0,
     key = B .. 'Y' .. g.nr, rests = B .. 'R' .. g.nr, came = function(v, nr, at) return memberIn(v, nr, at, 'Y') end }
   call('ZCARD', v.key)

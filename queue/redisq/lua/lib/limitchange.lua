@@ -60,17 +60,17 @@ end
 -- limitsToKeep returns what a deleted queue leaves of its limits, and until when one of them delays a departure.
 local function limitsToKeep(q)
   if not q.limits then return '', 0 end
-  local until_ = 0
+  local delaysUntil = 0
   for _, l in ipairs(q.limits) do
     if l.max > 0 then
       local ends, used = window(l, wall)
-      if used > 0 then until_ = max(until_, ends + skew) end
+      if used > 0 then delaysUntil = max(delaysUntil, ends + skew) end
     else
       atRest(l)
-      until_ = max(until_, l.tat + 1, l.last)
+      delaysUntil = max(delaysUntil, l.tat + 1, l.last)
     end
   end
-  return cmsgpack.pack({ rulesOf(q.limits), limitStates(q.limits) }), until_
+  return cmsgpack.pack({ rulesOf(q.limits), limitStates(q.limits) }), delaysUntil
 end
 
 -- keptLimits returns the limits that a deleted queue left.

@@ -7,8 +7,8 @@ local function parentOf(name) return string.match(name, '^(.*)%.') end
 
 -- saveLinks writes the field links, by which load knows whether there are limits or a group.
 local function saveLinks(q)
-  local links = (q.limits and '1' or '0') .. ':' .. (q.group and q.group.nr or '')
-  call('HSET', B .. 'q' .. q.nr, 'links', links ~= '0:' and links or '')
+  local text = (q.limits and '1' or '0') .. ':' .. (q.group and q.group.nr or '')
+  call('HSET', B .. 'q' .. q.nr, 'links', text ~= '0:' and text or '')
 end
 
 -- restAsOnAgenda takes a queue off the agenda and lets it rest in its group until the same instant.
@@ -53,8 +53,8 @@ local function addMember(g, nr)
   local key = B .. 'q' .. nr
   local q = readQueue(nr)
   local waiting = call('ZCARD', B .. 'w' .. nr) + (q.laned and tonumber(call('HGET', key, 'keyedWaiting')) or 0)
-  local links = (q.links and sub(q.links, 1, 1) or '0') .. ':' .. g.nr
-  call('HSET', key, 'links', links, 'toldWaiting', waiting, 'finish', 0)
+  local text = (q.links and sub(q.links, 1, 1) or '0') .. ':' .. g.nr
+  call('HSET', key, 'links', text, 'toldWaiting', waiting, 'finish', 0)
   set(g, 'groupWaiting', g.groupWaiting + waiting)
   set(g, 'membersWaiting', g.membersWaiting + (waiting > 0 and 1 or 0))
   restAsOnAgenda(nr, g)

@@ -107,19 +107,19 @@ local function chooseLane(v, d)
   while v.putOff < MOST_PUT_OFF do
     local l = pick(v)
     if not l then return nil end
-    local until_ = d
+    local opens = d
     if l.limit > 0 and inFlight(q, l.lane) + l.granted >= l.limit then
-      until_ = math.huge
+      opens = math.huge
     elseif l.rule.n > 0 then
       if not l.bucket then l.bucket, l.changed = bucketOf(q, l.lane, l.rule, d) end
       local _, _, job = firstJob(v, l)
       if job and #job >= 28 and coverLane(l.bucket, costOf(job)) then l.changed = true end
-      until_ = uncertain.apartIn(l.bucket, laneNext(l.bucket, d))
+      opens = uncertain.apartIn(l.bucket, laneNext(l.bucket, d))
     elseif q.receiver then
-      until_ = max(d, receiver.stopsUntil(q, l.lane) or d)
+      opens = max(d, receiver.stopsUntil(q, l.lane) or d)
     end
-    if until_ <= d then return l end
-    putOffUntil(v, l, until_)
+    if opens <= d then return l end
+    putOffUntil(v, l, opens)
     v.putOff = v.putOff + 1
   end
 end
