@@ -10,8 +10,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// storedNames maps names of a queue's fields in Lua, which are those of queue/machine, to the short names under which
-// Redis stores them. Redis keeps a hash compact only while it is small.
+// storedNames maps the names of a queue's fields in Lua, as in queue/machine, to the short names under which Redis
+// stores them. Redis keeps a hash compact only while it is small.
 //
 // A name in this table must stand for the field only: it is replaced wherever a script has it.
 var storedNames = map[string]string{

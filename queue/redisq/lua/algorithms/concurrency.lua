@@ -83,8 +83,7 @@ local function rest(l, key)
 end
 local function ends(s) return s.last and untilEnd(s.l, s.last) or 0 end
 
--- passes returns how long it is until so much is free: until one of the places ends of which the first free no less,
--- and fewer do.
+-- passes returns the time until so much is free: until the end of the first place up to which all places free enough.
 local function passes(l, s, cost)
   local low, high = cost, cost -- each frees 1 at least
   if s.heavy[1] then

@@ -38,7 +38,7 @@ for _, budget in ipairs(budgets) do
   end
 end
 
--- following returns the chain whose entry is next, nil if there is none.
+-- following returns the chain whose entry is next, nil at the end.
 local function following()
   local first
   for _, chain in ipairs(chains) do

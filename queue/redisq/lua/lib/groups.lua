@@ -33,7 +33,7 @@ local function loadLimitsAndGroup(q)
   if nr and nr ~= '' then loadMember(q, nr) end
 end
 
--- reportWaiting updates the waiting jobs of a group after those of a member changed.
+-- reportWaiting updates the waiting jobs of a group after a change of a member.
 local function reportWaiting(q)
   if q.laned then lanes.loadLanes(q) end
   local g, waiting = q.group, call('ZCARD', B .. 'w' .. q.nr) + (q.keyedWaiting or 0)

@@ -2,9 +2,8 @@
 --
 -- A call of reserve: the client, and the parts of the answer.
 
--- The values kept of a client's last request: its number, the run of the server, the client's number, the queues of
--- which more was due than the client's share, what it was granted lately, and the grants of the request, three values a
--- job.
+-- The values kept of a client's last request: its number, the run of the server, the client's number, the queues that
+-- could use a larger share, what it was granted lately, and the grants of the request, three values a job.
 local LAST_NUMBER, LAST_RUN, LAST_CLIENT, LAST_SHORT, LAST_LATELY, LAST_GRANTED = 1, 2, 3, 4, 5, 6
 local REIGN_CLOCK, REIGN_FIRST, REIGN_LATEST, REIGN_BY = 1, 2, 3, 4 -- see uncertain.lua
 

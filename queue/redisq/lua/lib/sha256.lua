@@ -1,7 +1,7 @@
 -- SHA-256 (FIPS 180-4), under the names of the standard.
 --
 -- A bit function takes any whole number up to 2^51 and answers modulo 2^32, between -2^31 and 2^31. So sums need no
--- reduction in between: those of the schedule stay below 2^42, and those of a block's rounds below 2^48.
+-- reduction in between: sums of the schedule stay below 2^42, sums of a block's rounds below 2^48.
 
 local band, bnot, bxor, ror, rshift = bit.band, bit.bnot, bit.bxor, bit.ror, bit.rshift
 

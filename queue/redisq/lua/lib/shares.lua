@@ -4,7 +4,7 @@
 -- clients: it keeps its place on the agenda, and does not decide when this client asks again.
 --
 -- left and names are by the numbers of the named queues. passed has the queues left on the agenda; short has the names
--- of queues of which more was due; first is when a job can depart from a group that was passed over.
+-- of queues that could use a larger share; first is when a job can depart from a group that was passed over.
 
 shares.left, shares.names, shares.short, shares.passed, shares.count = {}, {}, {}, {}, 0
 
