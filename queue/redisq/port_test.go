@@ -68,7 +68,8 @@ var ownNames = map[string]string{
 		add keepBucket keepKeys keepVersionAgain load loadLanes loadLimitsAndGroup loadLimits loadMember
 		loadOverflow loadReceiver save saveBucket saveLimits saveLinks saveReceiver set writeAll writeDepartures
 		writeMember writeTurns unsay count countLane costUnder begin finish readPause auditEnds publish
-		writeSettled endAppend writeSpec limitRules raise errorText rowsOf importOf nextNumber isNow recheckUntil noteOldest readOn following`,
+		writeSettled endAppend writeSpec limitRules raise errorText rowsOf importOf
+		nextNumber isNow recheckUntil noteOldest readOn following`,
 	"rows of an answer": `
 		broken drainer full firstAt held laneOf limitsOf members page readyOf row show showAll showDead stopOf`,
 	"methods in the machine, under names that need the type": `
