@@ -8,8 +8,8 @@ import (
 	"github.com/penstock/penstock/queue/audit"
 )
 
-// actorArg is what scripts are told of who makes a change: his name and his note, a line each, which the change log
-// keeps, and then the whole Actor as JSON.
+// actorArg returns an actor as scripts take it: name and note, a line each, which the change log keeps, and then the
+// whole Actor as JSON.
 func actorArg(ctx context.Context) (string, error) {
 	a, err := audit.ActorOf(ctx)
 	if err != nil {
@@ -23,10 +23,10 @@ func actorText(a *audit.Actor) (string, error) {
 	return whoText(a.Name, a.Note) + "\n" + string(text), err
 }
 
-// whoText is a name and a note as scripts keep them. Neither has a line feed: see audit.Actor.Validate.
+// whoText returns a name and a note as scripts keep them. Neither has a line feed: see audit.Actor.Validate.
 func whoText(name, note string) string { return name + "\n" + note }
 
-// who is the opposite of whoText.
+// who splits what whoText returned.
 func who(text string) (name, note string) {
 	name, note, _ = strings.Cut(text, "\n")
 	return name, note

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// adaptRule is the rule of an adapted rate as adapt.lua reads it; empty if there is none.
+// adaptRule returns the rule of an adapted rate as adapt.lua reads it, empty without one.
 func adaptRule(s *queue.Spec) string {
 	if !s.Adapt.On() {
 		return ""

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// kinds are the arithmetics of tallies, by the letters that stand for them: a file of lua/algorithms, and the numbers
-// by which that goes of the limiters that it knows, nil of another.
+// kinds are the arithmetics of tallies: a letter, a file of lua/algorithms, and the numbers that the file needs of a
+// limiter, nil if the limiter is of another kind.
 var kinds = []struct {
 	letter, file string
 	numbers      func(l leaky.Limiter) []int64
@@ -56,30 +56,30 @@ func meterNumbers(m leaky.Meter) []int64 {
 	return []int64{m.Burst, n, d}
 }
 
-// kind is the functions of an arithmetic, in a table. Those whose tally is a text have the first two.
+// kind makes a table of the functions of an arithmetic. If its tally is a text it has only the first two.
 const kind = "{ ask = ask, back = back, read = read, rest = rest, take = take, anew = anew, write = write }"
 
-// ofTables are what an arithmetic has for tallies that are no texts.
+// ofTables declares the functions that an arithmetic has if its tallies are not texts.
 const ofTables = "local read, rest, take, anew, write, looked\n"
 
-// allKinds is what makes each arithmetic when it is looked for first; made must not take its functions for its own.
+// allKinds returns the Lua that makes each arithmetic when it is first looked up, in a scope of its own.
 func allKinds() string {
 	var b strings.Builder
-	b.WriteString("local makers, by_letter = {}, {}\n")
+	b.WriteString("local makers, byLetter = {}, {}\n")
 	for _, k := range kinds {
 		fmt.Fprintf(&b, "makers.%s = function()\n%s  %s\nreturn %s\nend\n", k.letter, ofTables,
 			strings.ReplaceAll(readLua("algorithms/"+k.file).text, "\n", "\n  "), kind)
 	}
-	b.WriteString(`setmetatable(by_letter, { __index = function(_, letter)
+	b.WriteString(`setmetatable(byLetter, { __index = function(_, letter)
 local made = makers[letter]()
-rawset(by_letter, letter, made)
+rawset(byLetter, letter, made)
 return made
 end })
 `)
 	return b.String()
 }
 
-// ruleKeys is lua/lib/rulekeys.lua, made when withRulekeys is called first.
+// ruleKeys returns lua/lib/rulekeys.lua, made when withRulekeys is first called.
 func ruleKeys() luaFile {
 	f := readLua("lib/rulekeys")
 	return luaFile{needs: f.needs, text: fmt.Sprintf(
@@ -87,16 +87,16 @@ func ruleKeys() luaFile {
 		library("names").text, readLua("lib/recheck").text, f.text, gifts("rulekeys", f.gives))}
 }
 
-// takeScripts are take.lua for one arithmetic each. It is called so often, and does so little, that all else would be
-// most of it.
+// takeScripts are take.lua for one arithmetic each. It is called so often, and does so little, that anything else would
+// be most of its cost.
 var takeScripts = scriptPairs(assembleTake)
 
-// auditedTakes are take.lua for one arithmetic each, with the entry of what is given back or forgotten, in one step.
-// They are called seldom.
+// auditedTakes are take.lua for one arithmetic each. They also write an audit entry of what is given back or forgotten.
+// They are seldom called.
 var auditedTakes = scriptPairs(assembleAuditedTake)
 
-// scriptPairs are scripts for each arithmetic: the other of each pair is for a Redis that is out of memory, of what
-// takes nothing.
+// scriptPairs returns two scripts for each arithmetic. The second is for calls that take nothing, which a Redis that is
+// out of memory allows.
 func scriptPairs(assemble func(shebang, letter, algorithm string) string) map[byte][2]script {
 	scripts := map[byte][2]script{}
 	for _, k := range kinds {
@@ -124,10 +124,10 @@ func assembleTake(shebang, letter, algorithm string) string {
 	return withConstants(beforeTake(shebang, letter, algorithm) + "\n" + readLua("calls/take").text)
 }
 
-// beforeTake is what comes before take.lua.
+// beforeTake returns the Lua that comes before take.lua.
 func beforeTake(shebang, letter, algorithm string) string {
 	before := ""
-	if letter == "l" || letter == "p" { // the others read two keys at once, which says as much
+	if letter == "l" || letter == "p" { // the others read two keys at once, which has the same effect
 		before = library("slot").text + "\ncheckSlot()"
 	}
 	return strings.Join([]string{

@@ -11,24 +11,24 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// appendItem is a valid job on its way. Its body is 8 bytes for the stamp, which
-// the batch fills in, and the record.
-type appendItem struct {
+// pendingJob is a valid job on its way to its queue. Its body is 8 bytes for the stamp, which the batch fills in, and
+// the record.
+type pendingJob struct {
 	queue, id string
 	body      []byte
 	cost      int64
-	limited   time.Duration // what Job.Limited says
+	limited   time.Duration // Job.Limited
 	deferral  deferral
-	stamped   bool // by a batch before, which may have brought it and lost the answer
-	*asked         // nil if its queue asks nothing
+	stamped   bool // by an earlier batch, which may have appended it and lost the answer
+	*asked         // nil if its queue asks no rules
 }
 
 const (
 	stampBytes = 8
-	limitedBit = 1 << 5 // of the seventh byte of a stamp: a batch has fewer items than would reach it
+	limitedBit = 1 << 5 // of the seventh byte of a stamp; the index of an item is too small to reach it
 )
 
-// deferral says whether a job may be set aside.
+// deferral says whether a job may be deferred.
 type deferral byte
 
 const (
@@ -37,7 +37,7 @@ const (
 	asQueueSays
 )
 
-// deferralOf is what a job says of itself, if it is offered.
+// deferralOf returns the deferral of a job, which must be offered to be deferred.
 func deferralOf(j *queue.Job, offered bool) deferral {
 	switch {
 	case offered && j.Overflow == "":
@@ -48,14 +48,14 @@ func deferralOf(j *queue.Job, offered bool) deferral {
 	return notDeferrable
 }
 
-func (i appendItem) size() int { return len(i.id) + len(i.body) + i.asked.size() }
+func (i pendingJob) size() int { return len(i.id) + len(i.body) + i.asked.size() }
 
-// MarshalBinary implements encoding.BinaryMarshaler: an item is its body as an argument of a script, for which a slice
-// would be copied to the heap.
-func (i *appendItem) MarshalBinary() ([]byte, error) { return i.body, nil }
+// MarshalBinary implements encoding.BinaryMarshaler. It makes the body an argument of a script; a slice would be copied
+// to the heap.
+func (i *pendingJob) MarshalBinary() ([]byte, error) { return i.body, nil }
 
-// group is by what the jobs of a batch go together: what they are of, and what that asks of them as it is known here.
-func (i *appendItem) group() string {
+// group returns the key by which the jobs of a batch go together: their queue, and its ruleset as it is known here.
+func (i *pendingJob) group() string {
 	if i.asked == nil {
 		return i.queue
 	}
@@ -64,20 +64,19 @@ func (i *appendItem) group() string {
 
 // Append implements queue.Appender.
 func (e *Engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
-	return e.bring(ctx, jobs, false)
+	return e.appendAll(ctx, jobs, false)
 }
 
-// Offer implements queue.Overflow. What is offered travels with what is
-// appended.
+// Offer implements queue.Overflow. Offered jobs share batches with appended ones.
 func (e *Engine) Offer(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
-	return e.bring(ctx, jobs, true)
+	return e.appendAll(ctx, jobs, true)
 }
 
-// bring takes jobs to their queues, those again that were asked by rules which are others by now. Those that are
-// offered may be set aside.
-func (e *Engine) bring(ctx context.Context, jobs []queue.Job, offered bool) ([]queue.Appended, error) {
+// appendAll appends jobs. It appends those again that asked a ruleset which has changed meanwhile. Offered jobs may be
+// deferred.
+func (e *Engine) appendAll(ctx context.Context, jobs []queue.Job, offered bool) ([]queue.Appended, error) {
 	stamped := map[int][]byte{}
-	answers, stale, err := e.bringSome(ctx, jobs, nil, stamped, offered, nil)
+	answers, stale, err := e.appendSome(ctx, jobs, nil, stamped, offered, nil)
 	for try := 0; err == nil && len(stale) > 0; try++ {
 		learned := map[string]error{}
 		again := stale[:0]
@@ -89,7 +88,7 @@ func (e *Engine) bring(ctx context.Context, jobs []queue.Job, offered bool) ([]q
 			if err := learned[name]; err != nil {
 				answers[i].Err = err
 			} else if try == mostReads {
-				answers[i].Err = fmt.Errorf("%w: the rules of %s change all the time", queue.ErrUnavailable, name)
+				answers[i].Err = fmt.Errorf("%w: the rules of %s keep changing", queue.ErrUnavailable, name)
 			} else {
 				again = append(again, i)
 			}
@@ -97,7 +96,7 @@ func (e *Engine) bring(ctx context.Context, jobs []queue.Job, offered bool) ([]q
 		if len(again) == 0 {
 			break
 		}
-		_, stale, _ = e.bringSome(ctx, jobs, again, stamped, offered, answers)
+		_, stale, _ = e.appendSome(ctx, jobs, again, stamped, offered, answers)
 	}
 	if err == nil && noneFits(answers) {
 		err = answers[0].Err
@@ -115,16 +114,16 @@ func noneFits(answers []queue.Appended) bool {
 	return len(answers) > 0
 }
 
-// bringSome brings those jobs, all if some is nil, and returns of which the rules are others. Their bodies are stamped,
-// and stay so. The answers go among those that there are, if any.
-func (e *Engine) bringSome(ctx context.Context, jobs []queue.Job, some []int, stamped map[int][]byte,
+// appendSome appends the given jobs (all, if some is nil), and returns the indices of those whose ruleset has changed
+// meanwhile. Bodies that were sent once keep their stamps. It adds to answers, unless that is nil.
+func (e *Engine) appendSome(ctx context.Context, jobs []queue.Job, some []int, stamped map[int][]byte,
 	offered bool, answers []queue.Appended,
 ) (all []queue.Appended, stale []int, err error) {
 	total := len(jobs)
 	if some != nil {
 		total = len(some)
 	}
-	var parts []part[appendItem]
+	var parts []part[pendingJob]
 	for k := range total {
 		i := k
 		if some != nil {
@@ -144,7 +143,7 @@ func (e *Engine) bringSome(ctx context.Context, jobs []queue.Job, some []int, st
 			body = jobrecord.Append(make([]byte, stampBytes), &j)
 		}
 		parts = place(parts, e.Partition(j.Queue), i, len(jobs),
-			appendItem{j.Queue, j.ID, body, j.Cost, j.Limited, deferralOf(&j, offered), again, e.asksOf(&j)})
+			pendingJob{j.Queue, j.ID, body, j.Cost, j.Limited, deferralOf(&j, offered), again, e.asksOf(&j)})
 	}
 	answers, err = gather(ctx, e.appends, parts, answers, len(jobs), failedAppend)
 	for _, p := range parts {
@@ -159,14 +158,14 @@ func (e *Engine) bringSome(ctx context.Context, jobs []queue.Job, some []int, st
 	return answers, stale, err
 }
 
-func failedAppend(i appendItem, err error) queue.Appended {
+func failedAppend(i pendingJob, err error) queue.Appended {
 	return queue.Appended{Outcome: queue.Failed, ID: i.id, Err: err}
 }
 
-// sendAppend is one batch.
-func (e *Engine) sendAppend(ctx context.Context, partition int, items []appendItem) ([]queue.Appended, error) {
+// sendAppend sends one batch.
+func (e *Engine) sendAppend(ctx context.Context, partition int, items []pendingJob) ([]queue.Appended, error) {
 	stamp := e.stamps()
-	groups := byQueue(items, (*appendItem).group)
+	groups := byQueue(items, (*pendingJob).group)
 	args := make([]any, 0, 2+6*len(groups)+3*len(items))
 	args = append(args, e.instant(), len(groups))
 	for _, g := range groups {
@@ -175,7 +174,7 @@ func (e *Engine) sendAppend(ctx context.Context, partition int, items []appendIt
 		at := len(args)
 		var asks []any // of each job
 		if first.asked != nil {
-			asked := 0 // not each job's first: one that cannot be asked asks nothing
+			asked := 0 // of all jobs: a job that cannot be asked has no asks
 			for _, i := range g.items {
 				asked += len(items[i].asks)
 			}

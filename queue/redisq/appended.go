@@ -11,31 +11,32 @@ import (
 	"github.com/penstock/penstock/queue/internal/jobsize"
 )
 
-// readAppended reads the answers of one queue.
-func readAppended(r *reply, items []appendItem, group []int, answers []queue.Appended) {
+// readAppended reads the answers for the jobs of one queue.
+func readAppended(r *reply, items []pendingJob, group []int, answers []queue.Appended) {
 	for _, i := range group {
 		answers[i].ID = items[i].id
 	}
-	var row *reply
 	switch v := r.next().(type) {
-	case int64: // unknown, or asked by other rules
+	case int64:
 		for _, i := range group {
-			if v == 1 {
+			if v == 1 { // its ruleset has changed
 				answers[i].Err = errStale
 			} else {
 				answers[i].Outcome = queue.UnknownQueue
 			}
 		}
-		return
 	case string:
 		err := replyErr(v)
 		for _, i := range group {
 			answers[i].Err = err
 		}
-		return
 	default:
-		row = list(v)
+		r.err = cmp.Or(readRow(list(v), items, group, answers), r.err)
 	}
+}
+
+// readRow reads the answers for the jobs of a queue that exists.
+func readRow(row *reply, items []pendingJob, group []int, answers []queue.Appended) error {
 	now, pacer, bucket := row.bucket()
 	exact, head, waiting, turn, cost := row.int() == 1, row.int(), row.int(), row.int(), row.int()
 	goes := leaky.Instant(row.int())
@@ -64,7 +65,7 @@ func readAppended(r *reply, items []appendItem, group []int, answers []queue.App
 			a.Err = items[i].err
 		case a.Outcome == queue.LimitReached:
 			a.RetryAfter = max(a.RetryAfter, items[i].limited)
-		case code == int64(queue.Accepted) && a.State == queue.Waiting: // behind those that are not named
+		case code == int64(queue.Accepted) && a.State == queue.Waiting: // the following jobs are behind it
 			waiting, turn, cost = waiting+1, turn+items[i].cost, max(cost, items[i].cost)
 		}
 		if others.more() {
@@ -80,14 +81,10 @@ func readAppended(r *reply, items []appendItem, group []int, answers []queue.App
 			answers[i].Rules = items[i].readRuled(said.text())
 		}
 	}
-	for _, err := range []error{others.err, row.err} {
-		if err != nil {
-			r.err = err
-		}
-	}
+	return cmp.Or(row.err, others.err)
 }
 
-// readOther reads the answer to one job that was not just put in at the end.
+// readOther reads the answer for one job that was not just put at the end of the queue.
 func readOther(a *queue.Appended, code int64, r *reply, number string, now leaky.Instant) {
 	x, position, eta, more := r.int(), r.int(), r.int(), r.int()
 	switch appendAnswer(code) {
@@ -97,7 +94,7 @@ func readOther(a *queue.Appended, code int64, r *reply, number string, now leaky
 		a.Outcome, a.State = queue.Duplicate, queue.Deferred
 		a.Ticket, a.At = newTicket(number, x), now.Time()
 		return
-	case tooFar, cannotAsk: // who reads it knows why
+	case tooFar, cannotAsk: // readRow adds the error
 		a.Outcome = queue.Invalid
 		return
 	case tooLarge:
@@ -133,7 +130,7 @@ func readOther(a *queue.Appended, code int64, r *reply, number string, now leaky
 	}
 }
 
-// bucket reads the instant, rule and state that several scripts answer with.
+// bucket reads the instant, the pacer and the bucket that several scripts return.
 func (r *reply) bucket() (leaky.Instant, leaky.Pacer, leaky.Bucket) {
 	now, n, d, burst := leaky.Instant(r.int()), r.int(), r.int(), r.int()
 	b := leaky.Bucket{TAT: leaky.Instant(r.int()), Rem: r.int(), Last: leaky.Instant(r.int()), LastCost: r.int()}

@@ -7,15 +7,14 @@ import (
 	"github.com/penstock/penstock/internal/coalesce"
 )
 
-// part is what of a call goes to one partition, and where its answers belong.
+// part is the share of a call that goes to one partition, and the indices of its answers.
 type part[T any] struct {
 	partition int
 	items     []T
 	at        []int
 }
 
-// place puts item into its partition's part; total is how many there will be at
-// most.
+// place adds an item to its partition's part; total is the maximum number of items.
 func place[T any](parts []part[T], partition, at, total int, item T) []part[T] {
 	for i := range parts {
 		if parts[i].partition == partition {
@@ -38,7 +37,7 @@ func place[T any](parts []part[T], partition, at, total int, item T) []part[T] {
 	return append(parts, p)
 }
 
-// spread does all parts at once. Its error is not nil when every part failed.
+// spread does all parts concurrently. It returns an error if every part failed.
 func spread[T any](parts []part[T], do func(part[T]) error) error {
 	if len(parts) == 1 {
 		return do(parts[0])
@@ -60,12 +59,12 @@ func spread[T any](parts []part[T], do func(part[T]) error) error {
 	return errs[0]
 }
 
-// gather sends all parts at once, and returns the answers to the items of a call in their order: among those that there
-// are, if something else decided some. Its error is not nil when every part failed.
+// gather sends all parts concurrently, and returns the answers in the order of the call. It adds to answers, unless
+// that is nil. It returns an error if every part failed.
 func gather[Q, A any](ctx context.Context, to []*coalesce.Coalescer[Q, A], parts []part[Q], answers []A, total int,
 	failed func(Q, error) A,
 ) ([]A, error) {
-	if answers == nil && len(parts) == 1 { // mostly: nothing needs to be copied
+	if answers == nil && len(parts) == 1 { // the usual case: nothing needs to be copied
 		p := &parts[0]
 		got, err := to[p.partition].Do(ctx, p.items)
 		if got == nil {
@@ -97,8 +96,7 @@ type ofQueue struct {
 	items []int
 }
 
-// byQueue groups the items of a batch by queue, in order of first appearance,
-// keeping their order within it.
+// byQueue groups the items of a batch by queue, in order of first appearance, keeping their order within it.
 func byQueue[T any](items []T, name func(*T) string) []ofQueue {
 	groups := make([]ofQueue, 0, 1)
 	var at map[string]int
@@ -108,7 +106,7 @@ func byQueue[T any](items []T, name func(*T) string) []ofQueue {
 			groups[k].items = append(groups[k].items, i)
 			continue
 		}
-		if at == nil && len(groups) == 1 { // mostly there is but one
+		if at == nil && len(groups) == 1 { // usually there is only one
 			at = map[string]int{groups[0].name: 0}
 		}
 		k, ok := at[n]

@@ -46,17 +46,17 @@ func (e *Engine) reloadMasters(err error) {
 	client.ReloadState(e.closing)
 }
 
-// repeat calls a script that may be called again with the same effect, until it
-// answers, the error is final, or ctx ends.
+// repeat calls a script that may be called again with the same effect, until it answers, the error is final, or ctx
+// ends.
 func (e *Engine) repeat(ctx context.Context, s script, partition int, args ...any) (any, error) {
-	reached := false // whether a try may have been carried out
+	reached := false // an earlier try may have been carried out
 	for try := 0; ; try++ {
 		v, err := e.run(ctx, s, partition, args...)
 		if err == nil {
 			return v, nil
 		}
 		err, again := classify(err)
-		if !again && reached { // it may have been carried out by a try before
+		if !again && reached { // an earlier try may have carried it out
 			return nil, fmt.Errorf("%w: %w", queue.ErrOutcomeUnknown, err)
 		}
 		if !again {
@@ -65,8 +65,8 @@ func (e *Engine) repeat(ctx context.Context, s script, partition int, args ...an
 		if !errors.Is(err, queue.ErrUnavailable) {
 			reached = true
 		}
-		// A server that cannot even be dialled is known to be away soon enough;
-		// after a lost reply it is worth waiting to learn what happened.
+		// A failed dial shows soon that a server is away. After a lost reply it is worth waiting to learn what
+		// happened.
 		wait := time.Duration(min(10<<try, 200)) * time.Millisecond
 		if !reached && try >= 4 {
 			return nil, err
@@ -82,8 +82,8 @@ func (e *Engine) repeat(ctx context.Context, s script, partition int, args ...an
 	}
 }
 
-// unrepeated calls a script that must not be carried out twice: again only as long as it cannot have reached the
-// server.
+// unrepeated calls a script that must not be carried out twice. It repeats the call only while the script cannot have
+// reached the server.
 func (e *Engine) unrepeated(ctx context.Context, s script, partition int, args ...any) (any, error) {
 	for try := 0; ; try++ {
 		v, err := e.runOnce(ctx, s, partition, args...)
@@ -102,8 +102,8 @@ func (e *Engine) unrepeated(ctx context.Context, s script, partition int, args .
 	}
 }
 
-// runOnce is run with all the time that ctx has, as there is no other try, and without what go-redis repeats of its own
-// accord, as its client of a cluster does.
+// runOnce is run with all the time that ctx has, as there is no other try. Neither go-redis nor its cluster client
+// repeats the call.
 func (e *Engine) runOnce(ctx context.Context, s script, partition int, args ...any) (any, error) {
 	if e.closing.Err() != nil {
 		return nil, queue.ErrClosed
@@ -147,13 +147,13 @@ type sentOnce struct{ *redis.Cmd }
 // NoRetry implements redis.Cmder.
 func (sentOnce) NoRetry() bool { return true }
 
-// ask calls a script that only looks: after a lost answer nothing has happened.
+// ask calls a script that only reads: after a lost answer nothing has happened.
 func (e *Engine) ask(ctx context.Context, s script, partition int, args ...any) (any, error) {
 	v, err := e.once(ctx, s, partition, args...)
 	return v, unanswered(err)
 }
 
-// unanswered is the error of a question that may have been asked.
+// unanswered returns the error of a call that may have been carried out.
 func unanswered(err error) error {
 	if errors.Is(err, queue.ErrOutcomeUnknown) {
 		return fmt.Errorf("%w: %s", queue.ErrUnavailable, strings.TrimPrefix(err.Error(),
@@ -162,7 +162,7 @@ func unanswered(err error) error {
 	return err
 }
 
-// once calls a script for a caller who repeats by himself.
+// once calls a script once, for callers that repeat the call themselves.
 func (e *Engine) once(ctx context.Context, s script, partition int, args ...any) (any, error) {
 	v, err := e.run(ctx, s, partition, args...)
 	if err != nil {
@@ -171,8 +171,7 @@ func (e *Engine) once(ctx context.Context, s script, partition int, args ...any)
 	return v, err
 }
 
-// classify maps what Redis and the network say to the errors of package queue,
-// and tells whether asking again can help.
+// classify maps errors of Redis and the network to those of package queue, and reports whether asking again can help.
 func classify(err error) (mapped error, again bool) {
 	var refused redis.Error
 	if errors.As(err, &refused) {
@@ -215,7 +214,7 @@ func classifyReply(err error) (mapped error, again bool) {
 	if strings.Contains(text, "non local key") { // the slot is being moved; a script meets this before it writes
 		return fmt.Errorf("%w: %w", queue.ErrUnavailable, err), true
 	}
-	if strings.Contains(text, "user_script") { // a script stumbled over what it read
+	if strings.Contains(text, "user_script") { // a script could not read what is stored
 		return fmt.Errorf("%w: %w", queue.ErrCorrupt, err), false
 	}
 	return fmt.Errorf("%w: redis refused a script: %w", queue.ErrUnavailable, err), false
@@ -227,7 +226,7 @@ func replyErr(text string) error {
 	return err
 }
 
-// flag is a yes or no of an argument.
+// flag returns a boolean argument: 1 or "".
 func flag(set bool) string {
 	if set {
 		return "1"
@@ -235,8 +234,8 @@ func flag(set bool) string {
 	return ""
 }
 
-// The parts of a reply. A script answers in a fixed shape; anything else is a
-// store of another version or a bug, and must not be read as zeros.
+// reply reads the values of an answer. A script answers in a fixed shape. Anything else is a store of another version
+// or a bug, and must not be read as zeros.
 type reply struct {
 	v   []any
 	err error
@@ -291,7 +290,7 @@ func (r *reply) list() *reply {
 	return l
 }
 
-// ints reads all that is left.
+// ints reads all remaining values.
 func (r *reply) ints() []int64 {
 	var all []int64
 	for r.more() {

@@ -49,7 +49,7 @@ func unknownSubject(s queue.Subject, name string) error {
 	return unknown(name)
 }
 
-// changes reads some entries of a record.
+// changes reads some entries of a change log.
 func (e *Engine) changes(
 	ctx context.Context, s queue.Subject, name string, before int64, n int,
 ) (all []queue.Change, dropped int64, err error) {
@@ -85,7 +85,7 @@ func (e *Engine) changes(
 	return all, dropped, answer.err
 }
 
-// withSpecs puts to changes of specs what was there before and after them.
+// withSpecs adds the specs before and after them to changes of specs.
 func (e *Engine) withSpecs(ctx context.Context, r *queue.ChangesRequest, list []queue.Change) error {
 	if r.Subject == queue.OfQueue {
 		h, err := e.History(ctx, r.Name)
@@ -102,7 +102,7 @@ func (e *Engine) withSpecs(ctx context.Context, r *queue.ChangesRequest, list []
 	return err
 }
 
-// versions reads those that are kept, newest first.
+// versions reads the kept versions, newest first.
 func (e *Engine) versions(
 	ctx context.Context, s queue.Subject, name string, visit func(revision int64, text []byte) error,
 ) (present int64, err error) {
@@ -143,8 +143,8 @@ func (e *Engine) History(ctx context.Context, name string) (queue.History, error
 	return h, err
 }
 
-// Rollback implements queue.Specs. The spec is put at the revision at which it was found to be
-// the one that is meant.
+// Rollback implements queue.Specs. It puts the earlier spec on condition that the queue is still at the revision at
+// which that spec was found.
 func (e *Engine) Rollback(ctx context.Context, name string, revision, expect int64) (queue.PutResult, error) {
 	h, err := e.History(ctx, name)
 	if err != nil {
@@ -161,8 +161,8 @@ func (e *Engine) Rollback(ctx context.Context, name string, revision, expect int
 	return e.put(ctx, spec, h.Revision, true)
 }
 
-// keepChanges tells all partitions how long changes are kept. The store keeps it: who opens it without saying leaves
-// it.
+// keepChanges sets in all partitions how long changes are kept. Opening a store without this option leaves it
+// unchanged.
 func (e *Engine) keepChanges(ctx context.Context, d time.Duration) error {
 	if d == 0 {
 		return nil

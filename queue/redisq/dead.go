@@ -19,7 +19,7 @@ func (e *Engine) DeadQueues(ctx context.Context, after string, limit int) ([]que
 	})
 }
 
-// deadQueues asks one partition; next is behind which name its list goes on, if it does.
+// deadQueues asks one partition; next is the name to continue with, "" at the end.
 func (e *Engine) deadQueues(ctx context.Context, partition int, after string, limit int) (found []queue.DeadQueue,
 	next string, err error,
 ) {
@@ -35,7 +35,7 @@ func (e *Engine) deadQueues(ctx context.Context, partition int, after string, li
 			return nil, "", rows.err
 		}
 		if count < 0 {
-			e.log.Error("dead jobs left out of a list: what the store has of them is not what penstock wrote", "queue",
+			e.log.Error("dead jobs left out of a list: their stored data is not what penstock wrote", "queue",
 				name, "error", third)
 			continue
 		}
@@ -64,9 +64,9 @@ func (e *Engine) Replay(ctx context.Context, name string, ids []string) ([]queue
 				return nil, fmt.Errorf("%w: a script answered with outcome %d of job %d", queue.ErrCorrupt, o, i)
 			}
 			outcomes[i] = queue.ReplayOutcome(o)
-		case string: // what has its key is not ours
+		case string: // its key is another program's
 			outcomes[i] = queue.Broken
-			e.log.Error("a dead job was left as it is: what the store has of it is not what penstock wrote", "queue",
+			e.log.Error("a dead job was left as it is: its stored data is not what penstock wrote", "queue",
 				name, "id", ids[i], "error", o)
 		}
 	}
@@ -111,8 +111,8 @@ func (e *Engine) keepIDs(ctx context.Context, s script, name string, ids []strin
 	return list(v), nil
 }
 
-// keep calls a script that would do more if it were carried out twice: it knows the call
-// again by its name.
+// keep calls a script that would change more if it were carried out twice. The script recognizes a repeated call by its
+// name.
 func (e *Engine) keep(ctx context.Context, s script, name string, args ...any) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()

@@ -15,11 +15,11 @@ import (
 
 var _ document.Documents = (*Engine)(nil)
 
-// documentKey is a document as scripts know it. A kind has no colon.
+// documentKey returns the key of a document in scripts. A kind has no colon.
 func documentKey(kind, name string) string { return kind + ":" + name }
 
-// shown is what the audit log may show of what is audited, as scripts take it: the digest of that, and what it is
-// unless it is the text that is kept.
+// shown returns the showable text for the audit log as scripts take it: its digest, and the text itself unless it is
+// the text that is kept.
 func (e *Engine) shown(kind string, kept, audited []byte) (digest, other []byte) {
 	show := audited
 	if e.mask != nil {
@@ -72,7 +72,8 @@ func (e *Engine) DocumentsSince(ctx context.Context, after int64, limit int) (p 
 		if r.err != nil || rows.err != nil {
 			return document.Page{}, errors.Join(r.err, rows.err)
 		}
-		// Where all that was looked at was deleted long ago there is nothing to tell, and nothing to go on behind.
+		// If all documents that were read were deleted long ago, the answer is empty, and the next one begins at the
+		// same revision.
 		if len(p.Documents) > 0 || !p.More {
 			return p, nil
 		}

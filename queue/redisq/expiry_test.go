@@ -60,7 +60,7 @@ func TestNothingIsLeftOfDeadlines(t *testing.T) {
 				got = append(got, key)
 			}
 		}
-		first := keptNumber(t, s, "ps{0}", "first_expiry")
+		first := keptNumber(t, s, "ps{0}", "firstExpiry")
 		if strings.Join(got, " ") != want || (want == "") != (first == 0) {
 			t.Errorf("%v, the first at %d; want %s", got, first, want)
 		}

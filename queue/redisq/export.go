@@ -89,7 +89,7 @@ func readExported(r *reply) move.Job {
 	return j
 }
 
-// The marks of a job that is moved, as export.lua and importjobs.lua have them.
+// The marks of an exported job, as export.lua and importjobs.lua have them.
 const (
 	cameBack  = 1
 	holdsLane = 2

@@ -2,8 +2,8 @@ package redisq
 
 import "slices"
 
-// RecordOf says in which record of a hash a value stands that is called so there or in Lua, and where in it, of how
-// many.
+// RecordOf returns the record that has a value, by the name of its setting or in Lua, its index there, and how many
+// values the record has.
 func RecordOf(value string) (record string, at, of int) {
 	for _, r := range slices.Concat(queueRecords, partitionRecords) {
 		for i, f := range r.values {

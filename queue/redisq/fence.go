@@ -7,9 +7,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// A fence is the epoch, 8 hexadecimal digits of the run_id of the server that
-// granted it, and a number that grows: "3f2a9c1b-17". The scripts know it as 14
-// bytes.
+// A fence is an epoch and a number that grows, as in "3f2a9c1b-17". The epoch is 8 hexadecimal digits of the run_id of
+// the server that granted it. Scripts take a fence as 14 bytes.
 
 const epochBytes = 8
 
@@ -19,13 +18,13 @@ func newFence(epoch string, number int64) queue.Fence {
 	return queue.Fence(strconv.AppendInt(b, number, 10))
 }
 
-// fenceArg is the 14 bytes.
+// fenceArg is a fence as scripts take it.
 type fenceArg [epochBytes + 6]byte
 
 // MarshalBinary implements encoding.BinaryMarshaler.
 func (f *fenceArg) MarshalBinary() ([]byte, error) { return f[:], nil }
 
-// packFence returns zeros, which are nobody's fence, for what was never one.
+// packFence returns zeros, which no lease has, for a text that is not a fence.
 func packFence(f queue.Fence) fenceArg {
 	var b [8 + epochBytes]byte
 	if len(f) > epochBytes+1 && f[epochBytes] == '-' {

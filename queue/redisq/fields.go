@@ -2,45 +2,74 @@ package redisq
 
 import (
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/penstock/penstock/queue"
 )
 
-// hashField is what nearly every script reads of a hash: its name there, and in Lua.
+// storedNames maps the names of a queue's fields in Lua, as in queue/machine, to the short names under which Redis
+// stores them. Redis keeps a hash compact only while it is small.
+//
+// A name in this table must stand for the field only: it is replaced wherever a script has it.
+var storedNames = map[string]string{
+	"links": "also", "ruleNames": "ruled", "receiverText": "said", // see queueTexts
+	"keyedWaiting": "lw", "changedAgain": "again", "maxCostAtOpen": "hm", "lanesUnknownSince": "lheld", // lanes.lua
+	"groupServed": "gserved", "groupSince": "gsince", "groupMaxCost": "gcmax", "groupWaiting": "gwaiting", // groups.lua
+	"membersWaiting": "gmembers", "toldWaiting": "told",
+	"deferredCost": "dcost", "deferredBytes": "dbytes", "lastTicket": "tickets", "givenUpTo": "givenup", // overflow.lua
+	"olderUpTo": "gen", "generationSince": "genat", "olderJobs": "older", "olderCost": "oldercost",
+	"olderBytes": "olderbytes", "announcedAt": "roomat", "readmittedBytes": "backbytes", "headNeeds": "headneed",
+	"overflowId": "ofid", "holderUntil": "until", // readmit.lua
+	"limitsState": "lstate", "limitsChanged": "lchanged", // limits.lua
+	"outflowStart": "mw", "outflowCur": "mc", "outflowPrev": "mp", "endedLookAt": "ended_look", // ended.lua
+	"pausedBy": "pby", "pauseReason": "preason", "pausedSince": "psince", // pause.lua
+	"importMark": "import", "importOpen": "importing", // import.lua
+	"pullersAskAt": "polled", "lastAsked": "asked", // reserve.lua
+}
+
+var storedName = regexp.MustCompile(`\b(` + strings.Join(slices.Collect(maps.Keys(storedNames)), "|") + `)\b`)
+
+// withStoredNames replaces names in Lua by stored names.
+func withStoredNames(script string) string {
+	return storedName.ReplaceAllStringFunc(script, func(name string) string { return storedNames[name] })
+}
+
+// hashField is a field of a hash that nearly every script reads: its name there, and in Lua.
 type hashField struct{ name, lua string }
 
-// record is a field of a hash that holds several values, packed, which are read and written together: to read a field
-// takes Redis as long as to unpack ten values. A queue's records are short, as Redis keeps a hash compact only while
-// none of its fields takes more than 64 bytes.
+// record is a field of a hash that holds several packed values, which are read and written together: reading a field
+// takes Redis as long as unpacking ten values. A queue's records are short, because Redis keeps a hash compact only
+// while each of its fields takes at most 64 bytes.
 type record struct {
 	name   string
-	values hashFields // by the names of the settings that they are, if they are
+	values hashFields // in their order; a setting has its own name
 }
 
-// queueRecords and queueTexts are what is read of a queue, see lua/lib/queue.lua. All are written when it is made, and
-// first: Redis looks through a compact hash from its beginning.
+// queueRecords and queueTexts are the fields that scripts read of a queue, see lua/lib/queue.lua. All are written when
+// the queue is made, and first: Redis searches a compact hash from its beginning.
 var (
 	queueRecords = []record{
-		{"bucket", fields("n", "d", "b", "tat", "rem", "last", "lc", "lf", "paused pause")},
-		{"held", fields("size", "bytes", "turn", "cmax", "refn", "back", "deferred", "behind",
-			"appended")},
-		{"terms", fields("capacity cap", "max_bytes maxbytes", "lease", "retry.max_attempts maxatt",
-			"retention.for rfor", "retention.max rmax", "rev", "hc", "epoch", "laned", "pull", "expiring")},
+		{"bucket", fields("n", "d", "burst", "tat", "rem", "last", "lastCost", "lastFence", "pause")},
+		{"held", fields("size", "bytes", "turn", "maxCost", "promised", "readmitted", "deferred", "behind", "appended")},
+		{"terms", fields("capacity", "max_bytes maxBytes", "lease", "retry.max_attempts maxAttempts",
+			"retention.for retentionFor", "retention.max retentionMax", "revision", "coveredCost", "epoch", "laned", "pull",
+			"expiring")},
 	}
-	queueTexts = fields("name", "also", "adapt", "ruled", "said", "dead_bytes deadbytes")
+	queueTexts = fields("name", "links", "adapt", "ruleNames", "receiverText", "dead_bytes deadBytes")
 )
 
-// partitionRecords are what is read of a partition, see lua/lib/partition.lua.
+// partitionRecords are the records of a partition, see lua/lib/partition.lua.
 var partitionRecords = []record{
-	{"clock", fields("clk", "off", "vouched", "doubt", "jumped", "jumps", "filed", "filed_at", "refiling")},
-	{"state", fields("run", "run_since", "last_fence", "watcher", "watcher_at", "deputy", "waiting", "scheduled",
-		"leased", "dead", "deferred", "first_expiry", "first_lease", "first_timer", "first_chore", "memory_until",
-		"memory_left", "memory_share", "reigns", "memory_fair")},
+	{"clock", fields("clockLast", "offset", "vouched", "doubt", "jumped", "jumps", "filed", "filedAt", "refiling")},
+	{"state", fields("run", "runSince", "lastFence", "watcher", "watchUntil", "deputy", "waiting", "scheduled",
+		"leased", "dead", "deferred", "firstExpiry", "firstLease", "firstTimer", "firstChore", "memoryUntil",
+		"memoryLeft", "memoryShare", "reigns", "memoryFair")},
 }
 
-// fields are fields by name. Behind the name stands that in Lua, if it is another.
+// fields returns fields by their names. If the name in Lua differs it follows the stored one.
 func fields(names ...string) (all hashFields) {
 	for _, name := range names {
 		name, lua, other := strings.Cut(name, " ")
@@ -54,7 +83,7 @@ func fields(names ...string) (all hashFields) {
 
 type hashFields []hashField
 
-// each is some text about each field, with a separator between them.
+// each returns a text for each field, joined by a separator.
 func (l hashFields) each(separator, text string) string {
 	all := make([]string, len(l))
 	for i, f := range l {
@@ -63,7 +92,7 @@ func (l hashFields) each(separator, text string) string {
 	return strings.Join(all, separator)
 }
 
-// recordFields are records as the fields that they are, and valuesOf are what they hold.
+// recordFields returns the fields that hold records, and valuesOf the values in them.
 func recordFields(records []record) (all hashFields) {
 	for _, r := range records {
 		all = append(all, hashField{r.name, r.name})
@@ -78,7 +107,7 @@ func valuesOf(records []record) (all hashFields) {
 	return all
 }
 
-// unpacked is the Lua that makes locals of what is in records.
+// unpacked returns Lua that unpacks records into locals.
 func unpacked(records []record) string {
 	var b strings.Builder
 	for _, r := range records {
@@ -87,16 +116,16 @@ func unpacked(records []record) string {
 	return b.String()
 }
 
-// packed is the Lua that packs a record of what is in a table.
+// packed returns Lua that packs a record from the values in a table.
 func (r record) packed(table string) string {
 	return fmt.Sprintf("cmsgpack.pack(%s)", r.values.each(", ", table+".LUA"))
 }
 
-// readsQueue is two functions. readQueue reads a queue by its number, and returns nil if there is none. packChanged
-// packs the records in which something has changed, as arguments for HSET, and forgets that.
+// readsQueue returns two Lua functions. readQueue reads a queue by its number, and returns nil if it does not exist.
+// packChanged packs the changed records as arguments for HSET, and clears their changes.
 //
-// also are counters that few operations need, and read with the rest. What a call is likely to change has its place in
-// the table of changes from the beginning: as it grows, Redis takes longer than for what it holds.
+// also are counters that few operations need, and that are read with the rest. The table of changes has entries for
+// likely changes from the beginning: growing it takes Redis longer than filling it.
 func readsQueue(also ...string) string {
 	counters := fields(also...)
 	all := slices.Concat(recordFields(queueRecords), queueTexts, counters)
@@ -109,7 +138,7 @@ func readsQueue(also ...string) string {
 	}
 	var packs strings.Builder
 	for _, r := range queueRecords {
-		// To put nothing where nothing is would make a table larger.
+		// Setting absent entries to nil would make a table larger.
 		fmt.Fprintf(&packs, "  if %s then\n    args[#args + 1] = '%s'\n    args[#args + 1] = %s\n%s\n  end\n",
 			r.values.each(" or ", "changes.LUA"), r.name, r.packed("q"),
 			r.values.each("\n", "    if changes.LUA then changes.LUA = nil end"))
@@ -126,8 +155,8 @@ local function packChanged(q, changes, args)
 		packs.String())
 }
 
-// newQueues is what is needed to make a queue: QUEUE are the fields that every call reads of it, in order, RECORDS what
-// is in records, and TERMS, by their names, the settings among that.
+// newQueues returns the Lua tables that making a queue needs: QUEUE has the fields that every call reads, in order;
+// RECORDS the names of the values in records; and TERMS the settings among these, by their names.
 func newQueues() string {
 	kept := new(queue.Spec).Fields()
 	var settings hashFields
@@ -141,8 +170,8 @@ func newQueues() string {
 		valuesOf(queueRecords).each(", ", "'LUA'"), settings.each(", ", "['NAME'] = 'LUA'"))
 }
 
-// readsPartition is two functions. readPartition returns the partition by name, or nil if there is no store;
-// writePartition writes it, if something has changed, and further fields of its hash, which make no call of their own.
+// readsPartition returns two Lua functions. readPartition returns the partition by name, or nil if the store does not
+// exist. writePartition writes its changes, and further fields of its hash in the same command.
 func readsPartition() string {
 	records := recordFields(partitionRecords)
 	packs, changed := make([]string, len(partitionRecords)), make([]string, len(partitionRecords))
@@ -165,7 +194,7 @@ end
 		strings.Join(changed, " or "), records.each(", ", "'NAME', LUA"), records.each(", ", "m.LUA"))
 }
 
-// clockRecord is what a take does with the record of the clock, the first of the partition's, without the rest.
+// clockRecord returns Lua that unpacks and packs the record of the clock, the first of the partition's, for takes.
 func clockRecord() string {
 	r := partitionRecords[0]
 	return fmt.Sprintf(`local function unpackClock(%[1]s)

@@ -77,8 +77,8 @@ func TestPlantedMemberStopsNoSibling(t *testing.T) {
 // Nor does one of which somebody wrote what is no number, and what it stops on is given to nobody in vain.
 func TestPlantedNumberStopsNoSibling(t *testing.T) {
 	for _, field := range []string{
-		"n", "d", "b", "tat", "rem", "last", "lc", "lf", "capacity", "size", "turn", "cmax",
-		"hc", "lease", "retry.max_attempts", "retention.for", "retention.max", "rev", "finish", "told",
+		"n", "d", "burst", "tat", "rem", "last", "lastCost", "lastFence", "capacity", "size", "turn", "maxCost",
+		"coveredCost", "lease", "retry.max_attempts", "retention.for", "retention.max", "revision", "finish", "told",
 	} {
 		for _, value := range []string{"planted", "nan", "inf"} {
 			t.Run(field+" "+value, func(t *testing.T) {

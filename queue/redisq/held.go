@@ -39,7 +39,7 @@ func (e *Engine) Decide(ctx context.Context, name string, ids []string, verdict 
 		case int64:
 			states[i] = queue.State(s)
 		case string:
-			e.log.Error("a held job was left as it is: what the store has of it is not what penstock wrote", "queue",
+			e.log.Error("a held job was left as it is: its stored data is not what penstock wrote", "queue",
 				name, "id", ids[i], "error", s)
 		}
 	}

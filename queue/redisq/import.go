@@ -16,7 +16,7 @@ import (
 
 // OpenImport implements move.Mover.
 func (e *Engine) OpenImport(ctx context.Context, q move.Queue, mark string) (closed bool, err error) {
-	// One that is there already is judged below.
+	// A queue that is there already is checked below.
 	if _, err := e.Put(ctx, q.Spec, 0); err != nil && !errors.Is(err, queue.ErrRevision) {
 		return false, err
 	}
@@ -80,7 +80,7 @@ func (e *Engine) ImportJobs(ctx context.Context, name, mark string, jobs []move.
 			outcomes[i] = move.Outcome(o)
 		default:
 			outcomes[i] = move.Failed
-			e.log.Error("a job was not imported: what the store has under its key is not what penstock wrote", "queue",
+			e.log.Error("a job was not imported: its key holds something that penstock did not write", "queue",
 				name, "id", jobs[i].ID, "error", o)
 		}
 	}

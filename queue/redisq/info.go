@@ -74,8 +74,8 @@ func (e *Engine) List(ctx context.Context, after string, limit int) ([]queue.Inf
 	return list, e.addParents(ctx, list)
 }
 
-// addParents gives children their parents. Those that are not in the list themselves, because it begins behind them,
-// are looked up: there are few, since a child's name begins with its parent's.
+// addParents gives children their parents. Parents that are not in the list, because it begins behind them, are looked
+// up. They are few, since a child's name begins with its parent's.
 func (e *Engine) addParents(ctx context.Context, list []queue.Info) error {
 	known := make(map[string]*queue.Info)
 	for n := range list {
@@ -101,8 +101,8 @@ func (e *Engine) addParents(ctx context.Context, list []queue.Info) error {
 	return nil
 }
 
-// infos asks about queues, and about the lane of one of them if lane is not nil; next is behind which name a list goes
-// on, if it does.
+// infos reads queues, and the lane of one of them unless lane is nil. next is the name to continue a list with, "" at
+// the end.
 func (e *Engine) infos(ctx context.Context, lane *queue.LaneInfo, partition int, args ...any) (infos []queue.Info,
 	next string, err error,
 ) {
@@ -115,7 +115,7 @@ func (e *Engine) infos(ctx context.Context, lane *queue.LaneInfo, partition int,
 	for rows := answer.list(); rows.more(); {
 		i, err := readInfo(rows.list(), lane)
 		if err != nil && args[0] != "get" {
-			e.log.Error("queue left out of a list: what the store has of it is not what penstock wrote", "queue",
+			e.log.Error("queue left out of a list: its stored data is not what penstock wrote", "queue",
 				i.Spec.Name, "error", err)
 			continue
 		}
@@ -163,19 +163,7 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 	i.OldestWaiting, i.Next = micros(r.int()), micros(r.int())
 	window, count, before, now := r.int(), r.int(), r.int(), r.int()
 	i.Outflow, i.Now = outflow(window, count, before, now), micros(now)
-	for errs := r.list(); errs.more(); {
-		text := errs.text()
-		if len(text) < 7 {
-			continue
-		}
-		var at [8]byte
-		copy(at[1:], text)
-		id, reason, _ := strings.Cut(text[7:], " ")
-		i.Errors = append(i.Errors, queue.LastError{
-			At: time.UnixMicro(int64(binary.BigEndian.Uint64(at[:]))), ID: id,
-			Reason: reason,
-		})
-	}
+	i.Errors = readErrors(r.list())
 	i.Bucket = readBucket(r)
 	i.Ahead, i.DeferredCost, i.Back = r.int(), r.int(), r.int()
 	i.Limits = readLimits(r.list(), spec.Limits)
@@ -198,8 +186,7 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 	for changes := r.list(); changes.more(); {
 		c := changes.list()
 		i.Adaptions = append(i.Adaptions, queue.Adaption{
-			At: micros(c.int()), From: readRate(c), To: readRate(c),
-			Cause: c.text(), Reason: c.text(),
+			At: micros(c.int()), From: readRate(c), To: readRate(c), Cause: c.text(), Reason: c.text(),
 		})
 	}
 	i.Ready, i.LanesRest, i.NextDue, i.Asked = micros(r.int()), r.int() == 1, micros(r.int()), micros(r.int())
@@ -209,6 +196,22 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 			r.int()
 	}
 	return i, r.err
+}
+
+func readErrors(r *reply) (list []queue.LastError) {
+	for r.more() {
+		text := r.text()
+		if len(text) < 7 {
+			continue
+		}
+		var at [8]byte
+		copy(at[1:], text)
+		id, reason, _ := strings.Cut(text[7:], " ")
+		list = append(list, queue.LastError{
+			At: time.UnixMicro(int64(binary.BigEndian.Uint64(at[:]))), ID: id, Reason: reason,
+		})
+	}
+	return list
 }
 
 func readLimits(r *reply, limits []queue.Limit) []queue.LimitState {
@@ -229,8 +232,8 @@ func readBucket(r *reply) leaky.Bucket {
 	return leaky.Bucket{TAT: leaky.Instant(r.int()), Rem: r.int(), Last: leaky.Instant(r.int()), LastCost: r.int()}
 }
 
-// outflow is the departures a second, from counts in windows of 10 s: the
-// present one, and as much of the one before as makes up a whole window.
+// outflow returns departures a second, from counts in windows of 10 s: the present one, and as much of the one before
+// as makes up a whole window.
 func outflow(window, count, before, now int64) float64 {
 	const width = 10_000_000
 	present := now / width
@@ -309,7 +312,7 @@ func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers queue.Dra
 	return t, drainers, nil
 }
 
-// worse is what two partitions tell of their clocks: each counts the jumps of its server for itself.
+// worse merges the clock states of two partitions. Each counts the jumps of its server for itself.
 func worse(a, b queue.ClockState) queue.ClockState {
 	if b.Ahead.Abs() > a.Ahead.Abs() {
 		a.Ahead = b.Ahead

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// limitArgs are the arguments of put.lua that tell of limits.
+// limitArgs returns the limits as arguments of put.lua.
 func limitArgs(s *queue.Spec, now time.Time) ([]any, error) {
 	low, args := leaky.Instant(0), []any{"limits", len(s.Limits)}
 	for i := range s.Limits {
@@ -40,7 +40,7 @@ func limitArgs(s *queue.Spec, now time.Time) ([]any, error) {
 	return append(args, "calendars_until", orNever(low)), nil
 }
 
-// limitName is all fields of a limit; of a quota what JobInfo.Why says.
+// limitName returns all fields of a limit; of a quota the text in JobInfo.Why.
 func limitName(l *queue.Limit) string {
 	switch {
 	case l.Paced():
@@ -51,10 +51,10 @@ func limitName(l *queue.Limit) string {
 	return l.Quota.String() + " " + l.Timezone
 }
 
-// calendarLow is how many ends a calendar should know ahead, at least.
+// calendarLow is the minimum number of future ends that a calendar should know.
 const calendarLow = 32
 
-// packCalendar is a calendar as limits.lua reads it, and from when on it knows too few ends.
+// packCalendar returns a calendar as limits.lua reads it, and from when on it knows too few ends.
 func packCalendar(c leaky.Calendar) (period, phase leaky.Instant, ends string, low leaky.Instant) {
 	if period, phase = c.Fixed(); period > 0 {
 		return period, phase, "", 0
@@ -68,7 +68,7 @@ func packCalendar(c leaky.Calendar) (period, phase leaky.Instant, ends string, l
 	return 0, 0, string(b), c.Ends()[len(c.Ends())-calendarLow]
 }
 
-// orNever is how a script reads until when calendars are known well enough, if there are any.
+// orNever returns the instant until which calendars are known, as scripts read it; "" without calendars.
 func orNever(low leaky.Instant) any {
 	if low == 0 {
 		return ""
@@ -76,7 +76,7 @@ func orNever(low leaky.Instant) any {
 	return int64(low)
 }
 
-// engineNow is the engine's time: by no other are calendars told. Only they need to ask.
+// engineNow returns the engine's time, which only calendars need.
 func (e *Engine) engineNow(ctx context.Context, s *queue.Spec, partition int) (time.Time, error) {
 	if !slices.ContainsFunc(s.Limits, func(l queue.Limit) bool { return !l.Paced() }) {
 		return time.Time{}, nil
@@ -89,7 +89,7 @@ func (e *Engine) engineNow(ctx context.Context, s *queue.Spec, partition int) (t
 	return micros(now), nil
 }
 
-// renew tells a queue how its calendars go on.
+// renew updates the calendars of a queue.
 func (e *Engine) renew(ctx context.Context, partition int, name string) error {
 	i, err := e.Get(ctx, name)
 	if err != nil && !errors.Is(err, queue.ErrUnknownQueue) {
@@ -114,7 +114,7 @@ func (e *Engine) renew(ctx context.Context, partition int, name string) error {
 	return err
 }
 
-// sooner is the lesser of two instants of which 0 is none.
+// sooner returns the earlier of two instants; 0 stands for never.
 func sooner(a, b leaky.Instant) leaky.Instant {
 	if a == 0 || b != 0 && b < a {
 		return b

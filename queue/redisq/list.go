@@ -39,7 +39,7 @@ func (e *Engine) ListJobs(ctx context.Context, r queue.ListRequest) (queue.Listi
 	return readListing(list(v), &r)
 }
 
-// digestOf is a lane as scripts know it.
+// digestOf returns a lane as scripts know it.
 func digestOf(lane *string) string {
 	if lane == nil {
 		return ""
@@ -85,14 +85,14 @@ func readListed(r *reply, asked *queue.ListRequest) (queue.JobInfo, error) {
 	}
 	i.Reason = r.text()
 	if record := r.text(); record != "" {
-		// One that is broken must not hide the others.
+		// A broken record must not hide the others.
 		_ = jobrecord.UnpackInfo([]byte(record), &i)
 	}
 	i.Timeline, _ = jobrecord.UnpackTimeline([]byte(r.text()))
 	return i, r.err
 }
 
-// number is a number that may be a score, which Redis writes as a text.
+// number reads a number that may be a score, which Redis writes as a text.
 func (r *reply) number() int64 {
 	if r.more() {
 		if n, ok := r.v[0].(int64); ok {
@@ -108,7 +108,7 @@ func (r *reply) number() int64 {
 	return int64(n)
 }
 
-// placeOf is where the page before ended, for a script: at, member, lane; and until when.
+// placeOf returns where the page before ended, as scripts take it: at, member, lane; and until when.
 func placeOf(c *queue.Cursor, s queue.State) (at, member, lane, until string, err error) {
 	if c == nil {
 		return "", "", "", "", nil

@@ -5,20 +5,20 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// listPage bounds what one script reads.
+// listPage is the maximum number of entries that one script reads.
 const listPage = 200
 
 // listing is one partition's part of a list.
 type listing[T any] struct {
 	ahead []T
-	next  string // behind which it goes on
+	next  string // the name to continue with
 	over  bool
 }
 
-// merged returns the first of what stands in all partitions behind a name, by names. page reads some of one partition's
-// in that order, and tells behind which name that goes on, "" if it does not. Of each is read about as much as is
-// wanted of it, and more where that is used up: names are spread evenly, and to read a whole page of each would be to
-// read all that many times.
+// merged returns the first entries of all partitions behind a name, sorted by name. page reads some entries of one
+// partition, and returns the name to continue with, "" at the end. Each partition is read for about its share of the
+// entries, and for more when that is used up: names are spread evenly, and reading whole pages of all partitions would
+// read the list many times.
 func merged[T any](partitions int, after string, limit int, name func(*T) string,
 	page func(partition int, after string, limit int) ([]T, string, error),
 ) ([]T, error) {

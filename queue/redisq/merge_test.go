@@ -16,7 +16,7 @@ var lranges = regexp.MustCompile(`cmdstat_lrange:calls=(\d+)`) // one for each q
 
 // A page of a list reads about as many queues as it has, in however many partitions they are; what is broken is left
 // out, and ends no list.
-func TestListReadsWhatItTells(t *testing.T) {
+func TestListReadsWhatItReturns(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
 	v, c := open(t, s.Client(), redisq.Options{Init: true, Partitions: 16}), s.Client()
 	const queues, limit = 600, 50

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// newTicket names a deferral: the number of the queue, which a queue made again
-// under the name does not share, and that of the ticket.
+// newTicket names a deferral: the number of the queue, which a queue made again under the name does not share, and the
+// number of the ticket.
 func newTicket(queueNumber string, ticket int64) queue.Ticket {
 	return queue.Ticket(queueNumber + "." + strconv.FormatInt(ticket, 10))
 }

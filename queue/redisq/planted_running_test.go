@@ -273,7 +273,7 @@ func TestPlantedFirstInstantsHeal(t *testing.T) {
 		t.Fatalf("granted %d", n)
 	}
 	const far int64 = 9_000_000_000_000_000
-	for _, first := range []string{"first_lease", "first_timer", "first_chore"} {
+	for _, first := range []string{"firstLease", "firstTimer", "firstChore"} {
 		plantValue(t, s, "ps{0}", first, far)
 	}
 	seen := map[string]bool{}
@@ -286,7 +286,7 @@ func TestPlantedFirstInstantsHeal(t *testing.T) {
 	if !seen["job-0001"] || !seen["job-0002"] {
 		t.Errorf("came out: %v", seen)
 	}
-	if chore := keptNumber(t, s, "ps{0}", "first_chore"); chore > int64(*at)+3_000_000 {
+	if chore := keptNumber(t, s, "ps{0}", "firstChore"); chore > int64(*at)+3_000_000 {
 		t.Errorf("the next chore is at %d, now is %d", chore, *at)
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"testing"
 )
 
-// The scripts are the port of queue/machine: what states a rule there has a file and a function of the same name here.
-// The tables below say where that is not so, and why.
+// The scripts are the port of queue/machine: its files and functions have the same names here. The tables below list
+// exceptions and their reasons. lua/index.txt lists the functions of the machine and their scripts.
 
-// callOf are the functions of the machine that calls are, where they are called otherwise.
+// callOf maps calls to functions of the machine with other names.
 var callOf = map[string]string{
 	"audit": "readAudit", "document": "readDocument", "export": "exportJobs", "info": "get", "job": "findJob",
 	"documentssince": "readDocuments", "list": "listJobs", "renew": "tick", "rules": "listRules", "ruleset": "rulesOf",
@@ -24,85 +24,86 @@ var callOf = map[string]string{
 	"init":        "", // a machine is made in memory
 }
 
-// partOf are the files of the machine of which a file has a part: a script carries only what it needs, so what is one
+// partOf maps scripts to files of the machine with other names. A script contains only the files that it needs, so one
 // file there may be several here.
 var partOf = map[string]string{
-	"agenda": "agenda expiry job", "appendjob": "append appendrules overflow room", "audit": "auditlog",
-	"backlog": "overflow", "cancel": "jobacts", "changelog": "changelog jobacts", "delete": "specs",
-	"departures": "pace", "ended": "ended commit", "eta": "eta pause", "importjobs": "import", "readings": "info",
-	"groupvisit": "groupvisit groups laneturns grant", "held": "jobacts", "job": "job room",
-	"lanes": "laneturns", "lanestate": "laneturns job", "limitchange": "pace", "limits": "pace", "list": "jobinfo",
-	"lostleases": "leases", "membership": "groups", "memory": "room", "overflow": "overflow room readmit",
-	"partition": "watch", "purge": "jobacts", "queue": "queue overflow", "refile": "agenda", "replay": "dead",
-	"revision": "clock", "rulekeys": "tallyset", "ruleusers": "rules", "shares": "grant",
-	"stored": "job queue", "timeline": "job", "turnorder": "groups laneturns", "turns": "laneturns grant receiver",
-	"unsent": "jobacts lane", "versions": "changelog", "visit": "grant agenda", "ratechange": "specs pace",
-	"withdraw": "overflow", "closeimport": "import", "decide": "jobacts dead", "info": "info laneturns",
-	"put": "specs laneturns", "readmit": "readmit room", "reserve": "reserve grant dead watch", "deadqueues": "dead",
-	"settle": "settle groups receiver", "extend": "leases receiver", "calls/job": "jobinfo dead eta",
+	"agenda": "agenda expiry states", "appendjob": "append appendrules defer room", "audit": "audit auditlog",
+	"changelog": "changelog deletedlog", "departures": "pace", "ended": "ended commit", "eta": "eta pause",
+	"groupvisit": "groupvisit groups lanes shares", "job": "job room", "lanestate": "lanes states",
+	"limitchange": "limits", "limits": "limits pace", "lostleases": "leases", "membership": "groups",
+	"outcome": "outcome settle groups", "watch": "wake",
+	"overflow":  "overflow backlog defer retryafter returning room",
+	"partition": "wake", "queue": "queue overflow", "rulekeys": "tallyset", "ruleusers": "rule",
+	"stored": "job queue", "timeline": "job", "turnorder": "groups lanes", "turns": "lanes shares receiver",
+	"unsent": "cancel lane", "versions": "changelog", "visit": "grant schedule", "ratechange": "specs pace",
+	"withdraw": "defer", "closeimport": "import", "decide": "held dead", "info": "info lanes", "put": "specs lanes",
+	"readmit": "readmit returning room", "reserve": "reserve grant pull replay", "deadqueues": "dead",
+	"settle": "settle receiver", "extend": "leases receiver", "calls/job": "jobinfo dead why",
 	"putrule": "rules", "recheck": "tallyset",
 }
 
-// ofRedis are the files that have no rule: what only scripts, or only Redis, must do.
+// ofRedis lists files without counterpart, for tasks that only scripts, or only Redis, have.
 var ofRedis = map[string]string{
-	"answers":   "answers are kept by Redis for calls that are repeated; the machine's are by their callers",
+	"answers":   "Redis keeps answers for repeated calls; callers of the machine keep theirs",
 	"kept":      "an option of the machine",
-	"knownkeys": "what of rulekeys every take has, lest it makes all of that",
-	"names":     "short names, and constants", "parts": "the tables of what is made late",
-	"page": "where a page begins in a sorted set", "request": "what the answer of a reserve is put together from",
+	"knownkeys": "the part of rulekeys that every take needs",
+	"names":     "short names, and constants", "parts": "the tables of parts that are made late",
+	"page": "where a page begins in a sorted set", "request": "the parts of the answer of a reserve",
 	"run": "a machine is loaded anew after a restart", "sha256": "a digest, which Go has",
 	"shown": "how versions and documents are packed", "slot": "whether a slot of a cluster is being moved",
 }
 
-// ownNames are functions that the machine has none of, by why that is so.
+// ownNames lists functions of scripts that the machine has under no such name, by reason.
 var ownNames = map[string]string{
-	"what a key is called, and whether it has the right type": `
+	"names and types of keys": `
 		agendaKey askedOf auditKey checkChangeKeys checkDeadKeys checkExpiryKeys checkKeys checkKeysFor checkLaneKey
-		checkLaneKeys checkNumbers checkRuleKeys heldKey isField jobKey laneError logKey numberOf ruleKey stopKey
+		checkSettle checkLaneKeys checkNumbers checkRuleKeys heldKey isField jobKey laneError logKey numberOf ruleKey stopKey
 		versionsKey waitingKey groupOf parentOf`,
-	"how something is packed, and read of what is packed": `
+	"packing and unpacking": `
 		adapted auditRow boundsOf bytesOf circuitOf costOf documentOf encodeAdapted endedRecord headOf keptLimits keptText
 		deadRef deferralOf
 		knownBy limitOf numberField numbersOf packLease rulesOf specOf textField textOf timeAt unpackEnded unpackLease
 		unpackLimits unpackRule deadlineOf who`,
-	"what is read before it is used, and written after, where the machine has it in memory": `
+	"reading and writing state that the machine has in memory": `
 		add keepBucket keepKeys keepVersionAgain load loadLanes loadLimitsAndGroup loadLimits loadMember
 		loadOverflow loadReceiver save saveBucket saveLimits saveLinks saveReceiver set writeAll writeDepartures
 		writeMember writeTurns unsay count countLane costUnder begin finish readPause auditEnds publish
-		raise errorText rowsOf importOf nextNumber isNow recheckUntil noteOldest readOn following`,
+		writeSettled endAppend writeSpec limitRules raise errorText rowsOf importOf
+		nextNumber isNow recheckUntil noteOldest readOn following`,
 	"rows of an answer": `
 		broken drainer full firstAt held laneOf limitsOf members page readyOf row show showAll showDead stopOf`,
-	"what the machine has as a method of a type, under a name that only goes with the type": `
+	"methods in the machine, under names that need the type": `
 		addAttempt advance allReadyAt atMostInFlight bounded bucketOf bucketReadyAt burstParts coverLane
 		coverPaces delay delayPaces cover eachPace endAt endOf firstEndAfter giveBackPaces inFlight inFlightLimit isBusy
 		isPaused isPausedForGood laneNext laneSize lastStep nextDeparture rateOf restsUntil ruleOf skip slots takeAll
 		takeAt window windowAt readyAt clearCircuit stopFor stopLane keep lasting less before insert pick unread
 		accept refused taken observe usedUp`,
-	"lanes, groups and leases, which are sorted sets here: their places are moved in steps of their own": `
+	"lanes, groups and leases, whose places in sorted sets are moved in steps of their own": `
 		countInLane endInLane findPlace firstId firstJob hasLaneBy hasPlace letRest makeLaneReady memberIn
 		needsNoPlace nextLane noteGivenBack open passed placeMember putBack putBackChosen putOffUntil
 		putOnAgendaSooner releaseIfFree reportWaiting restAsOnAgenda childNumbers countChildren step takePlaceAway
 		uncountInLane visitedLane waitingElsewhere waitAgain lostSince grantMemberJob inLanes countLeased
 		delayAfterRestart grantInTurn grantSome grantTurns closeTurns visitOne lanesOf free fileMember`,
-	"what is done for many jobs at once, as each command costs": `
+	"many jobs at once, because each command costs": `
 		addFreed averageBytes chargeIfIn countDepartures countEnded countIfUnknown dropEndedJob dropVanished endJob
 		endRemoved endUnsent endUnsentJob expireQueue findFirstExpiry forgetExpiries givePlacesBack locate newFreed
+		writeTogether settleQueue lapses
 		rememberDead trackDeadlines unschedule deferrable refuse refuseForLane remembered answerRepeated tryFor oldest tooOld
 		restoredLease forgetDead doChores tooLate adaptToAnswers giveBackUnstarted heldByRate heldByRateAlone
 		endAttemptUnknown onUnknown putHeld logPauseEnd shownAround extendLast firstOf`,
-	"estimates, which the machine has in other steps": `
-		aheadOf countWaiting etaOfFirst groupEta longestInterval markBytes outflowEta paceEta quotaEta
+	"estimates, which the machine computes in other steps": `
+		aheadOf countWaiting groupEta longestInterval markBytes outflowEta paceEta quotaEta
 		rankOfDeferred`,
 	"rules and their keys, which the machine has in sharded tables": `
-		askedAnew askedBy askers came charge countAgain crowdOf forgetKeys isFull isNew leave leftInHand lookAt
+		askedAnew askers came charge countAgain crowdOf forgetKeys isFull isNew leave leftInHand lookAt
 		member put recheck ruling spare thin unaskable went decided endsAt judge noRoom sameRules limitsToKeep
 		beginAdapted fallShort pass`,
-	"bytes, which the machine counts where it adds and removes": `countDeadBytes`,
-	"memory, of which the machine is told":                      `memoryFull took`,
-	"what package audit has":                                    `budgetOf diffOf isWhole longest wholeUpTo`,
+	"bytes, which the machine counts where it adds and removes jobs": `countDeadBytes`,
+	"memory, which the machine gets from its caller":                 `memoryFull took`,
+	"functions of package audit":                                     `budgetOf diffOf isWhole longest wholeUpTo`,
 }
 
-// machineFunctions are the functions of queue/machine by the files that they are in, in lower case at the beginning.
+// machineFunctions returns the functions of queue/machine by file, with their first letters in lower case.
 func machineFunctions(t *testing.T) map[string][]string {
 	t.Helper()
 	files, err := filepath.Glob("../machine/*.go")
@@ -201,7 +202,7 @@ func TestScriptsAreThePortOfTheMachine(t *testing.T) {
 	}
 }
 
-// What a file has of the machine stands in the machine's order, but behind what it calls.
+// The functions of a file stand in the machine's order, but behind those that they call.
 func TestFunctionsStandInTheMachinesOrder(t *testing.T) {
 	t.Parallel()
 	machine := machineFunctions(t)

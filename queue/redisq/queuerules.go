@@ -12,15 +12,15 @@ import (
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
-// queueRules is what a queue asks its jobs.
+// queueRules is the ruleset of a queue.
 type queueRules struct {
 	ruleset.Set
-	known string // what a script compares
-	group string // with the queue's name, so that no other is the same
+	known string // the number that a script compares
+	group string // unique, because it has the queue's name
 	rules []*rule
 }
 
-// asked is what a job asks.
+// asked is what a job asks of its ruleset.
 type asked struct {
 	*queueRules
 	asks []ask
@@ -37,12 +37,12 @@ const (
 	askBytes  = 2
 	unaskable = "!"
 
-	// askSize is what an ask counts for in a batch, whatever its key's length: the server works on each, so a call
-	// brings but about 2,000.
+	// askSize is the size of an ask in a batch, whatever its key's length: the server works on each, so a call has at
+	// most about 2,000.
 	askSize = coalesce.MaxBytes / 2000
 )
 
-// asksOf is what a job asks, as far as it is known here.
+// asksOf returns what a job asks, by the ruleset as it is known here.
 func (e *Engine) asksOf(j *queue.Job) *asked {
 	s := e.rulesets.get(j.Queue)
 	if s == nil {
@@ -63,7 +63,7 @@ func (e *Engine) asksOf(j *queue.Job) *asked {
 	return a
 }
 
-// size is what a job's asks add to its batch.
+// size returns what a job's asks add to the size of its batch.
 func (a *asked) size() int {
 	if a == nil {
 		return 0
@@ -79,7 +79,7 @@ type keysArg struct {
 	of     []byte // of each key of an append, its bound, the action of its rule and its rarity
 }
 
-// newKeysArg is of a call that asks so many times.
+// newKeysArg returns a keysArg for a call with so many asks.
 func newKeysArg(asks int) keysArg {
 	a := keysArg{keys: make([]any, 0, asks)}
 	if asks > 1 {
@@ -88,9 +88,10 @@ func newKeysArg(asks int) keysArg {
 	return a
 }
 
-// index is from 1 on, as in Lua; fresh if the key was not there. The key stays where it is until the call was sent.
+// index returns the index of a key, from 1 as in Lua; fresh says that it was added. The key must not change until the
+// call is sent.
 func (a *keysArg) index(key *string) (n uint16, fresh bool) {
-	if a.at == nil && len(a.keys) > 0 { // there are more than were expected
+	if a.at == nil && len(a.keys) > 0 { // more than expected
 		a.at = map[string]uint16{*a.keys[0].(*string): 1}
 	}
 	if n, ok := a.at[*key]; ok {
@@ -121,7 +122,7 @@ func (a *asked) pack(keys *keysArg) any {
 	return b
 }
 
-// readRuled reads what a job was answered.
+// readRuled reads the decisions on a job.
 func (a *asked) readRuled(text string) (ruled []rules.Ruling) {
 	if a == nil || len(text) != decisionBytes*len(a.asks) {
 		return nil
@@ -137,7 +138,7 @@ func (a *asked) readRuled(text string) (ruled []rules.Ruling) {
 	return ruled
 }
 
-// learnRules reads what a queue asks its jobs.
+// learnRules reads the ruleset of a queue.
 func (e *Engine) learnRules(ctx context.Context, name string) error {
 	v, err := e.ask(ctx, rulesetScript, e.Partition(name), e.instant(), name)
 	if err != nil {

@@ -26,7 +26,7 @@ func (e *Engine) Readings(ctx context.Context) (all []queue.Reading, err error) 
 				row := rows.list()
 				r, err := readReading(row, now)
 				if err != nil {
-					e.log.Error("queue left out of readings: what the store has of it is not what penstock wrote",
+					e.log.Error("queue left out of readings: its stored data is not what penstock wrote",
 						"queue", r.Name, "error", err)
 					continue
 				}
@@ -90,7 +90,7 @@ func (e *Engine) ReadSpecs(ctx context.Context, wanted []string) (all []queue.Ke
 	return all, err
 }
 
-// byPartition calls do with the valid ones among names, a page of one partition at a time.
+// byPartition calls do with the valid names, a page of one partition at a time.
 func (e *Engine) byPartition(wanted []string, do func(partition int, some []any) error) error {
 	parts := map[int][]any{}
 	for _, name := range wanted {

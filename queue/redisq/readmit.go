@@ -13,11 +13,10 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// maxNumber is how far Lua counts one by one.
+// maxNumber is the largest number up to which Lua counts exactly.
 const maxNumber = 1 << 53
 
-// Readmit implements queue.Overflow. Repeated after a lost reply it answers
-// Passed for what was Returned by then.
+// Readmit implements queue.Overflow. Repeated after a lost reply it answers Passed for jobs that it had returned.
 func (e *Engine) Readmit(ctx context.Context, r queue.ReadmitRequest) (queue.Readmitted, error) {
 	if names.Validate(r.Queue) != nil {
 		return queue.Readmitted{}, unknown(r.Queue)
@@ -76,11 +75,11 @@ func (e *Engine) readmitArgs(r *queue.ReadmitRequest) ([]any, error) {
 	return args, nil
 }
 
-// bounded is an instant in microseconds, within what Lua counts.
+// bounded returns an instant in microseconds, within what Lua counts exactly.
 func bounded(at time.Time) int64 { return min(max(at.UnixMicro(), 0), maxNumber) }
 
-// packReadmission returns the record of a job and what is said of it if it has
-// expired. The record of what is done, or no job, is empty.
+// packReadmission returns the record of a job, and the reason if it has expired. The record is empty if the job is done
+// or is no job.
 func packReadmission(r *queue.Readmission) (late string, record []byte) {
 	j := r.Job
 	j.Normalize()
@@ -99,7 +98,7 @@ func readReadmitted(r *reply, jobs int) (queue.Readmitted, error) {
 		return a, r.err
 	}
 	a.Order, a.Room, a.Batch, a.Deferred, a.Behind, a.Missing = r.int(), r.int(), r.int(), r.int(), r.int(), r.int()
-	a.Outcomes = make([]readmit.Outcome, jobs) // NotYet, those that were not looked at too
+	a.Outcomes = make([]readmit.Outcome, jobs) // NotYet, as are the jobs behind it
 	outcomes := r.list()
 	for i := 0; outcomes.more(); i++ {
 		o := outcomes.int()

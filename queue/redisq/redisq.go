@@ -1,14 +1,14 @@
 // Package redisq is the engine on Redis: one server, Sentinel or Cluster, Redis 7.0 or newer.
 //
-// It promises the contract of package queue for any number of processes on one store. Every operation is one Lua
-// script that touches one slot, and decides by the server's clock alone. A call whose reply was lost is repeated
-// under the same name and gets the same answer.
+// It keeps the contract of package queue for any number of processes on one store. Every operation is one Lua script
+// that touches one slot, and decides by the server's clock alone. A call whose reply was lost is repeated under the
+// same name and gets the same answer.
 //
-// What is acknowledged survives the death of any client. It survives that of Redis as far as Redis itself is
-// durable: with appendfsync always, everything does.
+// Acknowledged changes survive the death of any client. They survive the death of Redis as far as Redis itself is
+// durable: with appendfsync always, all of them do.
 //
-// It refuses a server that may evict keys, an empty one unless asked to make a store of it, and a store of a newer
-// schema or of another number of partitions.
+// It refuses a server that may evict keys, an empty server unless asked to make a store, and a store of a newer schema
+// or of another number of partitions.
 package redisq
 
 import (
@@ -40,32 +40,33 @@ const (
 	DefaultPrefix     = "ps"
 	DefaultPatience   = 3 * time.Second
 
-	// tries is how many a call has time for if none is answered.
+	// tries is how many tries a call has time for if none is answered.
 	tries = 3
 
-	// lanes is how many batches a partition may have under way.
+	// lanes is how many batches of a partition may be under way.
 	lanes = 2
 )
 
 // Options of Open and OpenClient. Zero fields mean the defaults named.
 type Options struct {
-	// Init makes a store of an empty Redis. Without it that is ErrNoStore.
+	// Init makes a store if Redis is empty. Without it an empty Redis is ErrNoStore.
 	Init bool
-	// Partitions is fixed when the store is made: 16. 0 for a store that is there is as many as it has.
+	// Partitions is the number of partitions, which is fixed when the store is made. The default is 16, or the number
+	// that an existing store has.
 	Partitions int
-	// Prefix begins every key; "ps".
+	// Prefix begins every key. The default is "ps".
 	Prefix string
 	Logger *slog.Logger // discards
-	// Patience is how long a call waits for Redis in all, a third of it for each try; 3 s. More is for a slow link.
-	// The ReadTimeout of a client of OpenClient, 3 s unless it is set, must leave time for a try too.
+	// Patience is the maximum time for which a call waits for Redis, a third of it for each try. The default is 3 s; a
+	// slow link needs more. With OpenClient, the client's ReadTimeout (by default 3 s) must leave time for a try too.
 	Patience time.Duration
-	// KeepChanges is how long changes of queues and rules are kept. The store keeps it, for all who use it; 0 leaves it
-	// as it is, queue.KeepChanges if nobody ever said.
+	// KeepChanges is how long changes of queues and rules are kept. The store keeps this setting for all processes. 0
+	// leaves it unchanged; initially it is queue.KeepChanges.
 	KeepChanges time.Duration
-	// Mask returns what the audit log may show of a queue, a rule or a document: JSON on one line in which secrets are
-	// masked. kind is "queue", "rule", or that of the document. Nil shows all.
+	// Mask returns the text of a queue, a rule or a document that the audit log may show: JSON on one line in which
+	// secrets are masked. kind is "queue", "rule", or the document's kind. Nil masks nothing.
 	Mask func(kind string, text []byte) []byte
-	// Hook sees every command to Redis, with Open only; nil is none.
+	// Hook sees every command to Redis. Only Open uses it.
 	Hook redis.Hook
 	// Now replaces the server's clock, for simulation and tests.
 	Now func() leaky.Instant
@@ -83,11 +84,11 @@ type Engine struct {
 	mask       func(kind string, text []byte) []byte
 	store      string   // its id, as it was at Open
 	keys       []string // of the partitions' hashes
-	appends    []*coalesce.Coalescer[appendItem, queue.Appended]
+	appends    []*coalesce.Coalescer[pendingJob, queue.Appended]
 	settles    []*coalesce.Coalescer[queue.Settlement, queue.Settled]
 	takes      []*coalesce.Coalescer[takeItem, rules.Taken]
-	rules      cache[rule]       // of those that were asked
-	rulesets   cache[queueRules] // of the queues that ask their jobs
+	rules      cache[rule]       // rules that were asked
+	rulesets   cache[queueRules] // rulesets of queues
 	stampSeed  [4]byte
 	stampCount atomic.Uint32
 	reloaded   atomic.Pointer[time.Time] // when a cluster's masters were last reloaded
@@ -103,8 +104,8 @@ var (
 	_ move.Mover   = (*Engine)(nil)
 )
 
-// Open connects to the Redis that a URL names, checks its store and returns an Engine on it. ParseURL says what a URL
-// may be. Close ends the connections too.
+// Open connects to the Redis of a URL, checks its store and returns an Engine on it. See ParseURL for the URL. Close
+// also closes the connections.
 func Open(ctx context.Context, url string, o Options) (*Engine, error) {
 	options, err := ParseURL(url)
 	if err != nil {
@@ -117,7 +118,7 @@ func Open(ctx context.Context, url string, o Options) (*Engine, error) {
 	}
 	e, err := OpenClient(ctx, client, o)
 	if err != nil {
-		_ = client.Close() // the error that matters is the other
+		_ = client.Close() // the other error matters
 		return nil, err
 	}
 	e.owned = client
@@ -125,8 +126,8 @@ func Open(ctx context.Context, url string, o Options) (*Engine, error) {
 }
 
 // OpenClient is Open for a client that the caller made. The client must have MaxRetries -1, because an engine repeats
-// calls in its own way, and ContextTimeoutEnabled; NewClient makes one. It stays the caller's to close, after
-// the engine. The engine makes a cluster client reload its masters after a call without an answer.
+// calls in its own way, and ContextTimeoutEnabled; NewClient makes one. The caller closes it after the engine. The
+// engine makes a cluster client reload its masters after a call without an answer.
 func OpenClient(ctx context.Context, client redis.UniversalClient, o Options) (*Engine, error) {
 	if err := checkClient(client); err != nil {
 		return nil, err
@@ -160,8 +161,8 @@ func OpenClient(ctx context.Context, client redis.UniversalClient, o Options) (*
 	e.closing, e.close = context.WithCancel(context.Background())
 	for p := range o.Partitions {
 		e.keys = append(e.keys, fmt.Sprintf("%s{%d}", o.Prefix, p))
-		e.appends = append(e.appends, coalesce.New(lanes, o.Patience, appendItem.size,
-			func(ctx context.Context, items []appendItem) ([]queue.Appended, error) {
+		e.appends = append(e.appends, coalesce.New(lanes, o.Patience, pendingJob.size,
+			func(ctx context.Context, items []pendingJob) ([]queue.Appended, error) {
 				return e.sendAppend(ctx, p, items)
 			}, failedAppend))
 		e.settles = append(e.settles, coalesce.New(lanes, o.Patience,
@@ -184,7 +185,7 @@ func OpenClient(ctx context.Context, client redis.UniversalClient, o Options) (*
 	return e, nil
 }
 
-// checkClient refuses a client that would repeat calls by itself, or outlast a call's deadline.
+// checkClient returns an error if the client would repeat calls by itself, or outlast a call's deadline.
 func checkClient(client redis.UniversalClient) error {
 	retries, heeds := 0, true
 	switch c := client.(type) { // their options have a MaxRetries of -1 as 0
@@ -216,18 +217,18 @@ func validPrefix(s string) bool {
 	return s != ""
 }
 
-// Made reports whether Open made the store, because there was none.
+// Made reports whether Open made the store.
 func (e *Engine) Made() bool { return e.made }
 
 // Partitions implements queue.Outflow.
 func (e *Engine) Partitions() int { return len(e.keys) }
 
-// Partition returns the partition that a queue lives in.
+// Partition returns the partition of a queue.
 func (e *Engine) Partition(name string) int {
 	return int(xxhash.Sum64String(names.Group(name)) % uint64(len(e.keys)))
 }
 
-// Close ends what is under way, and the connections that Open made.
+// Close ends calls that are under way, and closes the connections that Open made.
 func (e *Engine) Close() (err error) {
 	e.closed.Do(func() {
 		e.close()
@@ -244,7 +245,7 @@ func (e *Engine) Close() (err error) {
 	return err
 }
 
-// instant is ARGV[1] of every script.
+// instant returns ARGV[1] of every script.
 func (e *Engine) instant() any {
 	if e.now == nil {
 		return ""
@@ -252,15 +253,14 @@ func (e *Engine) instant() any {
 	return int64(e.now())
 }
 
-// stamps returns the 6 bytes that name one append call; the index of the job
-// follows. By its stamp a job knows the call that brought it in, when that call
-// is repeated.
+// stamps returns the 6 bytes that name one append call; the index of the job follows. By its stamp the script
+// recognizes a job whose call is repeated.
 func (e *Engine) stamps() [6]byte {
 	n := e.stampCount.Add(1)
 	return [6]byte{e.stampSeed[0], e.stampSeed[1], e.stampSeed[2], e.stampSeed[3] ^ byte(n>>16), byte(n >> 8), byte(n)}
 }
 
-// randomID names a store, or a call that must be known again when repeated.
+// randomID names a store, or a call that must be recognized when it is repeated.
 func randomID() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:])

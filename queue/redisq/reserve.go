@@ -13,11 +13,10 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// rowFields is how many entries a job has in the answer of reserve.lua.
+// rowFields is the number of values for each job in the answer of reserve.lua.
 const rowFields = 5
 
-// Reserve implements queue.Outflow. It is called once; a drainer whose reply
-// was lost asks again with the same number.
+// Reserve implements queue.Outflow. It is called once; a drainer whose reply was lost asks again with the same number.
 func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
 	var out queue.Reserved
 	partition := r.Partition
@@ -32,6 +31,25 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	if err := r.Check(); err != nil {
 		return out, err
 	}
+	v, err := e.once(ctx, reserveScript, partition, e.reserveArgs(&r)...)
+	if err != nil {
+		return out, err
+	}
+	l := list(v)
+	switch code := l.duration(); code {
+	case -1 * time.Microsecond:
+		return out, unknown(r.Queue)
+	case -2 * time.Microsecond:
+		return out, queue.NotPulled(r.Queue)
+	default:
+		out.Next = code
+	}
+	err = e.readReserved(l, partition, &out)
+	return out, err
+}
+
+// reserveArgs returns the arguments of reserve.lua.
+func (e *Engine) reserveArgs(r *queue.ReserveRequest) []any {
 	latest := any("")
 	if !r.Latest.IsZero() {
 		latest = r.Latest.UnixMicro()
@@ -46,19 +64,11 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 			args = append(args, name, share)
 		}
 	}
-	v, err := e.once(ctx, reserveScript, partition, args...)
-	if err != nil {
-		return out, err
-	}
-	l := list(v)
-	switch code := l.duration(); code {
-	case -1 * time.Microsecond:
-		return out, unknown(r.Queue)
-	case -2 * time.Microsecond:
-		return out, queue.NotPulled(r.Queue)
-	default:
-		out.Next = code
-	}
+	return args
+}
+
+// readReserved reads the answer of reserve.lua behind its first value.
+func (e *Engine) readReserved(l *reply, partition int, out *queue.Reserved) error {
 	out.Backup, out.Garbage = l.duration(), l.int() > 0
 	for s := l.list(); s.more(); {
 		out.Expired = append(out.Expired, s.text())
@@ -71,29 +81,13 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 		out.Lost[name] += s.int()
 	}
 	for s := l.list(); s.more(); {
-		group := s.list()
-		name, revision, lease, epoch := group.text(), group.int(), group.duration(), group.text()
-		rows := group.list()
-		out.Jobs = slices.Grow(out.Jobs, len(rows.v)/rowFields)
-		for rows.more() {
-			out.Jobs = append(out.Jobs, queue.Reservation{Revision: revision, Lease: lease})
-			j := &out.Jobs[len(out.Jobs)-1]
-			j.Queue, j.ID, j.Fence, j.Attempt, j.In = name, rows.text(), newFence(epoch, rows.int()), int(rows.int()),
-				rows.duration()
-			job := rows.text()
-			if rows.err != nil {
-				return out, rows.err
-			}
-			if err := readJob(job, j); err != nil {
-				// It runs out its lease and becomes dead in time, with its record kept.
-				e.log.Error("job record cannot be read", "queue", name, "id", j.ID, "error", err)
-				out.Jobs = out.Jobs[:len(out.Jobs)-1]
-			}
+		if err := e.readGranted(s.list(), out); err != nil {
+			return err
 		}
 	}
 	for s := l.list(); s.more(); {
 		number, text := s.text(), s.text()
-		e.log.Error("queue cannot be drained: a key of it is not what penstock wrote", "key",
+		e.log.Error("queue cannot be drained: one of its keys is not what penstock wrote", "key",
 			e.keys[partition]+"q"+number, "error", text)
 	}
 	out.Now = micros(l.int())
@@ -104,7 +98,30 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	for i := range out.Jobs {
 		out.Jobs[i].Age = out.Now.Sub(out.Jobs[i].AppendedAt)
 	}
-	return out, l.err
+	return l.err
+}
+
+// readGranted reads the grants of one queue.
+func (e *Engine) readGranted(group *reply, out *queue.Reserved) error {
+	name, revision, lease, epoch := group.text(), group.int(), group.duration(), group.text()
+	rows := group.list()
+	out.Jobs = slices.Grow(out.Jobs, len(rows.v)/rowFields)
+	for rows.more() {
+		out.Jobs = append(out.Jobs, queue.Reservation{Revision: revision, Lease: lease})
+		j := &out.Jobs[len(out.Jobs)-1]
+		j.Queue, j.ID, j.Fence, j.Attempt, j.In = name, rows.text(), newFence(epoch, rows.int()), int(rows.int()),
+			rows.duration()
+		job := rows.text()
+		if rows.err != nil {
+			return rows.err
+		}
+		if err := readJob(job, j); err != nil {
+			// Its lease runs out, and in time it becomes dead, with its record kept.
+			e.log.Error("job record cannot be read", "queue", name, "id", j.ID, "error", err)
+			out.Jobs = out.Jobs[:len(out.Jobs)-1]
+		}
+	}
+	return nil
 }
 
 // A job's string: 'L' or 'R', 7 bytes of the instant it was appended, 8 of stamp, the record.

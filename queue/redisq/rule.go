@@ -20,15 +20,15 @@ import (
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
-// rule is a rule of the store, and the numbers by which scripts know it.
+// rule is a rule of the store, with the numbers by which scripts know it.
 type rule struct {
 	ruleset.ParsedRule
 	revision int64
-	is       string // what a script compares: the number of what is taken from it, and the revision
+	is       string // what a script compares: the number of its tallies, and the revision
 	number   string // the first of these
-	field    string // of the partition, which has what is compared
-	salt     []byte // by which some of its keys are rare
-	known    string // with the name, so that no other is the same
+	field    string // of the partition, which stores that
+	salt     []byte // decides which of its keys are rare
+	known    string // unique, because it has the name
 	bound    *bound
 	single   map[string]*bound // for single keys
 }
@@ -36,12 +36,12 @@ type rule struct {
 // bound is the numbers of one limiter, as scripts read them.
 type bound struct {
 	limiter leaky.Limiter
-	keys    int64 // that the rule may hold; 0 of one with an override, which does not count
+	keys    int64 // that the rule may hold; 0 for a key with an override, which does not count
 	packed  [boundBytes]byte
 }
 
-// boundBytes is a letter for the arithmetic, three numbers, how many keys there may be, and a span by which the store
-// keeps count of them: half of the longest that a key can take until it is as fresh, or longer.
+// boundBytes is the size of a bound: a letter for the arithmetic, three numbers, the maximum number of keys, and the
+// span by which the store counts them: half of the longest that a key can take until it is as fresh, or longer.
 const boundBytes = 1 + 5*8
 
 func (r *rule) of(key string) *bound {
@@ -51,8 +51,8 @@ func (r *rule) of(key string) *bound {
 	return r.bound
 }
 
-// storedKey is under which key the store keeps what was taken under one of a rule. The rule counts a part of its keys:
-// those of a rarity of n or more are one of 2^n (see rulekeys.lua).
+// storedKey is the key in the store for a key of a rule. The rule counts a part of its keys: one in 2^n has a rarity of
+// n or more (see rulekeys.lua).
 type storedKey struct {
 	name   string
 	rarity byte
@@ -67,7 +67,7 @@ func (e *Engine) keyOf(r *rule, key string) storedKey {
 }
 
 func rarity(digest queue.LaneDigest, salt []byte) byte {
-	var b [64]byte // more than both are
+	var b [64]byte // more than either
 	sum := sha256.Sum256(append(append(b[:0], digest[:]...), salt...))
 	return byte(bits.LeadingZeros32(binary.BigEndian.Uint32(sum[:])))
 }
@@ -121,17 +121,17 @@ func newBound(a leaky.Algorithm, numbers rules.Bound, keys int64) (*bound, error
 		}
 		return b, nil
 	}
-	return nil, fmt.Errorf("no script knows the arithmetic of %s", a)
+	return nil, fmt.Errorf("no script implements the algorithm of %s", a)
 }
 
-// recovery is the longest that a key can take until it is fresh.
+// recovery returns the longest that a key can take until it is fresh.
 func recovery(l leaky.Limiter) time.Duration {
 	full := l.Fresh()
 	full.Take(0, leaky.Ask{Cost: l.Limit(), Lease: "all"})
 	return full.Expires(0).Sub(0)
 }
 
-// longestOf is the longest recovery of all keys of a rule.
+// longestOf returns the longest recovery of all keys of a rule.
 func longestOf(r *rules.Rule) (longest time.Duration, err error) {
 	for _, numbers := range append(slices.Collect(maps.Values(r.Overrides)), r.Bound) {
 		l, err := numbers.Limiter(r.Algorithm)
@@ -143,7 +143,7 @@ func longestOf(r *rules.Rule) (longest time.Duration, err error) {
 	return longest, nil
 }
 
-// overridden is the digests of all keys with overrides.
+// overridden returns the digests of all keys with overrides.
 func overridden(r *rules.Rule) []byte {
 	var digests []byte
 	for key := range r.Overrides {
@@ -201,11 +201,11 @@ func (e *Engine) PutRule(ctx context.Context, r rules.Rule, expect int64) (queue
 		}
 		return result, answer.err
 	}
-	return queue.PutResult{}, fmt.Errorf("%w: rule %s changes all the time", queue.ErrUnavailable, r.Name)
+	return queue.PutResult{}, fmt.Errorf("%w: rule %s keeps changing", queue.ErrUnavailable, r.Name)
 }
 
-// lostOverrides is the keys that have overrides in a rule as it is known, and not in r, and the revision at which it is
-// known: 0 if there is none, -1 if it cannot be read.
+// lostOverrides returns the keys that have overrides in the known rule but not in r, and the revision of the known
+// rule: 0 if there is no rule, -1 if it cannot be read.
 func (e *Engine) lostOverrides(ctx context.Context, r *rules.Rule) (known int64, lost []byte) {
 	old, err := e.ruleOf(ctx, r.Name)
 	if errors.Is(err, rules.ErrUnknown) {
@@ -251,7 +251,7 @@ func (e *Engine) ListRules(ctx context.Context, after string, limit int) ([]rule
 	})
 }
 
-// ruleInfos asks about rules; next is behind which name a list goes on, if it does.
+// ruleInfos reads rules; next is the name to continue a list with, "" at the end.
 func (e *Engine) ruleInfos(ctx context.Context, partition int, args ...any) (page []rules.Info, next string,
 	err error,
 ) {
@@ -264,7 +264,7 @@ func (e *Engine) ruleInfos(ctx context.Context, partition int, args ...any) (pag
 	for rows := answer.list(); rows.more(); {
 		i, err := readRuleInfo(rows.list())
 		if err != nil && args[0] == "list" {
-			e.log.Error("rule left out of a list: what the store has of it is not what penstock wrote", "rule", i.Name,
+			e.log.Error("rule left out of a list: its stored data is not what penstock wrote", "rule", i.Name,
 				"error", err)
 			continue
 		}
@@ -290,7 +290,7 @@ func readRuleInfo(row *reply) (i rules.Info, err error) {
 	return i, row.err
 }
 
-// readRule reads {name, revision, is, rule}, or {name, what is wrong}. Of one that is broken it knows the name.
+// readRule reads {name, revision, is, rule}, or {name, error}. Of a broken rule it returns the name.
 func readRule(row *reply) (*rule, error) {
 	named := &rule{}
 	named.Name = row.text()

@@ -53,7 +53,27 @@ func TestScriptsDeclareWhatTheyUse(t *testing.T) {
 	}
 }
 
-// The linter sees to it for Go.
+// A name in storedNames is replaced wherever a script has it, so it must be the name of a field.
+func TestStoredNamesAreFields(t *testing.T) {
+	t.Parallel()
+	paths, err := fs.Glob(luaFiles, "lua/*/*.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		text, err := fs.ReadFile(luaFiles, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range namesIn(string(text)).binds {
+			if storedNames[name] != "" {
+				t.Errorf("%s has a variable %s, which storedNames has as a field", path, name)
+			}
+		}
+	}
+}
+
+// The linter checks this for Go.
 func TestScriptsFitInto120Columns(t *testing.T) {
 	t.Parallel()
 	err := fs.WalkDir(luaFiles, ".", func(path string, f fs.DirEntry, err error) error {

@@ -10,27 +10,26 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The Lua of this package. Each file of lua/calls is an operation, and begins with its arguments and its answer. What
-// operations share is in lua/lib, and lua/algorithms has an arithmetic a file of what rules count.
+// The Lua of this package. Each file of lua/calls is an operation, and begins with its arguments and its answer.
+// Operations share the files of lua/lib, and lua/algorithms has a limiter a file.
 //
-// Behind the first line of an operation, the shebang with its flags, and at the top of a file of lua/lib stands what
-// else the file stands on:
+// The header of a file has its dependencies. It follows the first line of an operation, the shebang with its flags:
 //
 //	-- needs: pace, memory       files of lua/lib that it uses; they come before it
 //	-- for lanes: appendjob      files of the part that is made when a call meets a queue with lanes
-//	-- gives: ruleOf, enter     functions that other parts reach as <file>.<function>
+//	-- gives: ruleOf, enter      functions that other parts call as <file>.<function>
 //	-- reads: delivered          counters that the operation reads with its queues
 //
 //go:embed lua/*/*.lua
 var luaFiles embed.FS
 
-// base comes before everything else of an operation, names first.
+// base are the files before everything else of an operation, names first.
 var base = []string{"names", "slot", "clock", "fields", "partition", "queue", "job"}
 
 type lazyPart struct{ name, make, file, first string }
 
-// lazyParts of a script are made by the call that needs them first, see lua/lib/parts.lua: by whoever calls the
-// function make, which then goes on in first.
+// lazyParts are parts of a script that a call makes when it first needs them, see lua/lib/parts.lua. Calling the
+// function make makes the part, and then calls first.
 var lazyParts = []lazyPart{
 	{"lanes", "withLanes", "lanes", "loadLanes"},
 	{"limits", "withLimits", "groups", "loadLimitsAndGroup"},
@@ -40,14 +39,15 @@ var lazyParts = []lazyPart{
 	{"visits", "visitOne", "visit", "visitOne"},
 	{"backlog", "announceRoom", "backlog", "announceRoom"},
 	{"room", "makeRoom", "room", "makeRoom"},
-	{"adapt", "adaptRate", "adapt", "observe"},
+	{"outcome", "settleOne", "outcome", "settle"},
+	{"adapt", "adaptRate", "adapt", "adaptToAnswers"},
 	{"changelog", "logLapse", "changelog", "logPauseEnd"},
 	{"audit", "writeAudit", "audit", "writeAudit"},
 	{"refile", "refileSome", "refile", "fileAgain"},
 }
 
-// partsOf returns the files of each part of an operation: those that it names, and those that files name which it
-// stands on.
+// partsOf returns the files of each part of an operation: those that the operation names, and those that its other
+// files name.
 func partsOf(op luaFile) map[string][]string {
 	parts, seen := map[string][]string{}, map[string]bool{}
 	var add func(f luaFile)
@@ -74,14 +74,14 @@ func partsOf(op luaFile) map[string][]string {
 	return parts
 }
 
-// script is an operation. It is put together when it is called first: few processes need all of them.
+// script returns an operation. It is assembled when it is first called: few processes need all of them.
 type script func() *redis.Script
 
 func newScript(call string) script {
 	return sync.OnceValue(func() *redis.Script { return redis.NewScript(assemble(call)) })
 }
 
-// luaFile is a file and what its header says.
+// luaFile is a file and the contents of its header.
 type luaFile struct {
 	shebang, text string
 	needs, gives  []string
@@ -120,7 +120,7 @@ func readLua(name string) luaFile {
 	return f
 }
 
-// library reads a file of lua/lib, or what stands in place of one.
+// library reads a file of lua/lib, or returns one that is written in Go.
 func library(name string) luaFile {
 	switch name {
 	case "algorithms": // all of lua/algorithms
@@ -134,7 +134,8 @@ func library(name string) luaFile {
 	return readLua("lib/" + name)
 }
 
-// closure returns files of lua/lib and what they need, each behind what it needs itself, without those that are there.
+// closure returns files of lua/lib and the files that they need, each behind those that it needs itself, without those
+// that are there.
 func closure(names, there []string) (files []string) {
 	for _, name := range names {
 		if slices.Contains(there, name) {
@@ -146,7 +147,7 @@ func closure(names, there []string) (files []string) {
 	return files
 }
 
-// assemble puts an operation together.
+// assemble returns the text of an operation.
 func assemble(call string) string {
 	op := readLua("calls/" + call)
 	needed, parts := closure(op.needs, base), partsOf(op)
@@ -161,9 +162,8 @@ func assemble(call string) string {
 			fmt.Fprintln(&b, text)
 		}
 	}
-	// Names, base and the rest are a function each, one in the other: to functions that are made in one, all that
-	// stands before it is at hand, while each local of the same function that one uses is looked for among all that
-	// others use.
+	// Names, base and the rest are nested functions. To make a function is then cheaper: Redis looks for each local
+	// that it uses among all locals of the same function that others use, but finds those of outer functions at once.
 	write(base[:1])
 	fmt.Fprintln(&b, "return (function()")
 	write(base[1:])
@@ -184,10 +184,10 @@ func assemble(call string) string {
 	}
 	fmt.Fprintln(&b, op.text)
 	fmt.Fprintln(&b, "end)()\nend)()")
-	return withConstants(withNumbers(b.String()))
+	return withStoredNames(withConstants(withNumbers(b.String())))
 }
 
-// gifts puts what a file gives into its table.
+// gifts returns Lua that puts the functions that a file gives into its table.
 func gifts(name string, given []string) string {
 	if len(given) == 0 {
 		return ""

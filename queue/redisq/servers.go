@@ -13,29 +13,30 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Server is what one Redis of a store, a master, says of itself.
+// Server is the state of one Redis of a store, which is a master.
 type Server struct {
 	Addr string
-	// Time is its clock, and Asked and Answered the instants of this machine between which it was read.
+	// Time is its clock; Asked and Answered are the instants of this machine between which it was read.
 	Time, Asked, Answered time.Time
-	// Faults are by what of it jobs could be lost.
+	// Faults lists settings and states by which jobs could be lost.
 	Faults []Fault
 }
 
-// Fault is something of a Redis by which jobs could be lost.
+// Fault is a setting or state of a Redis by which jobs could be lost.
 type Fault struct {
-	// Refused: no store is opened on such a Redis.
+	// Refused says that no store is opened on such a Redis.
 	Refused bool
-	// Now: jobs are lost when the process or the machine ends. Otherwise some may be, in a short time, or later.
+	// Now says that jobs are lost when the process or the machine ends. Otherwise some may be lost in a short time, or
+	// later.
 	Now bool
-	// Text is what is wrong, and Mend the command of redis-cli that mends it; empty if there is none.
+	// Text describes the fault. Mend is the redis-cli command that fixes it, if there is any.
 	Text, Mend string
 }
 
-// server are settings and state by their names in INFO, and what CONFIG GET adds: a user may be kept from that.
+// server is settings and state by their names in INFO, and in CONFIG GET, which a user may not be allowed to call.
 type server map[string]string
 
-// faults are the table of what is looked for. A check returns what is wrong, empty if nothing is.
+// faults are the checks. A check returns a description, empty if there is no fault.
 var faults = []struct {
 	refused, now bool
 	check        func(s server) (text string)
@@ -60,7 +61,7 @@ var faults = []struct {
 	},
 	{
 		now: true, mend: "info replication",
-		check: is("role", "slave", "this is a replica, and what is written here is not kept: give the address of its master"),
+		check: is("role", "slave", "this is a replica, which does not keep writes: use the address of its master"),
 	},
 	{
 		now: true, mend: "config set appendonly yes",
@@ -84,18 +85,18 @@ var faults = []struct {
 	},
 	{
 		mend: "info memory",
-		check: is("maxmemory", "0", "maxmemory is not set: a full machine ends Redis, which then is no refusal; set it "+
-			"above used_memory and below what the machine has"),
+		check: is("maxmemory", "0", "maxmemory is not set: when memory runs out the machine ends Redis, "+
+			"and no job is refused; set it above used_memory and below the memory of the machine"),
 	},
 	{mend: "config set min-replicas-to-write 1", check: func(s server) string {
 		if replicas, _ := strconv.Atoi(s["connected_slaves"]); replicas > 0 && s["min-replicas-to-write"] == "0" {
-			return "min-replicas-to-write is 0: a master that is cut off goes on, and a failover loses what it took"
+			return "min-replicas-to-write is 0: an isolated master keeps accepting writes, and a failover loses them"
 		}
 		return ""
 	}},
 }
 
-// is says text where a setting has a value.
+// is returns a check that returns text if a setting has a value.
 func is(name, value, text string) func(server) string {
 	return func(s server) string {
 		if s[name] == value {
@@ -105,7 +106,7 @@ func is(name, value, text string) func(server) string {
 	}
 }
 
-// Servers looks at each Redis of a store, also where no store could be opened. It changes nothing.
+// Servers checks each Redis of a store, even if no store could be opened on it. It changes nothing.
 func Servers(ctx context.Context, client redis.UniversalClient) (all []Server, err error) {
 	var mu sync.Mutex // of a cluster several are asked at once
 	err = eachServer(ctx, client, func(ctx context.Context, c redis.Cmdable, addr string) error {
@@ -120,7 +121,7 @@ func Servers(ctx context.Context, client redis.UniversalClient) (all []Server, e
 		if err != nil {
 			return err
 		}
-		// Who may not ask for the configuration is told what INFO has.
+		// A user that may not read the configuration gets what INFO has.
 		for _, name := range []string{"appendfsync", "min-replicas-to-write"} {
 			if config, err := c.ConfigGet(ctx, name).Result(); err == nil {
 				maps.Copy(said, config)
@@ -140,7 +141,7 @@ func Servers(ctx context.Context, client redis.UniversalClient) (all []Server, e
 	return all, err
 }
 
-// checkServers refuses those that no store can be on.
+// checkServers returns an error if a server cannot keep a store.
 func checkServers(ctx context.Context, client redis.UniversalClient) error {
 	return eachServer(ctx, client, func(ctx context.Context, c redis.Cmdable, _ string) error {
 		said, err := info(ctx, c)
@@ -156,7 +157,7 @@ func checkServers(ctx context.Context, client redis.UniversalClient) error {
 	})
 }
 
-// eachServer calls do for every master, of a cluster several at once.
+// eachServer calls do for every master; for several masters of a cluster concurrently.
 func eachServer(
 	ctx context.Context, client redis.UniversalClient, do func(ctx context.Context, c redis.Cmdable, addr string) error,
 ) error {
@@ -169,7 +170,7 @@ func eachServer(
 	return do(ctx, client, "")
 }
 
-// info are the sections of INFO that faults are about.
+// info reads the sections of INFO that faults need.
 func info(ctx context.Context, c redis.Cmdable) (server, error) {
 	said := server{}
 	for _, section := range []string{"server", "memory", "persistence", "replication"} {

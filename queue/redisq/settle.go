@@ -36,7 +36,7 @@ func (e *Engine) Settle(ctx context.Context, settlements []queue.Settlement) ([]
 
 func failedSettle(_ queue.Settlement, err error) queue.Settled { return queue.Settled{Err: err} }
 
-// settleQueues is how many queues one script settles jobs of, so that no other call waits long for it.
+// settleQueues is the maximum number of queues of one script, so that no other call waits long for it.
 const settleQueues = 2 * queue.MaxVisits
 
 func (e *Engine) sendSettle(ctx context.Context, partition int, items []queue.Settlement) ([]queue.Settled, error) {
@@ -59,7 +59,7 @@ func (e *Engine) sendSettle(ctx context.Context, partition int, items []queue.Se
 	return answers, nil
 }
 
-// settleSome settles the jobs of some queues in one script.
+// settleSome settles jobs of some queues in one script.
 func (e *Engine) settleSome(
 	ctx context.Context, partition int, items []queue.Settlement, groups []ofQueue, answers []queue.Settled,
 ) error {
@@ -101,20 +101,27 @@ func (e *Engine) settleSome(
 	return r.err
 }
 
-// verdictCode is a verdict and what it says besides, as settle.lua reads it.
+// The marks that scripts find added to a verdict. A throttled job with trouble had no target.
+const (
+	laneOnly = 16 << iota
+	trouble
+	untold // or unused
+)
+
+// verdictCode returns a verdict with its marks, as settle.lua reads it.
 func verdictCode(s *queue.Settlement) int {
 	code := int(s.Verdict)
 	if s.NoTarget && s.Verdict == queue.Throttle {
-		return code + 32
+		return code + trouble
 	}
 	if s.LaneOnly {
-		code += 16
+		code += laneOnly
 	}
 	if s.Trouble && s.Verdict != queue.Throttle {
-		code += 32
+		code += trouble
 	}
 	if s.Untold && s.Verdict == queue.Throttle || s.Unused && s.Verdict == queue.Down {
-		code += 64
+		code += untold
 	}
 	return code
 }
@@ -126,7 +133,7 @@ func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]queue.Exte
 	for i, l := range leases {
 		parts = place(parts, e.Partition(l.Queue), i, len(leases), l)
 	}
-	failed := make([]error, len(e.keys)) // a lease that could not be asked for is not lost
+	failed := make([]error, len(e.keys)) // a lease without an answer is not lost
 	_ = spread(parts, func(p part[queue.Lease]) (err error) {
 		defer func() { failed[p.partition] = err }()
 		for from := 0; from < len(p.items); from += coalesce.MaxItems {
@@ -184,14 +191,14 @@ func (e *Engine) Sweep(ctx context.Context, partition int) (more bool, err error
 	for stale := r.list(); stale.more(); {
 		name := stale.text()
 		if err := e.renew(ctx, partition, name); err != nil {
-			// The store goes on in steps of the last window, and asks again.
-			e.log.Warn("the calendar of a queue could not be told how it goes on", "queue", name, "error", err)
+			// The store continues in steps of the last window, and asks again.
+			e.log.Warn("the calendar of a queue could not be renewed", "queue", name, "error", err)
 		}
 	}
 	return more, r.err
 }
 
-// micros is the instant of a reply as a time; zero stays zero.
+// micros returns the instant of a reply as a time; zero stays zero.
 func micros(us int64) time.Time {
 	if us == 0 {
 		return time.Time{}

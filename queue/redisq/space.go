@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// How much of a server's memory appends leave, as in memory.lua.
+// How much of a server's memory appends leave free, as in memory.lua.
 const (
 	memoryMargin = 10 // a tenth
 	mostMargin   = 1 << 30

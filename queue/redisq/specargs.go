@@ -10,8 +10,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// specFields are the settings that scripts go by, and what follows from them, by name. put.lua keeps them as fields of
-// the queue, but for those that are empty.
+// specFields returns the settings that scripts use, and values that follow from them, by name. put.lua keeps them as
+// fields of the queue, except for empty ones.
 func specFields(s *queue.Spec) []any {
 	return append(s.Fields(),
 		"mark", s.Mark(), "deferred.max_age.text", s.Deferred.MaxAge.String(), "circuit", circuitField(s),
@@ -19,7 +19,7 @@ func specFields(s *queue.Spec) []any {
 	)
 }
 
-// laneArgs are the rules of single lanes.
+// laneArgs returns the rules of single lanes.
 func laneArgs(s *queue.Spec) (args []any) {
 	for key, rule := range s.Lanes.Overrides {
 		lane := queue.DigestLane(key)
@@ -32,7 +32,7 @@ func laneArgs(s *queue.Spec) (args []any) {
 	return args
 }
 
-// circuitField is the circuit of a spec as receiver.lua reads it; empty is none.
+// circuitField returns the circuit of a spec as receiver.lua reads it; empty if it is off.
 func circuitField(s *queue.Spec) string {
 	c := &s.Circuit
 	if c.Off {
@@ -43,10 +43,10 @@ func circuitField(s *queue.Spec) string {
 	)
 }
 
-// unbounded stands for a rule that bounds nothing, where there must be one.
+// unbounded stands for a rule that bounds nothing, where a rule is required.
 const unbounded = "-"
 
-// packRule is the rule of a lane as lanes.lua reads it; one that bounds nothing is empty.
+// packRule returns the rule of a lane as lanes.lua reads it, empty if it bounds nothing.
 func packRule(r queue.LaneRule) string {
 	if r == (queue.LaneRule{}) {
 		return ""
@@ -63,7 +63,7 @@ func packRule(r queue.LaneRule) string {
 	return string(append(b, whole[1:]...))
 }
 
-// regime stands for all that lanes go by: where it is another, each must be looked at anew.
+// regime returns a digest of all settings of lanes. When it changes, each lane must be looked at again.
 func regime(s *queue.Spec) string {
 	if !s.Ordered && s.Lanes.LaneRule == (queue.LaneRule{}) && len(s.Lanes.Overrides) == 0 {
 		return ""
@@ -71,7 +71,7 @@ func regime(s *queue.Spec) string {
 	text, _ := json.Marshal(struct {
 		Ordered bool
 		Lanes   queue.Lanes
-	}{s.Ordered, s.Lanes}) // of what is valid it cannot fail
+	}{s.Ordered, s.Lanes}) // it cannot fail for a valid spec
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
 }

@@ -18,7 +18,7 @@ func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (queue.
 	return e.put(ctx, spec, expect, false)
 }
 
-// put is Put, of a spec that the queue had before if again.
+// put is Put; again says that the queue had this spec before.
 func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again bool) (queue.PutResult, error) {
 	by, err := actorArg(ctx)
 	if err != nil {
@@ -133,7 +133,7 @@ func (e *Engine) Resume(ctx context.Context, name string) error {
 	return err
 }
 
-// pauseField is a pause as scripts know it: when it ends, '1' if it has no end.
+// pauseField returns a pause as scripts know it: when it ends, or '1' without an end.
 func pauseField(p queue.Pause) any {
 	switch {
 	case !p.On():
@@ -144,7 +144,7 @@ func pauseField(p queue.Pause) any {
 	return p.Until.UnixMicro()
 }
 
-// setPaused returns the engine's time if until is not within the year from then.
+// setPaused returns the engine's time if until is not within a year from then.
 func (e *Engine) setPaused(ctx context.Context, name string, paused bool, reason string, until any) (now time.Time,
 	err error,
 ) {

@@ -15,12 +15,12 @@ import (
 const Schema = 1
 
 const (
-	// makingTime is how long making a store may take another process.
+	// makingTime is how long another process may take to make a store.
 	makingTime  = 3 * time.Second
 	makingPause = 10 * time.Millisecond
 )
 
-// partitionsOf returns how many partitions the store has, and the default if that cannot be read: then opening the
+// partitionsOf returns the number of partitions of the store, or the default if that cannot be read: then opening the
 // store says why, or makes one.
 func partitionsOf(ctx context.Context, client redis.UniversalClient, prefix string) int {
 	if n, err := client.HGet(ctx, prefix+"{0}", "partitions").Int(); err == nil && n > 0 {
@@ -37,7 +37,7 @@ func (e *Engine) openStore(ctx context.Context, makeIt bool) error {
 	missing, err := e.checkPartitions(ctx)
 	for begin := time.Now(); makeIt && err == nil && len(missing) > 0 && len(missing) < len(e.keys) &&
 		time.Since(begin) < makingTime; {
-		// Another process that was told --init may be making it at this moment.
+		// Another process with --init may be making it at this moment.
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -58,7 +58,7 @@ func (e *Engine) openStore(ctx context.Context, makeIt bool) error {
 			"penstock init, or start once with --init, and if it should hold one, it was flushed: do not",
 			queue.ErrNoStore, e.prefix)
 	}
-	// Of several that make it at once, the first to make a partition names the store for all.
+	// If several processes make it at once, the first to make a partition names the store for all.
 	id := randomID()
 	for p := range e.keys {
 		v, err := e.repeat(ctx, initScript, p, e.instant(), Schema, id, len(e.keys))
@@ -92,7 +92,7 @@ func (e *Engine) Check(ctx context.Context) error {
 	return nil
 }
 
-// checkPartitions returns the keys of the partitions that are not there.
+// checkPartitions returns the keys of missing partitions.
 func (e *Engine) checkPartitions(ctx context.Context) (missing []string, err error) {
 	cmds := make([]*redis.SliceCmd, len(e.keys))
 	_, err = e.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {

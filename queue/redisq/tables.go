@@ -15,7 +15,7 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// tables are the parts of lua/lib that are written in Go: what scripts know of the tables of package queue.
+// tables are the files of lua/lib that are generated from tables of package queue.
 var tables = map[string]string{
 	"appendoutcomes": luaConstants("", queue.AppendOutcomes()...) +
 		luaConstants("", upTo(acceptedBefore, storeFull)...),
@@ -24,6 +24,8 @@ var tables = map[string]string{
 	"readmitoutcomes": luaConstants("", upTo(readmit.NotYet, readmit.TooLarge)...),
 	"replayoutcomes":  luaConstants("", upTo(queue.NotDead, queue.Broken)...),
 	"stopcauses":      stopCauses(),
+	"settlecodes": fmt.Sprintf("local LANE_ONLY, TROUBLE, UNTOLD, NO_TARGET = %d, %d, %d, %d\n",
+		laneOnly, trouble, untold, byte(queue.Throttle)+trouble),
 	"takeops": luaConstants("", upTo(rules.TakeNow, rules.TakeAnew)...) +
 		fmt.Sprintf("local NOTHING = %d\n", askNothing),
 	"counters":      counterTable(),
@@ -37,11 +39,11 @@ var tables = map[string]string{
 	"firstrevision": fmt.Sprintf("local FIRST_REVISION = %d\n", queue.FirstRevision),
 }
 
-// appendAnswer is what append.lua answers beside an outcome: one that Go knows more of.
+// appendAnswer is an answer of append.lua that stands for an outcome and more.
 type appendAnswer uint8
 
 const (
-	acceptedBefore appendAnswer = 100 + iota // accepted, by this very call
+	acceptedBefore appendAnswer = 100 + iota // accepted by this very call
 	deferredBefore                           // a duplicate of a deferred job
 	tooFar                                   // invalid: not before is too far ahead
 	cannotAsk                                // invalid: a rule cannot be asked
@@ -56,7 +58,7 @@ func (a appendAnswer) String() string {
 	}[a-acceptedBefore]
 }
 
-// auditBudgets is a function that returns about how many bytes a store keeps of a budget of the audit log.
+// auditBudgets returns a Lua function that returns about how many bytes a store keeps of a budget of the audit log.
 func auditBudgets() string {
 	var b strings.Builder
 	b.WriteString("local function budgetBytes(budget)\n")
@@ -72,7 +74,7 @@ type enumeration interface {
 	fmt.Stringer
 }
 
-// upTo are the values of an enumeration from first to last.
+// upTo returns the values of an enumeration from first to last.
 func upTo[E enumeration](first, last E) (all []E) {
 	for e := first; e <= last; e++ {
 		all = append(all, e)
@@ -80,7 +82,7 @@ func upTo[E enumeration](first, last E) (all []E) {
 	return all
 }
 
-// states stand for their numbers wherever a script names one, S.waiting, and verdicts, V.delivered: a table of them
+// states and verdicts are the numbers that replace names like S.waiting and V.delivered in scripts: a Lua table of them
 // would be made at every call.
 var states, verdicts = numbered(upTo(queue.Waiting, queue.Expired)), numbered(upTo(queue.Deliver, queue.Down))
 
@@ -94,7 +96,7 @@ func numbered[E enumeration](all []E) map[string]string {
 
 var stateName = regexp.MustCompile(`\b[SV]\.[a-z_]+\b`)
 
-// withNumbers puts their numbers in place of the names of states and verdicts. One that there is not stays, and no
+// withNumbers replaces the names of states and verdicts by their numbers. An unknown name stays, and fails, because no
 // script declares S or V.
 func withNumbers(script string) string {
 	return stateName.ReplaceAllStringFunc(script, func(name string) string {
@@ -114,8 +116,8 @@ var (
 
 func notLiteral(value string) bool { return !luaLiteral.MatchString(value) }
 
-// withConstants puts their values in place of constants, those at the top of a file that are numbers or texts: each
-// that a function uses would be an object more that Redis makes at every call. A name stands for one value in a script.
+// withConstants replaces constants at the top of a file by their values, if these are numbers or texts. Each constant
+// that a function uses would be another object that Redis makes at every call. A name must have one value in a script.
 func withConstants(script string) string {
 	values := map[string]string{}
 	put := func(text string) string {
@@ -141,7 +143,7 @@ func withConstants(script string) string {
 	return put(script)
 }
 
-// luaConstants are locals of those names behind a prefix.
+// luaConstants returns Lua that declares constants, named with a prefix.
 func luaConstants[E enumeration](prefix string, all ...E) string {
 	var names, numbers []string
 	for _, e := range all {
@@ -150,7 +152,7 @@ func luaConstants[E enumeration](prefix string, all ...E) string {
 	return "local " + strings.Join(names, ", ") + " = " + strings.Join(numbers, ", ") + "\n"
 }
 
-// stopCauses are locals for the words in which a stop says what it is for.
+// stopCauses returns Lua constants for the causes of stops.
 func stopCauses() string {
 	var b strings.Builder
 	for _, c := range queue.StopCauses {
@@ -159,8 +161,8 @@ func stopCauses() string {
 	return b.String()
 }
 
-// counterTable has the fields in which a queue counts, whether each counts jobs that came in or that ended, and a
-// function that returns what a queue that was read has counted, in their order.
+// counterTable returns Lua tables with the fields in which a queue counts, and whether each counts jobs that came in or
+// that ended. It also returns a function that returns the counters of a queue, in their order.
 func counterTable() string {
 	var names, jobs strings.Builder
 	for _, c := range queue.CounterTable {
@@ -176,8 +178,8 @@ end
 `, names.String(), jobs.String())
 }
 
-// countsOutcomes is a function that counts an outcome in a table, under the name of its counter. It makes the table
-// when there is something to count.
+// countsOutcomes returns a Lua function that counts an outcome in a table, under the name of its counter. It makes the
+// table when there is something to count.
 func countsOutcomes() string {
 	codes := map[string][]string{}
 	for _, o := range queue.AppendOutcomes() {

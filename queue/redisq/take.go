@@ -15,17 +15,17 @@ import (
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
-// takeItem is a valid question on its way.
+// takeItem is a valid question on its way to its rule.
 type takeItem struct {
 	rule  *rule
 	bound *bound
 	op    rules.TakeOp
 	key   storedKey
 	ask   leaky.Ask
-	err   error // of a question that cannot be asked, as the rule is known here
+	err   error // the question cannot be asked of the rule as it is known here
 }
 
-// askNothing is of a question that cannot be asked: only whether the rule still is as it is known.
+// askNothing only asks whether the rule is still as it is known, for a question that cannot be asked.
 const askNothing = rules.TakeAnew + 1
 
 func (i takeItem) size() int { return questionBytes + len(i.key.name) + len(i.ask.Lease) }
@@ -34,17 +34,17 @@ const (
 	questionBytes = 1 + 2 + 2 + 4 + 1 + 1
 	decisionBytes = 1 + 4 + 8 + 8
 
-	// mostReads is how often a rule is read again in a call, because it was changed meanwhile.
+	// mostReads is how often a call reads a rule that keeps changing.
 	mostReads = 10
 )
 
-// Answers of questions of which nothing was decided.
+// Answers to questions that were not decided.
 var (
-	errStale = errors.New("changed since it was read") // the rule is no more as it was known
-	errLater = errors.New("to be asked again")         // the server looked at enough for one call
+	errStale = errors.New("changed since it was read") // the rule has changed
+	errLater = errors.New("to be asked again")         // the server has looked at enough entries for one call
 )
 
-// Take implements queue.Rules. Questions are answered by rules as they are known here, if they still are so.
+// Take implements queue.Rules. It asks rules as they are known here, and reads those that have changed.
 func (e *Engine) Take(ctx context.Context, name string, takes []rules.Take) ([]rules.Taken, error) {
 	if err := ruleset.CheckTakes(len(takes)); err != nil {
 		return nil, err
@@ -56,11 +56,11 @@ func (e *Engine) Take(ctx context.Context, name string, takes []rules.Take) ([]r
 	if err != nil {
 		return nil, err
 	}
-	if len(takes) == 0 { // no script would say that the rule is gone
+	if len(takes) == 0 { // without questions no script would notice that the rule is gone
 		_, err := e.Rule(ctx, name)
 		return nil, err
 	}
-	var few [8]int // as many need no memory of their own
+	var few [8]int // a small call allocates nothing for them
 	open := few[:0]
 	for i := range takes {
 		open = append(open, i)
@@ -76,10 +76,10 @@ func (e *Engine) Take(ctx context.Context, name string, takes []rules.Take) ([]r
 			return answers, nil
 		}
 	}
-	return failed(answers, open, fmt.Errorf("%w: rule %s changes all the time", queue.ErrUnavailable, name))
+	return failed(answers, open, fmt.Errorf("%w: rule %s keeps changing", queue.ErrUnavailable, name))
 }
 
-// failed is the answer when what is open cannot be decided: an error, if nothing was.
+// failed returns the answers when the open questions cannot be decided, or the error if none was decided.
 func failed(answers []rules.Taken, open []int, err error) ([]rules.Taken, error) {
 	if answers == nil || len(open) == len(answers) {
 		return nil, err
@@ -90,8 +90,8 @@ func failed(answers []rules.Taken, open []int, err error) ([]rules.Taken, error)
 	return answers, nil
 }
 
-// takeFrom asks those questions that are open: all if there are no answers yet. It returns the answers, and those
-// questions that a rule cannot answer as it was known here.
+// takeFrom asks the open questions. It returns the answers, and the questions whose rule has changed meanwhile. It adds
+// to answers, unless that is nil.
 func (e *Engine) takeFrom(ctx context.Context, name string, takes []rules.Take, open []int,
 	answers []rules.Taken, entry *audit.Entry,
 ) (all []rules.Taken, stale []int, err error) {
@@ -150,7 +150,7 @@ func (e *Engine) takeFrom(ctx context.Context, name string, takes []rules.Take, 
 	return answers, stale, nil
 }
 
-// ruleOf returns a rule as it is known, or else as it is.
+// ruleOf returns a rule as it is known here, or reads it.
 func (e *Engine) ruleOf(ctx context.Context, name string) (*rule, error) {
 	if r := e.rules.get(name); r != nil {
 		return r, nil
@@ -176,7 +176,7 @@ func (e *Engine) ruleOf(ctx context.Context, name string) (*rule, error) {
 	return r, nil
 }
 
-// sendTake is one batch, with a call for each arithmetic. What it asks is asked once: it may have been taken though no
+// sendTake sends one batch, with a call for each arithmetic. It asks once: the tokens may have been taken although no
 // answer came.
 func (e *Engine) sendTake(ctx context.Context, partition int, items []takeItem) ([]rules.Taken, error) {
 	answers, byLetter := make([]rules.Taken, len(items)), map[byte][]ofQueue{}
@@ -190,7 +190,7 @@ func (e *Engine) sendTake(ctx context.Context, partition int, items []takeItem) 
 			err := e.askRules(ctx, scripts[freeing], partition, items, groups, answers)
 			left := func(i int) bool { return errors.Is(answers[i].Err, errLater) }
 			if errors.Is(err, queue.ErrStoreFull) && freeing == 0 {
-				freeing = 1 // it takes nothing in, but lets go
+				freeing = 1 // it takes nothing
 				left = func(i int) bool { return items[i].op != rules.TakeNow }
 			}
 			groups = only(groups, left)
@@ -199,7 +199,7 @@ func (e *Engine) sendTake(ctx context.Context, partition int, items []takeItem) 
 	return answers, nil
 }
 
-// sendAudited asks questions to one rule in calls of their own, each of which writes an entry.
+// sendAudited asks one rule in calls of their own, each of which writes an audit entry.
 func (e *Engine) sendAudited(
 	ctx context.Context, items []takeItem, entry *audit.Entry,
 ) ([]rules.Taken, error) {
@@ -220,12 +220,12 @@ func (e *Engine) sendAudited(
 				asked++
 			}
 		}
-		err := e.askRules( // each answer has its error, and those of a round before stand
+		err := e.askRules( // each answer has its error; earlier answers stand
 			ctx, scripts[freeing], e.Partition(r.Name), items, groups, answers, asked, by, r.Name, string(entry.What),
 		)
 		left := func(i int) bool { return errors.Is(answers[i].Err, errLater) }
 		if errors.Is(err, queue.ErrStoreFull) && freeing == 0 {
-			freeing = 1 // it takes nothing in, but lets go
+			freeing = 1 // it takes nothing
 			left = func(i int) bool { return items[i].op != rules.TakeNow }
 		}
 		groups = only(groups, left)
@@ -233,7 +233,7 @@ func (e *Engine) sendAudited(
 	return answers, nil
 }
 
-// only keeps those items of groups of which something is true.
+// only returns the items of groups that satisfy a condition.
 func only(groups []ofQueue, is func(i int) bool) []ofQueue {
 	for k := range groups {
 		groups[k].items = slices.DeleteFunc(groups[k].items, func(i int) bool { return !is(i) })
@@ -241,7 +241,7 @@ func only(groups []ofQueue, is func(i int) bool) []ofQueue {
 	return slices.DeleteFunc(groups, func(g ofQueue) bool { return len(g.items) == 0 })
 }
 
-// askRules asks rules of one arithmetic. Its error is that of all answers.
+// askRules asks rules of one arithmetic. Its error is for all answers.
 func (e *Engine) askRules(ctx context.Context, s script, partition int, items []takeItem, groups []ofQueue,
 	answers []rules.Taken, more ...any,
 ) error {
@@ -288,7 +288,7 @@ type boundsArg struct {
 	packed []byte
 }
 
-// index is from 1 on, as in Lua. A call has but a few bounds, as a rule.
+// index returns the index of a bound, from 1 as in Lua. A call usually has only a few.
 func (a *boundsArg) index(b *bound) uint16 {
 	for i := len(a.bounds) - 1; i >= 0; i-- {
 		if a.bounds[i] == b {
@@ -317,7 +317,7 @@ func readTaken(v any, k, n int, b *bound) rules.Taken {
 	return rules.Taken{Err: fmt.Errorf("%w: a script answered %T in place of decisions", queue.ErrCorrupt, v)}
 }
 
-// noRoomFor is how many keys the rule may hold if a decision says that there is no room for another; else 0.
+// noRoomFor returns how many keys the rule may hold if a decision says that there is no room for another; else 0.
 func noRoomFor(said byte, b *bound) int64 {
 	if said == 3 {
 		return b.keys
@@ -325,7 +325,7 @@ func noRoomFor(said byte, b *bound) int64 {
 	return 0
 }
 
-// readDecision reads what a script packed of a decision.
+// readDecision reads a packed decision.
 func readDecision(text string, b *bound) leaky.Decision {
 	return leaky.Decision{
 		Allowed:    text[0] == 1,

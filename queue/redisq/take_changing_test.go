@@ -16,7 +16,7 @@ import (
 
 // What was answered before a rule began to change all the time stays answered: it was taken. The rest is told that
 // nothing was decided.
-func TestARuleChangesAllTheTime(t *testing.T) {
+func TestARuleKeepsChanging(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
 	other := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1})
 	client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})

@@ -8,14 +8,14 @@ import (
 	"os"
 )
 
-// TLSFiles are PEM files by which a client of TLS knows a server, and is known by it.
+// TLSFiles are the PEM files of a TLS client: its trusted authorities, certificate and key.
 type TLSFiles struct {
-	CA        string // the only authorities; empty is those of the system
-	Cert, Key string // what to show; both or none
+	CA        string // the only trusted authorities; empty for those of the system
+	Cert, Key string // of the client; both or neither
 }
 
-// Apply puts them into a configuration. What is shown is read again for each connection, so that new files need no
-// restart.
+// Apply sets them in a configuration. The client certificate is read again for each connection, so that new files need
+// no restart.
 func (f TLSFiles) Apply(c *tls.Config) error {
 	if f.CA != "" {
 		pem, err := os.ReadFile(f.CA)
@@ -24,7 +24,7 @@ func (f TLSFiles) Apply(c *tls.Config) error {
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("ca: %s has no certificate in it", f.CA)
+			return fmt.Errorf("ca: %s contains no certificate", f.CA)
 		}
 	}
 	switch {
@@ -40,7 +40,7 @@ func (f TLSFiles) Apply(c *tls.Config) error {
 		}
 		return &pair, nil
 	}
-	if _, err := load(); err != nil { // now, and not when the first connection is made
+	if _, err := load(); err != nil { // check the files now, not at the first connection
 		return err
 	}
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }

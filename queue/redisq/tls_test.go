@@ -103,7 +103,7 @@ func TestCertificatesOfRedis(t *testing.T) {
 		"rediss://h?cert=/none&key=" + key:                "/none",
 		"rediss://h?cert=" + newKey + "&key=" + cert:      "cert ",
 		"redis://h?cert=" + cert + "&key=" + key:          "is not known for redis://",
-		"rediss+cluster://h:1?ca=" + key + "&key=" + cert: "no certificate in it",
+		"rediss+cluster://h:1?ca=" + key + "&key=" + cert: "contains no certificate",
 	} {
 		if _, err := ParseURL(url); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v does not say %q", url, err, want)

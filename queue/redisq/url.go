@@ -25,16 +25,16 @@ const (
 		"instead of redis for TLS"
 )
 
-// Connections to one server: each partition has an append, a settle and a
-// reserve under way at most, and few of them at the same instant.
+// Connections to one server: each partition has at most an append, a settle and a reserve under way, and few of them at
+// the same instant.
 const poolSize = 64
 
-// reloadInterval is how long a client of a Cluster trusts its list of masters. The engine has it reloaded after a call
-// without an answer; this bounds how long a client can be wrong that makes no such call. go-redis waits a minute.
+// reloadInterval is how long a client of a Cluster trusts its list of masters. The engine reloads the list after a call
+// without an answer. This bounds how long a client without such calls can be wrong; go-redis waits a minute.
 const reloadInterval = 5 * time.Second
 
-// ParseURL returns the options of a client from the URL of a Redis, a Sentinel or a Cluster, with what an Engine needs
-// of its client. Errors never contain the password.
+// ParseURL returns client options for the URL of a Redis, a Sentinel or a Cluster, with the settings that an Engine
+// needs. Errors never contain the password.
 func ParseURL(raw string) (*redis.UniversalOptions, error) {
 	u, err := splitURL(raw)
 	if err != nil {
@@ -89,11 +89,10 @@ func ParseURL(raw string) (*redis.UniversalOptions, error) {
 	return o, parameters(o, u, scheme)
 }
 
-// clientOptions are those that every client of an engine needs.
+// clientOptions returns the options that every client of an engine needs.
 func clientOptions() *redis.UniversalOptions {
 	return &redis.UniversalOptions{
-		// An engine repeats in its own way: a client that re-sends by itself would
-		// do things twice.
+		// An engine repeats calls in its own way. A client that sends calls again by itself would change things twice.
 		MaxRetries:            -1,
 		ContextTimeoutEnabled: true,
 		PoolSize:              poolSize,
@@ -103,13 +102,13 @@ func clientOptions() *redis.UniversalOptions {
 		ReadTimeout:           3 * time.Second,
 		WriteTimeout:          3 * time.Second,
 		DisableIdentity:       true,
-		// A feature of managed servers that others answer with an error at each connect.
+		// Some managed servers have this feature; others answer with an error at each connect.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 }
 
-// NewClient returns the client for options of ParseURL. redis.NewUniversalClient cannot set how often a Cluster's
-// masters are reloaded.
+// NewClient returns a client for options of ParseURL. redis.NewUniversalClient cannot set how often a Cluster's masters
+// are reloaded.
 func NewClient(o *redis.UniversalOptions) redis.UniversalClient {
 	if !o.IsClusterMode {
 		return redis.NewUniversalClient(o)
@@ -119,8 +118,7 @@ func NewClient(o *redis.UniversalOptions) redis.UniversalClient {
 	return redis.NewClusterClient(cluster)
 }
 
-// splitURL is url.Parse for URLs with several hosts, each with a port, which it
-// refuses.
+// splitURL is url.Parse for URLs with several hosts, each with a port, which url.Parse refuses.
 func splitURL(raw string) (*url.URL, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if !ok {
@@ -150,7 +148,7 @@ func splitURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// hosts reads host:port,host:port; most is how many there may be, 0 any number.
+// hosts reads host:port,host:port; most is the maximum number, 0 for any number.
 func hosts(list, port string, most int) ([]string, error) {
 	var addrs []string
 	for h := range strings.SplitSeq(list, ",") {
@@ -184,11 +182,11 @@ func database(path string) (int, error) {
 	return n, nil
 }
 
-// parameters reads what is behind the question mark.
+// parameters reads the query of the URL.
 func parameters(o *redis.UniversalOptions, u *url.URL, scheme string) error {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return errors.New("what is behind the ? cannot be read")
+		return errors.New("the query cannot be parsed")
 	}
 	for name, values := range query {
 		value := values[len(values)-1]

@@ -22,8 +22,8 @@ func (e *Engine) Room(ctx context.Context) <-chan string {
 	})
 }
 
-// subscribe delivers what is published on a channel that all partitions share.
-// The client subscribes again by itself when its connection is lost.
+// subscribe delivers what is published on a channel that all partitions share. The client subscribes again by itself
+// when its connection is lost.
 func subscribe[T any](ctx context.Context, e *Engine, channel string, parse func(string) (T, bool)) <-chan T {
 	out := make(chan T, 256)
 	ctx, cancel := context.WithCancel(ctx)
@@ -49,7 +49,7 @@ func subscribe[T any](ctx context.Context, e *Engine, channel string, parse func
 				}
 				select {
 				case out <- v:
-				default: // the reader is behind; that it looks now and then covers it
+				default: // the reader is behind, and looks now and then anyway
 				}
 			}
 		}
@@ -59,7 +59,7 @@ func subscribe[T any](ctx context.Context, e *Engine, channel string, parse func
 
 func (e *Engine) parseWakeup(payload string) (queue.Wakeup, bool) {
 	partition, rest, ok := strings.Cut(payload, " ")
-	client, name, _ := strings.Cut(rest, " ") // a pull queue's name stands behind no client
+	client, name, _ := strings.Cut(rest, " ") // the name of a pull queue follows an empty client
 	p, err := strconv.Atoi(partition)
 	if !ok || err != nil || p < 0 || p >= len(e.keys) {
 		return queue.Wakeup{}, false

@@ -1,16 +1,15 @@
 -- leaky/concurrency.go, behind tally.lua.
 --
--- A zset: name of a place -> until when it is held. What a place costs beyond 1 is a sum of weights, powers of 2: of
--- each weight those that it is part of stand in a zset of their own, under the same key with its power and a c behind
--- it, with the same instants. So how much ends by an instant is told by ranks. The key with a c alone behind it holds
--- the sum of the weights that there are.
+-- A zset: name of a place -> until when it is held. The cost of a place beyond 1 is a sum of weights, powers of 2. Each
+-- weight has a zset of the places with it, under the same key followed by its power and c, with the same instants. So
+-- ranks show how much ends by an instant. The key followed by c alone holds the sum of all weights in use.
 --
--- What is looked at, freed and put right is counted, as commands or members of them: take.lua asks little more behind
--- so much.
+-- looked counts the commands and members that were looked at, freed or corrected: beyond a bound take.lua answers no
+-- further questions.
 local SOME, POWERS = 500, 14
 looked = 0
 
--- tidy calls a command on one of the keys; what somebody else put there is removed.
+-- tidy calls a command on one of the keys, and removes a key that another program wrote.
 local function tidy(command, key, ...)
   local answer = redis.pcall(command, key, ...)
   if type(answer) == 'table' and answer.err then
@@ -22,7 +21,7 @@ end
 
 local function heavyKey(s, power) return s.key .. power .. 'c' end
 
--- weigh finds the weights, and adds what places cost by them.
+-- weigh reads the weights, and adds what places cost by them.
 local function weigh(s)
   local all = tonumber(tidy('GET', s.costs)) or 0
   s.weighed = all > 0
@@ -46,7 +45,7 @@ end
 
 local function noteLast(s) s.last = tonumber(call('ZRANGE', s.key, -1, -1, 'WITHSCORES')[2]) end
 
--- endedBy returns how much ends by an instant that is not freed yet, and has not ended by now.
+-- endedBy returns how much ends by an instant, and neither is freed yet nor has ended by now.
 local function endedBy(s, at)
   local cost = call('ZCOUNT', s.key, '-inf', at) - s.ended
   for _, h in ipairs(s.heavy) do cost = cost + h.weight * (call('ZCOUNT', h.key, '-inf', at) - h.ended) end
@@ -54,17 +53,17 @@ local function endedBy(s, at)
   return cost
 end
 
--- passOver counts those that have ended and are not freed yet.
+-- passOver counts the places that have ended and are not freed yet.
 local function passOver(s)
   s.ended = call('ZCOUNT', s.key, '-inf', now)
   for _, h in ipairs(s.heavy) do h.ended = call('ZCOUNT', h.key, '-inf', now) end
 end
 
--- read frees some of what has ended; the rest of it counts for nothing, and is freed by the next calls.
+-- read frees some of the places that have ended. The rest count for nothing, and later calls free them.
 local function read(l, key)
   local s = { l = l, key = key, costs = key .. 'c', ended = 0, heavy = {} }
   s.sum = tidy('ZCARD', s.key)
-  if s.sum > 0 then weigh(s) else s.weighed = true end -- what stays behind of places that are gone counts for nothing
+  if s.sum > 0 then weigh(s) else s.weighed = true end -- entries of places that are gone count for nothing
   local ended = s.sum > 0 and call('ZRANGEBYSCORE', s.key, '-inf', now, 'LIMIT', 0, SOME) or {}
   if ended[1] then s.sum = s.sum - drop(s, ended) end
   if #ended == SOME then
@@ -77,15 +76,14 @@ local function read(l, key)
   return s
 end
 
-local function until_(l, at) return max(0, min(at, now + l.second) - now) end
+local function untilEnd(l, at) return max(0, min(at, now + l.second) - now) end
 local function rest(l, key)
   local last = redis.pcall('ZRANGE', key, -1, -1, 'WITHSCORES')
-  return last[2] and until_(l, tonumber(last[2])) or 0
+  return last[2] and untilEnd(l, tonumber(last[2])) or 0
 end
-local function ends(s) return s.last and until_(s.l, s.last) or 0 end
+local function ends(s) return s.last and untilEnd(s.l, s.last) or 0 end
 
--- passes returns how long it is until so much is free: until one of the places ends of which the first free no less,
--- and fewer do.
+-- passes returns the time until so much is free: until the end of the first place up to which all places free enough.
 local function passes(l, s, cost)
   local low, high = cost, cost -- each frees 1 at least
   if s.heavy[1] then
@@ -98,10 +96,10 @@ local function passes(l, s, cost)
     if endedBy(s, till(middle)) >= cost then high = middle else low = middle + 1 end
   end
   local at = till(low)
-  return at and until_(l, tonumber(at)) or ends(s) -- what somebody else wrote into it does not add up
+  return at and untilEnd(l, tonumber(at)) or ends(s) -- unless another program wrote into it
 end
 
--- holds tells whether somebody has a place; whose has ended, and is not freed yet, has none.
+-- holds reports whether a place is taken. A place that has ended, and is not freed yet, is not.
 local function holds(s, place)
   local at = place ~= '' and s.sum + s.ended > 0 and call('ZSCORE', s.key, place)
   return at and tonumber(at) > now
@@ -168,7 +166,7 @@ end
 local function write(s)
   local l, left = s.l, ends(s)
   if left == 0 then return unlink(s) end
-  -- None ends later than if it were taken now; after a lowered TTL it may be many, of which each call puts some right.
+  -- No place ends later than if it were taken now. After a lowered TTL it may be many, and each call corrects some.
   if s.settled then
     for _, place in ipairs(call('ZREVRANGEBYSCORE', s.key, '+inf', '(' .. string.format('%.0f', now + l.second),
       'LIMIT', 0, SOME)) do

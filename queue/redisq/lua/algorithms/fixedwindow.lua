@@ -5,7 +5,7 @@ local WINDOW = '>I7I4' -- its end, used in it
 local function usedIn(l, text)
   local endAt = now + l.second - now % l.second
   if not text or #text ~= 11 then return 0, endAt end
-  local of, used = unpack_(WINDOW, text)
+  local of, used = unpackStruct(WINDOW, text)
   if of ~= endAt and of ~= endAt + l.second then used = 0 end
   return min(used, MAX_LIMIT), endAt, of > endAt
 end

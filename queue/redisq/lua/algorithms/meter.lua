@@ -1,4 +1,4 @@
--- leaky/meter.go, behind tally.lua: us and rest are what is owed, n the rate's numerator, second.
+-- leaky/meter.go, behind tally.lua: us and rest are the debt, n the rate's numerator, second.
 
 local OWED = '>I7I4'
 
@@ -13,21 +13,21 @@ local function know(l)
   l.us, l.rest = times(l, l.most)
 end
 
--- owed is what is owed now, the instant at which it was to be paid, and whether it was more than can be.
+-- owed returns the debt now, when it would be paid, and whether it was more than there can be.
 local function owed(l, text)
   if not l.whole then know(l) end
   if not text or #text ~= 11 then return 0, 0, 0 end
-  local tat, rest = unpack_(OWED, text)
+  local tat, rest = unpackStruct(OWED, text)
   if tat < now then return 0, 0, tat end
   local us, rest = tat - now, min(rest, l.second - 1)
   if us > l.us or us == l.us and rest > l.rest then return l.us, l.rest, 0, true end
   return us, rest, tat
 end
 
--- untilNone is the time until nothing is owed.
+-- untilNone returns the time until nothing is owed.
 local function untilNone(us, rest) return rest > 0 and us + 1 or us end
 
--- units is how many intervals are begun when so much is owed.
+-- units returns how many intervals such a debt has begun.
 local function units(l, us, rest)
   local parts = us * l.second + rest
   if parts < 2 ^ 53 then return ceil(parts / l.third) end -- exact, as all three are whole
@@ -41,21 +41,21 @@ local function units(l, us, rest)
 end
 
 local function ask(l, text, cost)
-  local had, had_rest, till, settled = owed(l, text)
+  local had, hadRest, till, settled = owed(l, text)
   local us, rest = times(l, cost)
-  us, rest = us + had, rest + had_rest
+  us, rest = us + had, rest + hadRest
   if rest >= l.second then us, rest = us + 1, rest - l.second end
   if us < l.us or us == l.us and rest <= l.rest then
     return true, l.most - units(l, us, rest), 0, untilNone(us, rest), pack(OWED, now + us, rest), till
   end
-  return false, l.most - units(l, had, had_rest), us - l.us + (rest > l.rest and 1 or 0), untilNone(had, had_rest),
-    settled and pack(OWED, now + had, had_rest), till
+  return false, l.most - units(l, had, hadRest), us - l.us + (rest > l.rest and 1 or 0), untilNone(had, hadRest),
+    settled and pack(OWED, now + had, hadRest), till
 end
 
 local function back(l, text, cost)
-  local had, had_rest = owed(l, text)
+  local had, hadRest = owed(l, text)
   local us, rest = times(l, min(cost, l.most))
-  us, rest = had - us, had_rest - rest
+  us, rest = had - us, hadRest - rest
   if rest < 0 then us, rest = us - 1, rest + l.second end
   if us < 0 then us, rest = 0, 0 end
   return pack(OWED, now + us, rest), untilNone(us, rest)

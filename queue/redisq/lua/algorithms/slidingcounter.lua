@@ -4,7 +4,7 @@ local COUNTS, COUNTS_BYTES = '>I6I7I4I4', 21 -- period, end of the window, used 
 
 local function share(l, used, left) return ceil(used * left / l.second) end
 
--- leftAt is the most that is left of a window when the share of the one before it has fallen to room.
+-- leftAt returns the most that is left of a window when the share of the window before has fallen to room.
 local function leftAt(l, used, room)
   if used <= room then return l.second end
   local left = floor(room * l.second / used)
@@ -18,11 +18,11 @@ local function ends(l, used, before, endAt)
   return before > 0 and endAt - now or 0
 end
 
--- counts is what was used in this window and in the one before.
+-- counts returns the use of this window and of the one before.
 local function counts(l, text)
   local endAt = now + l.second - now % l.second
   if not text or #text ~= COUNTS_BYTES then return 0, 0, endAt end
-  local period, of, used, before = unpack_(COUNTS, text)
+  local period, of, used, before = unpackStruct(COUNTS, text)
   if period ~= l.second then return 0, 0, endAt, true end
   if of == endAt or of == endAt + l.second then
     return min(used, MAX_LIMIT), min(before, MAX_LIMIT), endAt, of > endAt
@@ -46,7 +46,7 @@ end
 
 local function back(l, text, cost)
   local used, before, endAt = counts(l, text)
-  local of_used = min(cost, used)
-  used, before = used - of_used, before - min(cost - of_used, before)
+  local ofUsed = min(cost, used)
+  used, before = used - ofUsed, before - min(cost - ofUsed, before)
   return pack(COUNTS, l.second, endAt, used, before), ends(l, used, before, endAt)
 end

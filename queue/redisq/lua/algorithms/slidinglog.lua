@@ -1,23 +1,23 @@
 -- leaky/slidinglog.go, behind tally.lua.
 --
--- One text: HEAD, then a ring of ENTRY, zero bytes where there is none. An entry is an instant, and the cost of all
--- entries up to this one, modulo 2^32: so what stands in a window, and where a cost ends, is found without adding up.
--- The last entry is in the head: its instant and cost up to it; base is the cost up to those that are over. The ring
--- has size places, those taken begin at first. It grows by doubling and shrinks by halving, so that an entry is moved a
--- few times only; else a call reads and writes a few entries of it, found by halves.
+-- One text: HEAD, then a ring of ENTRY, with zero bytes in free places. An entry is an instant, and the cost of all
+-- entries up to this one, modulo 2^32: so the cost in a window, and where a cost ends, is found without adding up. The
+-- head has the last entry; base is the cost up to the entries that are over. The ring has size places, the used ones
+-- from first on. It doubles and halves in size, so that an entry moves only a few times. Otherwise a call reads and
+-- writes a few entries, found by binary search.
 local HEAD, HEAD_BYTES, ENTRY, ENTRY_BYTES, LAP = '>I2I2I2I4I7I4', 21, '>I7I4', 11, 2 ^ 32
 
 local function entry(s, i)
   local at = HEAD_BYTES + (s.first + i) % s.size * ENTRY_BYTES
   local text = s.text and sub(s.text, at - HEAD_BYTES + 1, at - HEAD_BYTES + ENTRY_BYTES)
     or call('GETRANGE', s.key, at, at + ENTRY_BYTES - 1)
-  if #text < ENTRY_BYTES then return 0, s.base end -- nobody but a stranger makes it so short
-  return unpack_(ENTRY, text)
+  if #text < ENTRY_BYTES then return 0, s.base end -- only another program makes it so short
+  return unpackStruct(ENTRY, text)
 end
 
 local function upTo(s, cum) return (cum - s.base) % LAP end
 
--- search returns the first of the entries in the ring that passes, or how many there are: the near ones are tried
+-- search returns the index of the first entry in the ring that passes, or the number of entries. It tries the near ones
 -- first.
 local function search(s, passes)
   local low, high, step = 0, 0, 1
@@ -41,10 +41,10 @@ local function read(l, key)
   local s = anew({ l = l, key = key })
   local head = redis.pcall('GETRANGE', s.key, 0, HEAD_BYTES - 1)
   if type(head) ~= 'string' or #head ~= HEAD_BYTES then return s end
-  local size, first, ring, base, at, cum = unpack_(HEAD, head)
+  local size, first, ring, base, at, cum = unpackStruct(HEAD, head)
   if at <= now - l.second or size > 2 * MAX_ENTRIES or ring > size then return s end
   s.size, s.first, s.ring, s.base, s.at, s.cum, s.none = size, first, ring, base, at, cum, false
-  if at > now then -- a clock that was set back leaves it little ahead, only a stranger more
+  if at > now then -- a clock that was set back leaves it little ahead, only another program more
     s.at, s.settled = now, true
     if at > now + SECOND then s.ring = 0 end
   end
@@ -64,7 +64,7 @@ local function ends(s) return s.none and 0 or max(0, s.at + s.l.second - now) en
 local function rest(l, key)
   local head = redis.pcall('GETRANGE', key, 0, HEAD_BYTES - 1)
   if type(head) ~= 'string' or #head ~= HEAD_BYTES then return 0 end
-  local _, _, _, _, at = unpack_(HEAD, head)
+  local _, _, _, _, at = unpackStruct(HEAD, head)
   return max(0, min(at, now) + l.second - now)
 end
 
@@ -79,7 +79,7 @@ local function ask(l, s, cost)
   return false, max(0, l.most - s.sum), at + l.second - now, ends(s), s.settled and s
 end
 
--- resize makes the ring another size, in which its entries begin at 0.
+-- resize gives the ring another size; its entries then begin at 0.
 local function resize(s, size)
   local text = ''
   if s.ring > 0 then

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- needs: overflow
 --
--- Note that something of a queue is on the overflow that the store was not asked about.
+-- Note that the overflow has a job of a queue that the store was not asked about.
 --
 -- ARGV[2]  queue name
--- Returns  0 when the queue is unknown, else 1
+-- Returns  0 if the queue is unknown, else 1
 
 begin()
 call('ZCARD', B .. 'o')

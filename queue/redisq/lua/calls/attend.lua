@@ -1,8 +1,8 @@
 #!lua
 -- Note that a process takes part in admission.
 --
--- ARGV[2..3]  process, for how long one counts in us
--- Returns  how many do
+-- ARGV[2..3]  process, how long a process counts, in us
+-- Returns  number of processes that take part
 
 begin()
 local A = B .. 'A'

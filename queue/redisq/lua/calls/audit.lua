@@ -1,15 +1,14 @@
 #!lua flags=allow-oom
 -- needs: auditlog
 --
--- Look at entries of the audit log.
+-- Read entries of the audit log.
 --
--- ARGV[2..4]  number of the first wanted, 0 for the newest or the oldest; '1' if those before it follow, or ''; how
---             many at most
--- Returns  {numbers of the newest and the oldest, the number to go on with or 0, {text, digest, before, after; of
---          each}, {budget, numbers of its newest and its oldest, digest of its newest, how many of it were dropped for
---          want of room; of each}}
+-- ARGV[2..4]  number of the first entry, 0 for the newest or the oldest; '1' for descending order, or ''; limit
+-- Returns  {numbers of the newest and the oldest entry, the number to continue with or 0, {text, digest, before, after;
+--          for each entry}, {budget, numbers of its newest and its oldest, digest of its newest, how many of its
+--          entries were dropped for want of room; for each budget}}
 
-local AT_ONCE, MOST_BYTES = 10, 1048576 -- of texts, and as many more as are read at once
+local AT_ONCE, MOST_BYTES = 10, 1048576 -- of texts; a call may exceed it by AT_ONCE entries
 
 begin()
 local back, left = ARGV[3] == '1', tonumber(ARGV[4])
@@ -22,7 +21,7 @@ local function readOn(chain, at, many)
   for i, entry in ipairs(found) do chain.rows[i] = auditRow(entry) end
 end
 
-local budgets, chains, newest_number, oldest_number = call('ZRANGE', AUDIT, 0, -1), {}, 0, nil
+local budgets, chains, newestNumber, oldestNumber = call('ZRANGE', AUDIT, 0, -1), {}, 0, nil
 table.sort(budgets)
 local ends = {}
 for _, budget in ipairs(budgets) do
@@ -31,15 +30,15 @@ for _, budget in ipairs(budgets) do
     local chain = { key = auditKey(budget) }
     readOn(chain, from, 1)
     chains[#chains + 1] = chain
-    newest_number = max(newest_number, newest.number)
-    oldest_number = min(oldest_number or newest.number, oldest.number or 0)
+    newestNumber = max(newestNumber, newest.number)
+    oldestNumber = min(oldestNumber or newest.number, oldest.number or 0)
     for _, field in ipairs({ budget, newest.number, oldest.number or 0, newest.digest, newest.dropped }) do
       ends[#ends + 1] = field
     end
   end
 end
 
--- following returns the budget whose entry follows next, nil if there is none.
+-- following returns the chain whose entry is next, nil at the end.
 local function following()
   local first
   for _, chain in ipairs(chains) do
@@ -53,11 +52,11 @@ local function following()
   return first
 end
 
-local rows, bytes, next_one = {}, 0, 0
+local rows, bytes, nextOne = {}, 0, 0
 repeat
   local chain = following()
   if not chain then
-    next_one = 0
+    nextOne = 0
     break
   end
   local row = chain.rows[chain.next]
@@ -66,8 +65,8 @@ repeat
     bytes = bytes + #rows[#rows]
   end
   chain.next, chain.last = chain.next + 1, row.id
-  next_one = tonumber(string.match(row.id, '^%d+')) + (back and -1 or 1)
+  nextOne = tonumber(string.match(row.id, '^%d+')) + (back and -1 or 1)
   left = left - 1
 until left == 0 or bytes > MOST_BYTES
-if left == 0 then next_one = 0 end
-return { newest_number, oldest_number or 0, next_one, rows, ends }
+if left == 0 then nextOne = 0 end
+return { newestNumber, oldestNumber or 0, nextOne, rows, ends }

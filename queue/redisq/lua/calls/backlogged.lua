@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Name queues that have a backlog, those first that have had it longest.
+-- List queues that have a backlog, the oldest backlog first.
 --
 -- ARGV[2]  limit
 -- Returns  the names

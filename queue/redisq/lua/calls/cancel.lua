@@ -4,9 +4,9 @@
 -- for limits: groups
 -- for receiver: receiver
 --
--- Take a job back that has not left.
+-- Cancel a job that has not left.
 --
--- ARGV[2..4]  queue name, id, by whom
+-- ARGV[2..4]  queue name, id, actor
 -- Returns  {0} no such queue; {1} no such job; {2, the state it is in now}
 
 begin()
@@ -23,7 +23,7 @@ if sub(job, 1, 1) == 'E' then return { 2, unpackEnded(job).state } end
 
 if number then
   if cancelled then return { 2, S.cancelled } end
-  -- The record stays: by it the job is dropped on its way back.
+  -- The record stays: because of it the job is dropped when it is readmitted.
   local _, _, bytes = deferralOf(job)
   call('SET', jobKey(nr, id), sub(job, 1, 26) .. pack(DEFERRED, number, 1, bytes), 'KEEPTTL')
   uncountDeferral(q, job)

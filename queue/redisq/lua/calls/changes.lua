@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
 -- needs: changelog
 --
--- Tell what was done to a queue or a rule.
+-- List changes of a queue or a rule.
 --
--- ARGV[2..5]  kind, name, changes of lower numbers than this ('' is all), how many at most
--- Returns  {whether there is one, or something is kept of one that was deleted; number of changes dropped before their
---          time; {the changes, newest first: {number, when it was last added to, and as note has them}}}
+-- ARGV[2..5]  kind, name, number below which to list ('' is all), limit
+-- Returns  {1 if it is there or its log is kept, else 0; number of changes dropped early; {the changes, newest first:
+--          {number, when it was last added to, and the values of an entry, see changelog.lua}}}
 
 begin()
 local kind, name, before, most = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -21,16 +21,16 @@ local key, out = logKey(kind, name), {}
 local head = call('LINDEX', key, 0)
 local number, dropped = 0, 0
 if head then
-  local _, n, d = unpack_(ENTRY, head)
+  local _, n, d = unpackStruct(ENTRY, head)
   number, dropped = n, d
 end
--- A pause that has ended by itself is recorded with what is changed next.
-if q and q.lapsed and not before then
-  out[1] = { number + 1, q.lapsed, q.lapsed, '', 'resumed', q.rev, q.rev, '', LAPSED, 0, 0, {} }
+-- A pause that has ended by itself is recorded with the next change.
+if q and q.pauseEndedAt and not before then
+  out[1] = { number + 1, q.pauseEndedAt, q.pauseEndedAt, '', 'resumed', q.revision, q.revision, '', LAPSED, 0, 0, {} }
 end
 local from, old = before and max(0, number - before + 1) or 0, wall - keptFor()
 for _, entry in ipairs(call('LRANGE', key, from, from + most - #out - 1)) do
-  local _, n, _, last = unpack_(ENTRY, entry)
+  local _, n, _, last = unpackStruct(ENTRY, entry)
   if last <= old then break end
   local row = cmsgpack.unpack(sub(entry, ENTRY_BYTES + 1))
   table.insert(row, 1, last)

@@ -4,15 +4,14 @@
 -- for limits: groups
 -- for receiver: receiver
 --
--- Let a queue go on that was filled.
+-- Close an import into a queue, which then continues.
 --
--- ARGV[2..10]  name, mark of the import, revision, '1' if it was paused, or until when in us, why; its bucket: tat,
---              rem, last, last cost
--- ARGV[11]     how many jobs it held when the counters were
--- ARGV[12..15] by whom it was paused and since when; by whom it is closed, and what is recorded of it
+-- ARGV[2..10]  name, mark of the import, revision, '1' if it was paused, or until when in us, pause reason; its bucket:
+--              tat, rem, last, last cost
+-- ARGV[11]     number of jobs it held when the counters were read
+-- ARGV[12..15] who paused it and when; who closes it; detail for the logs
 -- ARGV[16..]   its counters in order of COUNTERS; the number of its last errors and those, the oldest first; the number
---              of its limits, and for each tat, rem, last and last cost, or the end of its window, what was used in
---              it, 0, 0
+--              of its limits, and for each tat, rem, last and last cost, or the end of its window, the use of it, 0, 0
 -- Returns  0 no such queue; 1 it is not open for this import; 2 closed
 
 begin()
@@ -26,8 +25,8 @@ if not open then return 2 end
 checkChangeKeys('queue', q.name, ARGV[14])
 local key = B .. 'q' .. nr
 
--- What counts is what was put in, in place of what was held: an export of a store in use has not quite that. What came
--- in meanwhile is counted already.
+-- The counters count the jobs that were imported in place of those held: an export of a store in use misses some. Jobs
+-- that came in meanwhile are counted already.
 local missed, is, arg = q.size + q.deferred - tonumber(ARGV[11]), countersOf(q), 16
 for i, jobs in ipairs(COUNTS_JOBS) do missed = missed - jobs * is[i] end
 for _, field in ipairs(COUNTERS) do
@@ -40,40 +39,43 @@ for i = arg + 1, arg + tonumber(ARGV[arg]) do
 end
 call('LTRIM', B .. 'r' .. nr, 0, 9)
 
--- laterBucket lets a bucket go on from where it was, as that of a queue that is made again, unless it is later by now.
+-- laterBucket lets a bucket continue from its exported state, like a queue that is made again, unless it is later by
+-- now.
 local function laterBucket(l, at)
-  local b = { n = l.n, d = l.d, b = l.b, tat = tonumber(ARGV[at]), rem = tonumber(ARGV[at + 1]),
-    last = tonumber(ARGV[at + 2]), lc = tonumber(ARGV[at + 3]) }
+  local b = { n = l.n, d = l.d, burst = l.burst, tat = tonumber(ARGV[at]), rem = tonumber(ARGV[at + 1]),
+    last = tonumber(ARGV[at + 2]), lastCost = tonumber(ARGV[at + 3]) }
   bounded(b)
   bounded(l)
-  if b.tat > l.tat or b.tat == l.tat and b.rem > l.rem then l.tat, l.rem, l.last, l.lc = b.tat, b.rem, b.last, b.lc end
+  if b.tat > l.tat or b.tat == l.tat and b.rem > l.rem then
+    l.tat, l.rem, l.last, l.lastCost = b.tat, b.rem, b.last, b.lastCost
+  end
 end
 
 laterBucket(q, 7)
-local limits_at = arg + 1
+local limitsAt = arg + 1
 for i, l in ipairs(q.limits or {}) do
-  local at = limits_at + 4 * i - 3
-  if i <= tonumber(ARGV[limits_at]) and l.max == 0 then
+  local at = limitsAt + 4 * i - 3
+  if i <= tonumber(ARGV[limitsAt]) and l.max == 0 then
     laterBucket(l, at)
-  elseif i <= tonumber(ARGV[limits_at]) then
+  elseif i <= tonumber(ARGV[limitsAt]) then
     local ends, used = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
-    if ends > l.ends_at or ends == l.ends_at and used > l.used then l.ends_at, l.used = ends, used end
+    if ends > l.windowEnds or ends == l.windowEnds and used > l.used then l.windowEnds, l.used = ends, used end
   end
 end
 saveBucket(q)
-set(q, 'lf', 0)
--- Of the buckets of its lanes nothing is known: they are held, see bucketOf.
-set(q, 'lheld', now)
-set(q, 'hm', q.cmax)
--- No revision is that of another spec, here or where it came from.
+set(q, 'lastFence', 0)
+-- The buckets of its lanes are unknown, so they are delayed, see bucketOf.
+set(q, 'lanesUnknownSince', now)
+set(q, 'maxCostAtOpen', q.maxCost)
+-- A revision must never stand for another spec, here or where it came from.
 local last = tonumber(call('HGET', B, 'rev')) or 0
-local was = q.rev
-set(q, 'rev', max(q.rev, tonumber(ARGV[4])))
-if q.rev > last then call('HSET', B, 'rev', q.rev) end
-logChange('queue', q.name, wall, ARGV[14], 'imported', q.rev, was, ARGV[15], '', 0, q.size)
-if q.rev ~= was then keepVersionAgain('queue', q.name, q.rev) end
-if q.group == q then set(q, 'gsince', now) end
-call('HSET', key, 'importing', '', 'preason', ARGV[6], 'pby', ARGV[12], 'psince', ARGV[13])
+local was = q.revision
+set(q, 'revision', max(q.revision, tonumber(ARGV[4])))
+if q.revision > last then call('HSET', B, 'rev', q.revision) end
+logChange('queue', q.name, wall, ARGV[14], 'imported', q.revision, was, ARGV[15], '', 0, q.size)
+if q.revision ~= was then keepVersionAgain('queue', q.name, q.revision) end
+if q.group == q then set(q, 'groupSince', now) end
+call('HSET', key, 'importOpen', '', 'pauseReason', ARGV[6], 'pausedBy', ARGV[12], 'pausedSince', ARGV[13])
 setPause(q, ARGV[5])
 local e = putOnAgenda(q)
 if e then wakeFor(e, q) end

@@ -7,9 +7,9 @@
 --
 -- Decide about held jobs.
 --
--- ARGV[2..8]  name of this call, queue name, verdict, reason or '', number of jobs, by whom, what is recorded that they
---             became; then their ids
--- Returns  0 no such queue; or for each the state it is in now, 0 if there is no such job; the text of an error
+-- ARGV[2..8]  name of this call, queue name, verdict, reason or '', number of jobs, actor, detail for the logs; then
+--             the ids
+-- Returns  0 no such queue; or for each job its state now, 0 if there is no such job, or the text of an error
 
 begin()
 local answered = earlierAnswer(ARGV[2])
@@ -24,11 +24,11 @@ call('ZCARD', heldKey(q))
 local verdict, reason, F = tonumber(ARGV[4]), ARGV[5], B .. 'f' .. nr
 local well, dead, ends, released, freeing = {}, {}, {}, {}, newFreed()
 
--- deadJob returns the state of a job that died in a former queue of the name.
+-- deadJob returns the state of a job that died in a former queue of that name.
 local function deadJob(id)
   local of = deadRef(call('HGET', B .. 'D:' .. q.name, id))
   local job = of and redis.pcall('GETRANGE', jobKey(of, id), 0, 26)
-  if type(job) == 'string' and #job == 27 and byte(job, 27) == S.dead and timeAt(job) + q.rfor > now then
+  if type(job) == 'string' and #job == 27 and byte(job, 27) == S.dead and timeAt(job) + q.retentionFor > now then
     return S.dead
   end
   return 0
@@ -44,7 +44,7 @@ local function decideHeld(id)
   local f = entry and unpackLease(entry) or { state = S.waiting }
   if f.state ~= S.held then return f.state end
   if verdict == V.released then
-    if f.lane ~= ZERO then call('ZCARD', lanes.waitingKey(q, f.lane)) end -- looks at its type
+    if f.lane ~= ZERO then call('ZCARD', lanes.waitingKey(q, f.lane)) end -- check its type
     f.state = S.waiting
     waitAgain(q, id, f)
     trackDeadline(q, id)
@@ -53,9 +53,9 @@ local function decideHeld(id)
     return f.state
   end
   f.state = verdict == V.delivered and S.delivered or S.dead
-  f.epoch, f.fence = f.pepoch, f.pfence
+  f.epoch, f.fence = f.settledEpoch, f.settledFence
   if reason ~= '' then f.reason = reason end
-  endJob(q, id, f, f.state, f.pverdict + DECIDED, freeing)
+  endJob(q, id, f, f.state, f.verdict + DECIDED, freeing)
   if q.laned then lanestate.uncountInLane(q, f) end
   ends[#ends + 1] = id
   local list = verdict == V.delivered and well or dead

@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
 -- needs: changelog, ruleusers, recheck
 --
--- Delete a rule. What was taken from it has no number any more that anything refers to, and is forgotten by itself.
+-- Delete a rule. Its tallies are left under a number that nothing refers to any more, and expire.
 --
--- ARGV[2..4]  name, expected revision (-1: any), by whom
+-- ARGV[2..4]  name, expected revision (-1: any), actor
 -- Returns  {code, revision}: 0 deleted; 1 no such rule; 2 another revision; 3 queues ask it
 
 begin()
 local name, expect = ARGV[2], tonumber(ARGV[3])
-local v = call('HMGET', ruleKey(name), 'rev', 'nr')
-local rev = tonumber(v[1])
+local rev, nr = unpack(call('HMGET', ruleKey(name), 'rev', 'nr'))
+rev = tonumber(rev)
 if not rev then return { 1, 0 } end
 if expect >= 0 and expect ~= rev then return { 2, rev } end
 local group = groupOf(name)
@@ -17,7 +17,7 @@ if askers(group)[name] then return { 3, rev } end
 checkRuleKeys()
 checkChangeKeys('rule', name, ARGV[4])
 call('DEL', ruleKey(name))
-forgetKeys(v[2] or '')
+forgetKeys(nr or '')
 call('HDEL', B, isField(name))
 call('ZREM', B .. 'U', name)
 if call('ZLEXCOUNT', B .. 'U', '[' .. group, '[' .. group) + call('ZLEXCOUNT', B .. 'U', '[' .. group .. '.',

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
 -- needs: documents
 --
--- Look at a document.
+-- Read a document.
 --
 -- ARGV[2]  KIND:NAME
--- Returns  {} if there is none, or {revision, when it was written last, text}
+-- Returns  {} if it does not exist, or {revision, when it was last written, text}
 
 begin()
 local d = documentOf(ARGV[2])
-return d and d.text and { d.rev, d.at, d.text } or {}
+return d and d.text and { d.revision, d.at, d.text } or {}

@@ -5,27 +5,27 @@
 -- Read a page of a queue's jobs with all that the store has of them, or what the queue keeps besides.
 --
 -- ARGV[2]     queue name
--- ARGV[3..5]  state, most jobs, most bytes; delivered is all that ended otherwise than dead, and 0 asks for the queue
+-- ARGV[3..5]  state, limit of jobs, limit of bytes; delivered stands for all ended jobs but dead ones, 0 for the queue
 -- ARGV[6..8]  where the page before ended: turn, instant or index, or '' to begin; member; lane
 -- Returns  0 no such queue; of the queue {turn, max cost, mark of an import or '', 1 if it is not closed}; else {jobs,
---          where it ended, member, lane}, without the last three when there is no more. Eleven entries a job: id, state
---          (0: it is not what the store wrote), turn, appended, due, held since or ended, attempts, reason, marks (1
---          came back, 2 holds its lane up), what became of its lease (1 stands, 2 ran out), timeline as stored, record;
---          of those that ended otherwise than dead fingerprint and cost only
+--          where it ended, member, lane}, without the last three at the end. Eleven entries a job: id, state (0: it is
+--          not what the store wrote), turn, appended, due, held since or ended, attempts, reason, marks (1 readmitted,
+--          2 it blocks its lane), what became of its lease (1 stands, 2 ran out), timeline as stored, record; of ended
+--          jobs but dead ones fingerprint and cost only
 
 begin()
 local nr = numberOf(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end
 if ARGV[3] == '0' then
-  local v = call('HMGET', B .. 'q' .. nr, 'import', 'importing', 'gcmax')
-  return { q.turn, max(q.cmax, tonumber(v[3]) or 0), v[1] or '', v[2] == '1' and 1 or 0 }
+  local mark, open, maxCost = unpack(call('HMGET', B .. 'q' .. nr, 'importMark', 'importOpen', 'groupMaxCost'))
+  return { q.turn, max(q.maxCost, tonumber(maxCost) or 0), mark or '', open == '1' and 1 or 0 }
 end
 checkKeys(q)
 withLanes(q)
-local state, most, most_bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local at, member, lane_at = tonumber(ARGV[6]), ARGV[7], ARGV[8]
-local MOST_LOOKED = 1000 -- leases, or lanes, of which none may have such a job
+local state, most, mostBytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local at, member, laneAt = tonumber(ARGV[6]), ARGV[7], ARGV[8]
+local MOST_LOOKED = 1000 -- leases or lanes that a call looks at
 local LEASE_HELD, LEASE_RAN_OUT = 1, 2
 local unknown = onUnknown(nr)
 local F, rows, bytes, count = B .. 'f' .. nr, {}, 0, 0
@@ -36,11 +36,11 @@ local function row(...)
   count = count + 1
 end
 
-local function full() return count >= most or bytes >= most_bytes end
+local function full() return count >= most or bytes >= mostBytes end
 
 local function broken(id) row(id, 0, 0, 0, 0, 0, '', 0, 0, '', '') end
 
--- read returns what the key of a job has, if that may be a job.
+-- read returns what the key of a job has, nil if that cannot be a job.
 local function read(id, of)
   local job = redis.pcall('GET', jobKey(of or nr, id))
   if type(job) ~= 'string' or #job < 26 then return nil end
@@ -48,17 +48,17 @@ local function read(id, of)
   return job
 end
 
--- show adds a job that holds a place; turn is by what it waits. One without a lease record goes to the
--- end, as one whose lease ran out does.
+-- show adds a job that holds a place, with its turn or instant. A job without a lease record goes to the end, like one
+-- whose lease ran out.
 local function show(id, entry, turn)
   local job = read(id)
   if not job or not LIVE[sub(job, 1, 1)] or #job < 28 then return broken(id) end
-  local f = entry and unpackLease(entry) or { state = state, attempts = 0, at = 0, reason = '' }
-  if state == S.leased and f.state ~= S.leased then return end -- it has landed
+  local f = entry and unpackLease(entry) or { state = state, attempts = 0, due = 0, reason = '' }
+  if state == S.leased and f.state ~= S.leased then return end -- it is no longer in flight
   local to, due, lease, marks = S.waiting, 0, 0, sub(job, 1, 1) == 'R' and 1 or 0
   if state == S.scheduled or state == S.held then
     to, due = state, turn
-    if f.counted then marks = marks + 2 end
+    if f.inFlight then marks = marks + 2 end
   end
   turn = state == S.waiting and turn or f.turn or q.turn - lanes.headOf(job, 27).priority * PRIORITY_STEP
   if state == S.leased then
@@ -69,7 +69,7 @@ local function show(id, entry, turn)
       endAttemptUnknown(f, unknown)
       if unknown == 'hold' then
         to, due = S.held, now
-      elseif unknown == 'dead' or f.attempts >= q.maxatt then
+      elseif unknown == 'dead' or f.attempts >= q.maxAttempts then
         to, due = S.dead, now
       end
     end
@@ -77,8 +77,7 @@ local function show(id, entry, turn)
   row(id, to, turn, timeAt(job), due, f.attempts, f.reason, marks, lease, f.timeline or '', sub(job, 17))
 end
 
--- page shows members of a set from a rank on. Returns the last and its score, if it could not show
--- all that there are.
+-- page shows members of a set from a rank on. It returns the last one and its score if there are more.
 local function page(key, from, showOne)
   while true do
     local found, ids = call('ZRANGE', key, from, from + min(50, most - count) - 1, 'WITHSCORES'), {}
@@ -94,7 +93,7 @@ local function page(key, from, showOne)
 end
 
 local function waiting()
-  local lane, from = at and lane_at or ZERO, 0
+  local lane, from = at and laneAt or ZERO, 0
   if at and member ~= '' then from = rankAfter(lanes.waitingKey(q, lane), at, member) end
   local nextLane = lanesAfter(q, lane)
   for _ = 1, MOST_LOOKED do
@@ -106,8 +105,8 @@ local function waiting()
   return { rows, '0', '', lane }
 end
 
-local function byInstant(set_)
-  local id, due = page(set_, at and rankAfter(set_, at, member) or 0, show)
+local function byInstant(key)
+  local id, due = page(key, at and rankAfter(key, at, member) or 0, show)
   return id and { rows, due, id, '' } or { rows }
 end
 
@@ -128,39 +127,39 @@ end
 
 local function showDead(id)
   local job = read(id, (deadRef(call('HGET', B .. 'D:' .. q.name, id))))
-  if not job then return end -- it was forgotten by its age
+  if not job then return end -- its retention has passed
   local ok, e, pos = pcall(unpackEnded, job)
   if sub(job, 1, 1) ~= 'E' or not ok or #job < pos + 11 then return broken(id) end
-  if e.state ~= S.dead or e.ended + q.rfor <= now then return end
+  if e.state ~= S.dead or e.ended + q.retentionFor <= now then return end
   row(id, S.dead, 0, e.appended, e.ended, e.attempts, e.reason, 0, 0, e.timeline or '', sub(job, pos))
 end
 
 local function dead()
   local D = B .. 'd:' .. q.name
-  local id, died_at = page(D, at and rankAfter(D, at, member) or 0, showDead)
-  return id and { rows, died_at, id, '' } or { rows }
+  local id, diedAt = page(D, at and rankAfter(D, at, member) or 0, showDead)
+  return id and { rows, diedAt, id, '' } or { rows }
 end
 
--- firstAt returns the index of the first that ended at an instant or later.
+-- firstAt returns the index of the first job that ended at an instant or later.
 local function firstAt(list, instant)
   local low, high = 0, call('LLEN', list)
   while low < high do
     local middle = floor((low + high) / 2)
-    if unpack_('>I7', call('LINDEX', list, middle)) >= instant then high = middle else low = middle + 1 end
+    if unpackStruct('>I7', call('LINDEX', list, middle)) >= instant then high = middle else low = middle + 1 end
   end
   return low
 end
 
--- ended goes through the list of those that ended otherwise than dead. Behind an index
--- stands what was there, unless some were forgotten meanwhile.
+-- ended goes through the list of jobs that ended otherwise than dead. It continues behind an index if the list still
+-- has the same entry there, else behind the entry's instant.
 local function ended()
   local list, index = B .. 'e' .. nr, 0
-  if at then index = call('LINDEX', list, at) == member and at + 1 or firstAt(list, (unpack_('>I7', member))) end
+  if at then index = call('LINDEX', list, at) == member and at + 1 or firstAt(list, (unpackStruct('>I7', member))) end
   for _, entry in ipairs(call('LRANGE', list, index, index + most - 1)) do
     local id = sub(entry, 8)
     local job = redis.pcall('GETRANGE', jobKey(nr, id), 0, 600)
     if type(job) == 'string' and #job > 52 and sub(job, 1, 8) == 'E' .. sub(entry, 1, 7)
-      and timeAt(job) + q.rfor > now then
+      and timeAt(job) + q.retentionFor > now then
       local e = unpackEnded(job)
       if e.state ~= S.dead then
         row(id, e.state, 0, e.appended, e.ended, e.attempts, e.reason, 0, 0, '', sub(job, 17, 26))

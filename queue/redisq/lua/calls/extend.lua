@@ -4,17 +4,18 @@
 -- for limits: groups
 -- for receiver: receiver
 --
--- Move the deadlines of leases that still stand. Each time that circuit.slow passes without an answer is a failure for
--- the circuit.
+-- Extend leases that still stand. Each time that circuit.slow passes without an answer counts as a failure for the
+-- circuit.
 --
 -- ARGV[2]  number of leases; for each: queue name, id, fence (8 bytes of epoch, 6 of number)
--- Returns  of each how long it still lasts in microseconds, 0 where it is lost, or the text of an error; or, where a
---          failure was counted, {how long it lasts, for how long the queue stops by that, 1 if the circuit opened}
+-- Returns  for each how long it still lasts in us, 0 if it is lost, or the text of an error; or, if a failure was
+--          counted, {how long it lasts, for how long the queue stops by that, 1 if the circuit opened}
 
 begin()
 local out, queues = {}, {}
 
--- noteSlow is receiver.noteSlow if an attempt that departed then is slow, and moves its queue on the agenda; else nil.
+-- noteSlow is receiver.noteSlow if the attempt that departed then is slow, and moves its queue on the agenda; else it
+-- returns nil.
 local function noteSlow(q, departed)
   if not q.receiver then withReceiver(q) end
   if not receiver.isSlow(q, departed) then return nil end
@@ -37,12 +38,13 @@ local function extend(name, id, token)
   local f = entry and unpackLease(entry)
   if not f or f.state ~= S.leased or sub(entry, 18, 31) ~= token then return 0 end
   local lease, deadline = q.nr .. ':' .. id, now + q.lease
-  -- Never earlier than before: then the deadline is the one that stood.
+  -- A deadline never moves to an earlier instant: then the former one stands.
   if call('ZADD', B .. 'l', 'GT', 'CH', deadline, lease) == 0 then
     deadline = tonumber(call('ZSCORE', B .. 'l', lease))
   end
-  M.first_lease = min(M.first_lease, deadline)
-  local ok, stopped, opened = pcall(noteSlow, q, f.at) -- a lease is extended whatever else is wrong with its queue
+  M.firstLease = min(M.firstLease, deadline)
+  -- Other errors of its queue do not keep a lease from being extended.
+  local ok, stopped, opened = pcall(noteSlow, q, f.due)
   return ok and stopped and { deadline - now, stopped, opened } or deadline - now
 end
 

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- needs: changelog, answers, dead, stored
 --
--- Drop dead jobs, and all that is known of them.
+-- Drop dead jobs, with all that is known of them.
 --
--- ARGV[2..5]  name of this call, queue name, number of jobs, by whom; then their ids
--- Returns  0 no such queue, and no dead of a former one; or for each 1 if it was dropped, else 0
+-- ARGV[2..5]  name of this call, queue name, number of jobs, actor; then their ids
+-- Returns  0 no such queue, and no dead jobs of a former one; or for each 1 if it was dropped, else 0
 
 begin()
 local answered = earlierAnswer(ARGV[2])
@@ -21,7 +21,7 @@ for i = 1, tonumber(ARGV[4]) do
   local job = of and redis.pcall('GETRANGE', key, 0, 26)
   out[i] = 0
   if type(job) == 'string' and #job == 27 and sub(job, 1, 1) == 'E' and byte(job, 27) == S.dead
-    and timeAt(job) + k.rfor > now then
+    and timeAt(job) + k.retentionFor > now then
     call('UNLINK', key)
     removeDead(k, { id })
     out[i] = 1

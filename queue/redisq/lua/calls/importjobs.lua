@@ -4,13 +4,13 @@
 -- for limits: groups
 -- for receiver: receiver
 --
--- Put jobs where they were in the queue that they were exported from. One that is there is passed.
+-- Import jobs into a queue that is open for the import. A job that is there already is skipped.
 --
 -- ARGV[2..4]  queue name, mark of the import, number of jobs; for each: id, state, turn, appended, due, held since or
---             ended, attempts, reason, marks (1 came back, 2 holds its lane up), timeline as stored, record, or
---             fingerprint and cost of one that ended otherwise than dead
--- Returns  0 no such queue; 1 it is not open for this import; or for each: its outcome, as move.Outcome, or
---          the text of an error
+--             ended, attempts, reason, marks (1 readmitted, 2 it blocks its lane), timeline as stored, record, or
+--             fingerprint and cost of a job that ended otherwise than dead
+-- Returns  0 no such queue; 1 it is not open for this import; or for each: its outcome, as move.Outcome, or the text of
+--          an error
 --
 -- Redis refuses it when it is out of memory.
 
@@ -26,10 +26,10 @@ checkDeadKeys(q.name)
 call('ZCARD', B .. 'K' .. nr)
 withLanes(q)
 loadOverflow(q)
-local ends, death = {}, nil -- of those that ended otherwise than dead; the first that died
+local ends, death = {}, nil -- ended jobs but dead ones; when the first dead one died
 local STAMP = string.rep('\0', 8)
 
--- alive puts in a job that holds a place.
+-- placeAlive adds a job that holds a place.
 local function placeAlive(i)
   local h = lanes.headOf(i.record, 11)
   lanes.checkKeysFor(q, h)
@@ -40,33 +40,33 @@ local function placeAlive(i)
       set(q, 'mixed', '1')
     end
   end
-  local cost = unpack_('>I2', i.record, 9)
-  local before = call('ZCARD', lanes.waitingKey(q, h.lane)) -- looks at its type too
+  local cost = unpackStruct('>I2', i.record, 9)
+  local before = call('ZCARD', lanes.waitingKey(q, h.lane)) -- this also checks its type
   local bytes = bytesOf(i.id, #i.record + BEFORE_RECORD)
   call('SET', jobKey(nr, i.id), (i.marks % 2 == 1 and 'R' or 'L') .. pack('>I7', i.appended) .. STAMP .. i.record)
   if i.marks % 2 == 1 then
-    set(q, 'back', q.back + 1)
-    set(q, 'backbytes', q.backbytes + bytes)
+    set(q, 'readmitted', q.readmitted + 1)
+    set(q, 'readmittedBytes', q.readmittedBytes + bytes)
   end
   took(bytes)
   set(q, 'size', q.size + 1)
   set(q, 'bytes', q.bytes + bytes)
   set(q, 'turn', max(q.turn, i.turn + h.priority * PRIORITY_STEP + cost))
-  if cost > q.cmax then set(q, 'cmax', cost) end
-  if q.group and cost > q.group.gcmax then set(q.group, 'gcmax', cost) end
+  if cost > q.maxCost then set(q, 'maxCost', cost) end
+  if q.group and cost > q.group.groupMaxCost then set(q.group, 'groupMaxCost', cost) end
   if h.lane ~= ZERO then lanestate.countInLane(q, h.lane, 1, bytes) end
   if i.state ~= S.held and h.expires < math.huge then trackDeadlines(q, { h.expires, i.id }, h.expires) end
-  local f = { state = i.state, attempts = i.attempts, turn = i.turn, at = i.at, epoch = NOBODY, fence = 0,
-    pepoch = NOBODY, pfence = 0,
-    bytes = bytes, pverdict = 0, lane = h.lane, counted = i.marks >= 2, reason = i.reason, timeline = i.timeline }
+  local f = { state = i.state, attempts = i.attempts, turn = i.turn, due = i.at, epoch = NOBODY, fence = 0,
+    settledEpoch = NOBODY, settledFence = 0,
+    bytes = bytes, verdict = 0, lane = h.lane, inFlight = i.marks >= 2, reason = i.reason, timeline = i.timeline }
   if i.state == S.scheduled then
     call('ZADD', B .. 't' .. nr, i.at, i.id)
     M.scheduled = M.scheduled + 1
-    if f.counted then lanestate.countLane(q, 'k', h.lane, 1) end
+    if f.inFlight then lanestate.countLane(q, 'k', h.lane, 1) end
   elseif i.state == S.held then
     call('ZADD', B .. 'K' .. nr, i.at, i.id)
     call('HINCRBY', B, 'held', 1)
-    f.counted = false
+    f.inFlight = false
   else
     lanestate.putWaiting(q, h.lane, i.id, i.turn)
     if before == 0 then lanestate.placeLane(q, h.lane, cost) end
@@ -74,13 +74,13 @@ local function placeAlive(i)
   if i.state ~= S.waiting or i.attempts > 0 or i.reason ~= '' then call('HSET', B .. 'f' .. nr, i.id, packLease(f)) end
 end
 
--- over remembers a job that ended.
+-- placeEnded adds an ended job.
 local function placeEnded(i)
-  local left, kept = i.at + q.rfor - now, i.record
+  local left, kept = i.at + q.retentionFor - now, i.record
   local job = 'E' .. pack('>I7', i.at) .. STAMP .. sub(kept, 1, 10) ..
     pack(ENDED, i.state, 0, i.attempts, NOBODY, 0, i.appended, #i.reason) .. i.reason
   if i.state == S.dead then
-    dead_bytes[jobKey(nr, i.id)] = bytesOf(i.id, #kept + BEFORE_RECORD)
+    deadBytes[jobKey(nr, i.id)] = bytesOf(i.id, #kept + BEFORE_RECORD)
     addDead(q, { i.id }, i.at)
     death = min(death or i.at, i.at)
     job = job .. pack('>I2', #i.timeline) .. i.timeline .. kept
@@ -91,11 +91,11 @@ local function placeEnded(i)
 end
 
 local function placeJob(i)
-  local old = remembered(q, i.id) -- raises when the key is not ours
+  local old = remembered(q, i.id) -- raises if the key is another program's
   if old then return sub(old, 17, 24) == sub(i.record, 1, 8) and THERE or CLASHES end
   if i.state == S.waiting or i.state == S.scheduled or i.state == S.held then
     placeAlive(i)
-  elseif i.at + q.rfor <= now then
+  elseif i.at + q.retentionFor <= now then
     return FORGOTTEN
   else
     placeEnded(i)
@@ -114,14 +114,14 @@ for k = 1, tonumber(ARGV[4]) do
 end
 if ends[1] then
   call('RPUSH', B .. 'e' .. nr, unpack(ends))
-  call('PEXPIRE', B .. 'e' .. nr, ceil(q.rfor / 1000))
-  set(q, 'ended_look', 0)
+  call('PEXPIRE', B .. 'e' .. nr, ceil(q.retentionFor / 1000))
+  set(q, 'endedLookAt', 0)
 end
 if death then
-  call('ZADD', B .. 'y', 'LT', death + q.rfor, q.name)
-  M.first_chore = min(M.first_chore, death + q.rfor)
+  call('ZADD', B .. 'y', 'LT', death + q.retentionFor, q.name)
+  M.firstChore = min(M.firstChore, death + q.retentionFor)
 end
-lanestate.putOnAgendaSooner(q) -- somebody may have resumed it; and its group is told
+lanestate.putOnAgendaSooner(q) -- it may have been resumed; and its group must know
 save(q)
 finish()
 return out

@@ -4,19 +4,19 @@
 -- for limits: groups
 -- for receiver: receiver
 --
--- Look at queues.
+-- Read the state of queues.
 --
 -- ARGV[2..]   'get', name, digest of a lane or '' or 'list', after, limit or 'some', names
--- Returns  {name to go on behind, or '', queues, skew (see clock.lua)}: of each {name, spec, revision, paused by,
---          reason, since or 0, until or 0, waiting, scheduled, size, held, lanes in which jobs wait, deferred, dead,
---          what is counted in order of COUNTERS, oldest waiting or 0, next departure, meter window, count, previous
---          count, now, errors, tat, rem, last, last cost, cost of what waits, of what is deferred, jobs that came
---          back, limits, group, parent, until when it stops or 0, the cause, why, failures in a row, when its circuit
---          opened or 0, time to the next probe, why, n and d of the rate, changes of it (see adapt.lua), since when or
---          when a job can leave or 0, 1 if lanes hold all up, when the first scheduled one is due or 0, when somebody
---          last asked for its jobs or 0; of the lane: jobs waiting, jobs held, tat, rem, last, last cost, until when
---          it stops or 0}, or {name, what is wrong}: limits one {tat, rem, last, last cost} or {end, used} each; group
---          {children, members in which jobs wait, jobs waiting, greatest cost}, or empty; parent as such an entry, or
+-- Returns  {name to continue with, or '', queues, skew (see clock.lua)}: for each {name, spec, revision, who paused it,
+--          reason, since or 0, until or 0, waiting, scheduled, size, held, lanes with waiting jobs, deferred, dead,
+--          counters in order of COUNTERS, oldest waiting or 0, next departure, window of the outflow, count, previous
+--          count, now, errors, tat, rem, last, last cost, cost of waiting jobs, of deferred jobs, readmitted jobs,
+--          limits, group, parent, until when it stops or 0, the cause, why, failures in a row, when its circuit opened
+--          or 0, time to the next probe, why, n and d of the rate, changes of the rate (see adapt.lua), since when or
+--          when a job can leave or 0, 1 if all lanes are blocked, when the first scheduled job is due or 0, when a
+--          client last asked for its jobs or 0; of the lane: jobs waiting, jobs held, tat, rem, last, last cost, until
+--          when it stops or 0}, or {name, error}: limits as {tat, rem, last, last cost} or {end, used}; group as
+--          {children, members with waiting jobs, waiting jobs, greatest cost}, or empty; parent as such an entry, or
 --          empty
 
 begin()
@@ -29,8 +29,8 @@ else
   names = call('ZRANGEBYLEX', B .. 'N', ARGV[3] == '' and '-' or '(' .. ARGV[3], '+', 'LIMIT', 0, tonumber(ARGV[4]))
 end
 
--- firstLane returns the lane whose first job is shown as the oldest. Those that a changed
--- rule is to make ready rest, or are busy, like the others.
+-- firstLane returns the lane whose first job is shown as the oldest. Lanes that a changed rule is to make ready still
+-- rest, or are busy, like the others.
 local function firstLane(q)
   if not q.laned or call('ZCARD', B .. 'w' .. q.nr) > 0 then return ZERO end
   local lane, at
@@ -45,21 +45,21 @@ local function firstLane(q)
   return lane or ZERO
 end
 
--- laneOf appends what is asked for of a lane.
+-- laneOf appends the state of a lane to the row.
 local function laneOf(q, lane, row)
-  local rule, l = lanes.ruleOf(q, lane), { tat = 0, rem = 0, last = 0, lc = 0 }
+  local rule, l = lanes.ruleOf(q, lane), { tat = 0, rem = 0, last = 0, lastCost = 0 }
   if rule.n > 0 then l = lanes.bucketOf(q, lane, rule, now) end
   local stop = q.receiver and receiver.stopsUntil(q, lane) or 0
   if rule.n > 0 and stop > 0 and stop <= now then receiver.rise(l, stop) end
   if stop <= now then stop = 0 end
   local held, bytes = lanes.laneSize(q, lane)
-  for _, value in ipairs({ call('ZCARD', lanes.waitingKey(q, lane)), held, l.tat, l.rem, l.last, l.lc, stop,
+  for _, value in ipairs({ call('ZCARD', lanes.waitingKey(q, lane)), held, l.tat, l.rem, l.last, l.lastCost, stop,
     bytes }) do
     row[#row + 1] = value
   end
 end
 
--- stopOf is what its receiver has put a queue off by; what it has earned nothing by is in its bucket, as it is shown.
+-- stopOf returns the stop and the circuit of a queue. Its bucket shows what the stop has kept it from earning.
 local function stopOf(q)
   local h = q.receiver
   if not h then return 0, '', '', 0, 0, 0, '' end
@@ -70,22 +70,22 @@ local function stopOf(q)
     end
   end
   local on = h.stop > now
-  return on and h.stop or 0, on and h.cause or '', on and h.why or '', h.failures, h.opened,
-    h.opened > 0 and h.probe or 0, h.opened > 0 and h.fault or ''
+  return on and h.stop or 0, on and h.cause or '', on and h.reason or '', h.failures, h.opened,
+    h.opened > 0 and h.probe or 0, h.opened > 0 and h.lastFailure or ''
 end
 
 local function limitsOf(q)
   local row = {}
   for i, l in ipairs(q.limits or {}) do
-    row[i] = l.max == 0 and { l.tat, l.rem, l.last, l.lc } or { l.ends_at, l.used }
+    row[i] = l.max == 0 and { l.tat, l.rem, l.last, l.lastCost } or { l.windowEnds, l.used }
   end
   return row
 end
 
--- readyOf returns since when, or when, a job that waits can leave, or 0, and 1 if its lanes are what holds it up.
+-- readyOf returns since when, or when, a waiting job can leave, or 0; and 1 if only its lanes delay it.
 local function readyOf(q, waiting)
-  if waiting == 0 and not (q.group == q and q.gwaiting > 0) then return 0, 0 end
-  local at = tonumber(call('ZSCORE', agendaKey(q, 'a'), q.nr)) -- of a parent, the group's
+  if waiting == 0 and not (q.group == q and q.groupWaiting > 0) then return 0, 0 end
+  local at = tonumber(call('ZSCORE', agendaKey(q, 'a'), q.nr)) -- for a parent, of the group
   if q.group and q.group ~= q then
     local g = q.group.nr
     local own = tonumber(call('ZSCORE', B .. 'R' .. g, q.nr)) or call('ZSCORE', B .. 'Y' .. g, q.nr) and 0
@@ -94,9 +94,8 @@ local function readyOf(q, waiting)
   end
   if at then return at, 0 end
   if waiting == 0 or not q.laned or q.asleep then return 0, 0 end
-  if q.mif > 0 and q.size - waiting - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD', B .. 'K' .. q.nr) >= q.mif then
-    return 0, 0
-  end
+  local away = waiting + call('ZCARD', B .. 't' .. q.nr) + call('ZCARD', B .. 'K' .. q.nr)
+  if q.maxInFlight > 0 and q.size - away >= q.maxInFlight then return 0, 0 end
   local from = lanestate.lanesResumeAt(q)
   if not from then return 0, 1 end
   return max(from, 0), from > 0 and 1 or 0
@@ -115,8 +114,9 @@ local function show(nr, q, name)
   checkKeys(q)
   checkDeadKeys(name)
   trimDead(q)
-  local by, reason, since, meter, count, previous, deferred_cost, deferred_bytes, asked, adaptions = unpack(call(
-    'HMGET', B .. 'q' .. nr, 'pby', 'preason', 'psince', 'mw', 'mc', 'mp', 'dcost', 'dbytes', 'asked', 'adaptions'))
+  local by, reason, since, window, count, previous, costBehind, bytesBehind, asked, adaptions = unpack(call(
+    'HMGET', B .. 'q' .. nr, 'pausedBy', 'pauseReason', 'pausedSince', 'outflowStart', 'outflowCur', 'outflowPrev',
+    'deferredCost', 'deferredBytes', 'lastAsked', 'adaptions'))
   if not q.paused then by, reason, since = '', '', 0 end
   withLanes(q)
   local counts = eta.countWaiting(q)
@@ -127,18 +127,20 @@ local function show(nr, q, name)
     local start = call('GETRANGE', jobKey(nr, head[1]), 0, 7)
     if #start == 8 then oldest = timeAt(start) end
   end
-  local row = { name, specOf(name), q.rev, by or '', reason or '', tonumber(since) or 0, q.till or 0, counts.waiting,
-    call('ZCARD', B .. 't' .. nr), q.size, call('ZCARD', B .. 'K' .. nr), counts.lanes, max(q.deferred, q.behind),
-    call('ZCARD', B .. 'd:' .. name), countersOf(q), oldest, nextDeparture(q), tonumber(meter) or 0,
+  local row = { name, specOf(name), q.revision, by or '', reason or '', tonumber(since) or 0, q.pausedUntil or 0,
+    counts.waiting, call('ZCARD', B .. 't' .. nr), q.size, call('ZCARD', B .. 'K' .. nr), counts.lanes,
+    max(q.deferred, q.behind),
+    call('ZCARD', B .. 'd:' .. name), countersOf(q), oldest, nextDeparture(q), tonumber(window) or 0,
     tonumber(count) or 0, tonumber(previous) or 0, now, call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last,
-    q.lc, eta.aheadOf(q, counts.waiting, q.turn - (counts.head or q.turn), 1, true), tonumber(deferred_cost) or 0,
-    q.back, limitsOf(q), q.group == q and { groups.countChildren(name), q.gmembers, q.gwaiting, q.gcmax } or {},
+    q.lastCost, eta.aheadOf(q, counts.waiting, q.turn - (counts.head or q.turn), 1, true), tonumber(costBehind) or 0,
+    q.readmitted, limitsOf(q),
+    q.group == q and { groups.countChildren(name), q.membersWaiting, q.groupWaiting, q.groupMaxCost } or {},
     ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {},
     till, cause, why, failures, opened, probe, fault, q.n, q.d, adaptions and cmsgpack.unpack(adaptions) or {} }
   local ready, rest = readyOf(q, counts.waiting)
   for _, value in ipairs({ ready, rest, tonumber(call('ZRANGE', B .. 't' .. nr, '0', '0', 'WITHSCORES')[2]) or 0,
     askedOf(q, tonumber(asked) or 0), q.bytes, byteLimit(q),
-    (q.deadbytes or 0) + 0, tonumber(deferred_bytes) or 0 }) do
+    (q.deadBytes or 0) + 0, tonumber(bytesBehind) or 0 }) do
     row[#row + 1] = value
   end
   if ARGV[2] == 'get' and name == ARGV[3] and ARGV[4] ~= '' then laneOf(q, ARGV[4], row) end
@@ -147,7 +149,7 @@ end
 
 local out = {}
 for _, name in ipairs(names) do
-  -- A queue that somebody broke must not hide the others.
+  -- A queue with broken keys must not hide the others.
   local ok, row = pcall(function()
     local nr = numberOf(name)
     local q = nr and load(nr)

@@ -5,12 +5,12 @@
 -- List jobs in one state.
 --
 -- ARGV[2..4]  queue name, state, limit
--- ARGV[5]     the only lane to look at, as its digest; '' is all
+-- ARGV[5]     the only lane to list, as its digest; '' is all
 -- ARGV[6..8]  where the page before ended: turn or instant, or '' to begin; member; lane
--- Returns  0 no such queue; or {jobs, skew (see clock.lua), turn or instant, member, lane}, without the last three when
---          there is no more.
---          Eight entries a job: id, cost, attempts, appended, due, departure, end or since when it is held, reason, the
---          beginning of its record if that has a lane, a priority or an expiry, its timeline as stored if it is dead
+-- Returns  0 no such queue; or {jobs, skew (see clock.lua), turn or instant, member, lane}, without the last three at
+--          the end.
+--          Eight entries a job: id, cost, attempts, appended, due, departure, end or held since, reason, the beginning
+--          of its record if that has a lane, a priority or an expiry, its timeline as stored if it is dead
 
 begin()
 local state = tonumber(ARGV[3])
@@ -24,10 +24,10 @@ elseif state == S.dead then
 end
 if not q then return 0 end
 local limit, only = tonumber(ARGV[4]), ARGV[5]
-local at, member, lane_at = tonumber(ARGV[6]), ARGV[7], ARGV[8]
-local MOST_LOOKED = 1000 -- leases, or lanes, of which none may have such a job
-local HEAD, FAILED = 1100, 512 + 6000 -- of a dead one's reason and timeline
-local FIXED = 42 -- what of a record has a fixed length, at most: all but the lane's key that is told
+local at, member, laneAt = tonumber(ARGV[6]), ARGV[7], ARGV[8]
+local MOST_LOOKED = 1000 -- leases or lanes that a call looks at
+local HEAD, FAILED = 1100, 512 + 6000 -- bytes of a dead job's reason and timeline
+local FIXED = 42 -- bytes of a record without the lane's key, at most
 local F, rows = B .. 'f' .. (nr or ''), {}
 
 local function row(id, job, pos, attempts, appended, due, reason, past)
@@ -40,12 +40,12 @@ local function row(id, job, pos, attempts, appended, due, reason, past)
   end
 end
 
--- show adds a job that holds a place, unless its key is none of ours.
+-- show adds a job that holds a place, unless its key is another program's.
 local function show(id, entry)
   local job = redis.pcall('GETRANGE', jobKey(nr, id), 0, HEAD)
   if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 28 then return end
-  local f = entry and unpackLease(entry) or { attempts = 0, at = 0, reason = '' }
-  row(id, job, 17, f.attempts, timeAt(job), state ~= S.waiting and f.at or 0, f.reason)
+  local f = entry and unpackLease(entry) or { attempts = 0, due = 0, reason = '' }
+  row(id, job, 17, f.attempts, timeAt(job), state ~= S.waiting and f.due or 0, f.reason)
 end
 
 local function showAll(ids)
@@ -54,7 +54,7 @@ local function showAll(ids)
   for i, id in ipairs(ids) do show(id, entries[i]) end
 end
 
--- members reads up to count members of a set from a rank on: them, and the score of the last.
+-- members returns up to count members of a set from a rank on, and the score of the last.
 local function members(key, from, count)
   local found, ids = call('ZRANGE', key, from, from + count - 1, 'WITHSCORES'), {}
   for i = 1, #found, 2 do ids[#ids + 1] = found[i] end
@@ -64,7 +64,7 @@ end
 local function waiting()
   local lane, from, left = only ~= '' and only or ZERO, 0, limit
   if at then
-    lane = lane_at
+    lane = laneAt
     if member ~= '' then from = rankAfter(lanes.waitingKey(q, lane), at, member) end
   end
   local nextLane = lanesAfter(q, lane)
@@ -79,9 +79,9 @@ local function waiting()
   return { rows, '0', '', lane }
 end
 
--- byInstant lists those that stand in a set in order of an instant.
-local function byInstant(set_)
-  local ids, score = members(set_, at and rankAfter(set_, at, member) or 0, limit)
+-- byInstant lists the jobs in a set that is ordered by an instant.
+local function byInstant(key)
+  local ids, score = members(key, at and rankAfter(key, at, member) or 0, limit)
   showAll(ids)
   if #ids < limit then return { rows } end
   return { rows, score, ids[#ids], '' }
@@ -95,7 +95,7 @@ local function dead()
   for i, id in ipairs(ids) do
     local of = deadRef(numbers[i])
     local job = of and redis.pcall('GETRANGE', jobKey(of, id), 0, HEAD + FAILED)
-    if type(job) == 'string' and sub(job, 1, 1) == 'E' and #job > 53 and timeAt(job) + q.rfor > now then
+    if type(job) == 'string' and sub(job, 1, 1) == 'E' and #job > 53 and timeAt(job) + q.retentionFor > now then
       local e, pos = unpackEnded(job)
       if e.state == S.dead then row(id, job, pos, e.attempts, e.appended, e.ended, e.reason, e.timeline) end
     end

@@ -4,9 +4,9 @@
 -- for limits: groups
 -- for receiver: receiver
 --
--- Make a queue ready to be filled.
+-- Open a queue for an import.
 --
--- ARGV[2..7]  name, spec (canonical JSON), mark of the import, turn, greatest cost, why it is paused
+-- ARGV[2..7]  name, spec (canonical JSON), mark of the import, turn, greatest cost, pause reason
 -- Returns  {code, mark of the import that it was opened for}: 0 no such queue; 1 open; 2 this import was closed before;
 --          3 it holds jobs; 4 it has another spec; 5 another import is not closed yet
 
@@ -21,14 +21,15 @@ if open then return { 5, mark } end
 if q.size > 0 or hasBacklog(q) or call('HGET', B .. 'q' .. nr, 'died') then return { 3, mark } end
 if specOf(q.name) ~= ARGV[3] then return { 4, mark } end
 setPause(q, '1')
--- What comes in meanwhile goes behind all that is to be put in.
+-- Jobs that come in meanwhile go behind all imported ones.
 set(q, 'turn', max(q.turn, tonumber(ARGV[5])))
-set(q, 'cmax', max(q.cmax, tonumber(ARGV[6])))
+set(q, 'maxCost', max(q.maxCost, tonumber(ARGV[6])))
 if q.group then
-  set(q.group, 'gcmax', max(q.group.gcmax, q.cmax))
-  if q.group == q then set(q, 'gsince', now) end
+  set(q.group, 'groupMaxCost', max(q.group.groupMaxCost, q.maxCost))
+  if q.group == q then set(q, 'groupSince', now) end
 end
-call('HSET', B .. 'q' .. nr, 'import', ARGV[4], 'importing', '1', 'preason', ARGV[7], 'pby', '', 'psince', now)
+call('HSET', B .. 'q' .. nr, 'importMark', ARGV[4], 'importOpen', '1', 'pauseReason', ARGV[7], 'pausedBy', '',
+  'pausedSince', now)
 putOnAgenda(q)
 save(q)
 finish()

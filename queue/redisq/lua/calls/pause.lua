@@ -4,10 +4,10 @@
 -- for limits: groups
 -- for receiver: receiver
 --
--- Pause or resume a queue. To resume it ends what its receiver has put it off by, too.
+-- Pause or resume a queue. Resuming also ends the stop by its receiver.
 --
--- ARGV[2..6]  name, '1' to pause or '' to resume, by whom, reason, until when in us or ''
--- Returns  {1}, {0} when there is no such queue, or {2, now} when until is not within a year from now
+-- ARGV[2..6]  name, '1' to pause or '' to resume, actor, reason, until when in us or ''
+-- Returns  {1}, {0} if there is no such queue, or {2, now} if until is not within a year from now
 
 local MAX_AHEAD, STOP_LIFTED = 366 * 86400 * SECOND, 'the stop by its receiver ended'
 
@@ -19,22 +19,22 @@ local by, reason, till = ARGV[4], ARGV[5], tonumber(ARGV[6])
 if till and (till <= wall or till > wall + MAX_AHEAD) then return { 2, wall } end
 local paused = ARGV[3] == '1' and (till and ARGV[6] or '1') or ''
 local Q = B .. 'q' .. nr
-local was = call('HMGET', Q, 'pby', 'preason')
-local same = not q.paused and paused == '' or q.pause == paused and was[1] == who(by) and was[2] == reason
+local wasBy, wasReason = unpack(call('HMGET', Q, 'pausedBy', 'pauseReason'))
+local same = not q.paused and paused == '' or q.pause == paused and wasBy == who(by) and wasReason == reason
 checkChangeKeys('queue', q.name, by)
 for _, set in ipairs({ 'a', 's' }) do call('ZCARD', agendaKey(q, set)) end
-local goes_on = paused == '' and q.receiver and receiver.resume(q)
+local goesOn = paused == '' and q.receiver and receiver.resume(q)
 if not same then logPauseEnd(q) end
-if not same or goes_on then
-  logChange('queue', q.name, wall, by, paused == '' and 'resumed' or 'paused', q.rev, q.rev,
-    goes_on and STOP_LIFTED or '', reason, till or 0)
+if not same or goesOn then
+  logChange('queue', q.name, wall, by, paused == '' and 'resumed' or 'paused', q.revision, q.revision,
+    goesOn and STOP_LIFTED or '', reason, till or 0)
 end
 if not same then
-  call('HSET', Q, 'pby', who(by), 'preason', reason, 'psince', now)
+  call('HSET', Q, 'pausedBy', who(by), 'pauseReason', reason, 'pausedSince', now)
   setPause(q, paused)
 end
-if not same or goes_on then
-  if q.group == q then set(q, 'gsince', now) end
+if not same or goesOn then
+  if q.group == q then set(q, 'groupSince', now) end
   local e = putOnAgenda(q)
   if e then wakeFor(e, q) end
   save(q)

@@ -4,13 +4,13 @@
 -- for limits: groups
 -- for receiver: receiver
 --
--- Take back jobs that wait or are scheduled, some of those that a purge is to take.
+-- Cancel waiting or scheduled jobs: some of the jobs of a purge, which takes several calls.
 --
 -- ARGV[2..5]  name of this call, queue name, state, limit
 -- ARGV[6]     the only lane to purge, as its digest; '' is all
--- ARGV[7..12] how far the call before came: until which turn, or '' to begin; then instant and id, or lane; by whom,
---             what is recorded of it beside the number
--- Returns  {-1} no such queue; or {jobs, until, instant, id, lane}, without the last four when there is no more
+-- ARGV[7..12] how far the call before came: until which turn, or '' to begin; then instant and id, or lane; actor;
+--             detail for the logs
+-- Returns  {-1} no such queue; or {jobs, until, instant, id, lane}, without the last four at the end
 
 begin()
 call('ZCARD', B .. 'o')
@@ -24,24 +24,24 @@ withLanes(q)
 loadOverflow(q)
 checkChangeKeys('queue', q.name, ARGV[11])
 local state, limit, only = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
-local until_, at, member, lane_at = tonumber(ARGV[7]) or q.turn, tonumber(ARGV[8]) or 0, ARGV[9], ARGV[10]
+local untilTurn, at, member, laneAt = tonumber(ARGV[7]) or q.turn, tonumber(ARGV[8]) or 0, ARGV[9], ARGV[10]
 local begins = ARGV[7] == ''
 local MOST_LOOKED, CLASSES = 200, 9
 local FIRST_TURN = CLASSES * PRIORITY_STEP
 
--- The first of those that the purge takes in a lane, in order of turn. Where newer ones
--- stand among them, by class of priority, as that is part of a turn.
+-- oldest returns the first jobs of a lane that the purge takes, in order of turn. If newer jobs stand among them it
+-- goes by class of priority, which is part of a turn.
 local function oldest(W, count)
   local ids, first = {}, call('ZRANGE', W, 0, count - 1, 'WITHSCORES')
   for i = 1, #first, 2 do
-    if FIRST_TURN + first[i + 1] % PRIORITY_STEP < until_ then ids[#ids + 1] = first[i] end
+    if FIRST_TURN + first[i + 1] % PRIORITY_STEP < untilTurn then ids[#ids + 1] = first[i] end
   end
   if 2 * #ids == #first then return ids end
   ids = {}
   for priority = CLASSES, 0, -1 do
     local left = count - #ids
     if left <= 0 then break end
-    local least, below = (CLASSES - priority) * PRIORITY_STEP, until_ - priority * PRIORITY_STEP
+    local least, below = (CLASSES - priority) * PRIORITY_STEP, untilTurn - priority * PRIORITY_STEP
     for _, id in ipairs(call('ZRANGEBYSCORE', W, string.format('%.0f', least), string.format('(%.0f', below), 'LIMIT',
       0, left)) do
       ids[#ids + 1] = id
@@ -50,10 +50,10 @@ local function oldest(W, count)
   return ids
 end
 
--- Everything is read before the first is written: {lane, ids...}, and where the next
--- call begins.
+-- waiting returns the jobs to purge, {lane, ids...}, and where the next call begins. All is read before anything is
+-- written.
 local function waiting()
-  local lane, found, left = not begins and lane_at or only ~= '' and only or ZERO, {}, limit
+  local lane, found, left = not begins and laneAt or only ~= '' and only or ZERO, {}, limit
   local nextLane = lanesAfter(q, lane)
   for _ = 1, MOST_LOOKED do
     local ids = oldest(lanes.waitingKey(q, lane), left)
@@ -73,7 +73,7 @@ local function scheduled()
   for i = 1, #looked, 2 do ids[#ids + 1] = looked[i] end
   if not ids[1] then return {} end
   for i, entry in ipairs(call('HMGET', B .. 'f' .. nr, unpack(ids))) do
-    if not entry or FIRST_TURN + unpackLease(entry).turn % PRIORITY_STEP < until_ then taken[#taken + 1] = ids[i] end
+    if not entry or FIRST_TURN + unpackLease(entry).turn % PRIORITY_STEP < untilTurn then taken[#taken + 1] = ids[i] end
   end
   return { { ids = taken } }, #ids == limit and { looked[#looked], ids[#ids], '' } or nil
 end
@@ -84,4 +84,4 @@ local jobs = endUnsent(q, found, S.cancelled)
 logJobAct(q, ARGV[11], 'purged', ARGV[12], '', jobs)
 save(q)
 finish()
-return keepAnswer(ARGV[2], rest and { jobs, until_, rest[1], rest[2], rest[3] } or { jobs })
+return keepAnswer(ARGV[2], rest and { jobs, untilTurn, unpack(rest) } or { jobs })

@@ -5,8 +5,8 @@
 -- Write or delete a document.
 --
 -- ARGV[2..8]  KIND:NAME; text, '' to delete it; expected revision (0: must not exist, -1: any); stamp of this call;
---             digest of what may be shown of the text, and what that is unless it is the text; by whom
--- Returns  {code, revision}: 0 it is so now; 1 it is at another revision; 2 there is none
+--             digest of the showable text, and that text unless it is the same; actor
+-- Returns  {code, revision}: 0 done; 1 it is at another revision; 2 it does not exist
 
 local SWEEP_MOST = 20
 
@@ -14,8 +14,8 @@ begin()
 local key, text, expect, stamp = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 local before = documentOf(key)
 -- This very call, repeated after a lost reply.
-if before and before.stamp == stamp then return { 0, before.rev } end
-local was = before and before.text and before.rev or 0
+if before and before.stamp == stamp then return { 0, before.revision } end
+local was = before and before.text and before.revision or 0
 if text == '' and was == 0 then return { 2, 0 } end
 if expect >= 0 and expect ~= was then return { 1, was } end
 if was > 0 and before.text == text then return { 0, was } end

@@ -4,16 +4,16 @@
 -- Create a rule or change it.
 --
 -- ARGV[2..14]  name, rule (canonical JSON), algorithm, expected revision (0: must not exist, -1: any), stamp of this
---             call, what is kept of the rule to be told of later, by whom, digests of the keys with overrides, the
---             longest that a key can take until it is fresh, in us; the revision that the caller knows, or -1, and
---             the keys that have overrides there and not here: of each 16 bytes of digest and 1 of rarity; digest of
---             what may be shown of what is kept, and what that is unless it is the same
+--              call, the rule as versions keep it, actor, digests of the keys with overrides, the longest that a key
+--              can take until it is fresh, in us; the revision that the caller knows, or -1, and the keys that have
+--              overrides there and not here, 16 bytes of digest and 1 of rarity each; digest of the showable text of
+--              what is kept, and that text unless it is the same
 -- Returns  {revision, created, changed, code}: 1 it is at another revision; 2 queues ask it, and it would be of
 --          concurrency; 3 the caller knows another revision
 
 begin()
 
--- spare counts keys no more that have overrides from now on.
+-- spare removes the entries of keys that have overrides from now on.
 local function spare(nr, digests)
   local key, is, gone = B .. 'W' .. nr, {}, {}
   for at = 1, #digests, 16 do is[sub(digests, at, at + 15)] = true end
@@ -24,11 +24,11 @@ local function spare(nr, digests)
   if gone[1] then call('ZREM', key, unpack(gone)) end
 end
 
--- countAgain enters keys that have overrides no more.
+-- countAgain adds entries for keys that no longer have overrides.
 local function countAgain(nr, keys)
   local key = B .. 'W' .. nr
   local first = redis.pcall('ZRANGE', key, '0', '0', 'WITHSCORES')
-  if first.err then return end -- the next new key puts that right
+  if first.err then return end -- the next new key corrects that
   local level = first[1] == '' and -tonumber(first[2]) or 0
   for at = 1, #keys, 17 do
     if byte(keys, at + 16) >= level and call('EXISTS', B .. 'V' .. nr .. ':' .. sub(keys, at, at + 15)) == 1 then
@@ -38,32 +38,36 @@ local function countAgain(nr, keys)
 end
 
 local name, rule, algorithm, expect = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
-local v = call('HMGET', ruleKey(name), 'rev', 'rule', 'stamp', 'made', 'algorithm', 'nr', 'salt', 'longest')
-local rev, nr, salt = tonumber(v[1]) or 0, v[6], v[7] or ARGV[6]
-local longest, longest_yet = tonumber(ARGV[10]), tonumber(v[8]) or 0
+local stamp, longest = ARGV[6], tonumber(ARGV[10])
+local rev, oldRule, oldStamp, made, oldAlgorithm, nr, salt, longestYet = unpack(call('HMGET', ruleKey(name), 'rev',
+  'rule', 'stamp', 'made', 'algorithm', 'nr', 'salt', 'longest'))
+local createdNow = made == rev
+rev, salt, longestYet = tonumber(rev) or 0, salt or stamp, tonumber(longestYet) or 0
 -- This very call, repeated after a lost reply.
-if v[3] == ARGV[6] then return { rev, v[4] == v[1] and 1 or 0, 1, 0 } end
+if oldStamp == stamp then return { rev, createdNow and 1 or 0, 1, 0 } end
 if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
-if v[2] == rule then return { rev, 0, 0, 0 } end
-if algorithm == 'concurrency' and algorithm ~= v[5] and askers(groupOf(name))[name] then return { rev, 0, 0, 2 } end
+if oldRule == rule then return { rev, 0, 0, 0 } end
+if algorithm == 'concurrency' and algorithm ~= oldAlgorithm and askers(groupOf(name))[name] then
+  return { rev, 0, 0, 2 }
+end
 if tonumber(ARGV[11]) >= 0 and tonumber(ARGV[11]) ~= rev then return { rev, 0, 0, 3 } end
 checkRuleKeys()
 checkChangeKeys('rule', name, ARGV[8])
 local created, was = rev == 0 and 1 or 0, rev
 rev = nextRevision()
-if algorithm ~= v[5] then
+if algorithm ~= oldAlgorithm then
   if nr then forgetKeys(nr) end
   nr = nextNumber()
 else
   if ARGV[9] ~= '' then spare(nr, ARGV[9]) end
   countAgain(nr, ARGV[12])
-  -- Its keys end at other times from now on, and may be more than are allowed: see rulekeys.lua.
+  -- Its keys end at other times from now on, and may be more than allowed: see rulekeys.lua.
   if call('EXISTS', B .. 'W' .. nr) == 1 then
-    recheck(nr, now + longest_yet + 10 * SECOND)
-    call('PEXPIRE', B .. 'W' .. nr, 3600000 + ceil((longest_yet + 2 * longest) / 1000))
+    recheck(nr, now + longestYet + 10 * SECOND)
+    call('PEXPIRE', B .. 'W' .. nr, 3600000 + ceil((longestYet + 2 * longest) / 1000))
   end
 end
-call('HSET', ruleKey(name), 'rule', rule, 'rev', rev, 'algorithm', algorithm, 'nr', nr, 'stamp', ARGV[6], 'salt', salt,
+call('HSET', ruleKey(name), 'rule', rule, 'rev', rev, 'algorithm', algorithm, 'nr', nr, 'stamp', stamp, 'salt', salt,
   'longest', string.format('%.0f', longest))
 isNow(name, nr, rev, salt)
 if created == 1 then call('HSET', ruleKey(name), 'made', rev) end

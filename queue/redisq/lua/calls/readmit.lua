@@ -5,45 +5,45 @@
 -- for receiver: receiver
 -- for expiry: expiry
 --
--- Take jobs back from the overflow, in its order, as far as there is room.
+-- Readmit jobs from the overflow, in its order, as far as there is room.
 --
--- ARGV[2..10]  queue name, holder, for how long in us, overflow, how many more are behind these, '1' if closed, '1' if
---              the overflow was empty, longest time on the way there in us, '1' to leave, the instant as of which what
---              is behind was seen, in us
--- ARGV[12]     number of jobs; for each: id, order, ticket, when it was put aside, '1' if done, what to say of it if it
---              is too late, record, or '' when it is no job
--- Returns  0 when the queue is unknown; {how long somebody else has the way back in us, now}; or {0, now, order, room,
---          batch, deferred, behind, given up, outcomes}, those of the jobs up to the first that is not final
+-- ARGV[2..10]  queue name, holder, for how long in us, overflow, how many more jobs follow, '1' if closed, '1' if the
+--              overflow was empty, longest time on the way there in us, '1' to leave, when the jobs that follow were
+--              counted, in us
+-- ARGV[12]     number of jobs; for each: id, order, ticket, when it was deferred, '1' if done, reason if it is too
+--              late, record, or '' if it is no job
+-- Returns  0 if the queue is unknown; {for how long another process is the holder in us, now}; or {0, now, order, room,
+--          batch, deferred, behind, given up, outcomes}, the outcomes up to the first that is not final
 --
 -- Redis refuses it when it is out of memory.
 
 begin()
 call('ZCARD', B .. 'o')
 call('ZCARD', B .. 'y')
-local holder, span, store, behind, closed, empty, on_the_way, leave, as_of =
+local holder, span, store, behind, closed, empty, onTheWay, leave, asOf =
   ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8] == '1', tonumber(ARGV[9]),
     ARGV[10] == '1', tonumber(ARGV[11])
 if tonumber(ARGV[12]) > 0 and memoryFull() then raise('OOM', NEARLY_OUT) end
-if M.first_expiry > 0 and M.first_expiry <= wall then expireDue() end
+if M.firstExpiry > 0 and M.firstExpiry <= wall then expireDue() end
 local nr = numberOf(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end
 checkKeys(q)
 checkDeadKeys(q.name)
 loadOverflow(q)
-local way = call('HMGET', B .. 'q' .. nr, 'holder', 'until', 'ofid', 'order', 'deferred.max_age.text', 'announced')
-local held = tonumber(way[2]) or 0
-if way[1] and way[1] ~= '' and way[1] ~= holder and held > now then return { held - now, now } end
-local order = way[3] == store and tonumber(way[4]) or 0
+local heldBy, heldUntil, known, order, maxAge, announced = unpack(call('HMGET', B .. 'q' .. nr, 'holder',
+  'holderUntil', 'overflowId', 'order', 'deferred.max_age.text', 'announced'))
+heldUntil, announced = tonumber(heldUntil) or 0, tonumber(announced)
+if heldBy and heldBy ~= '' and heldBy ~= holder and heldUntil > now then return { heldUntil - now, now } end
+order = known == store and tonumber(order) or 0
 
 withLanes(q)
 local W, time = B .. 'w' .. nr, pack('>I7', now)
 local waiting, room = call('ZCARD', W), nextDeparture(q)
-local outcomes, dropped, dead, returned, waits_for = {}, {}, {}, 0, nil
+local outcomes, dropped, dead, returned, waitsFor = {}, {}, {}, 0, nil
 local NO_STAMP = string.rep('\0', 8)
 
--- decide says what becomes of a job, and writes nothing. It also returns what
--- is known under its id.
+-- decide returns the outcome for a job, and writes nothing. It also returns the record known under its id.
 local function decide(id, number, ticket, at, done, record)
   if number <= order then return PASSED end
   if not done then
@@ -59,28 +59,27 @@ local function decide(id, number, ticket, at, done, record)
     if cancelled then return PASSED, old, cancelled end
   end
   local h = lanes.headOf(record, 11)
-  call('ZCARD', lanes.waitingKey(q, h.lane)) -- looks at its type
+  call('ZCARD', lanes.waitingKey(q, h.lane)) -- check its type
   lanes.checkKeysFor(q, h)
-  if now - at > q.dage then return TOO_OLD, old end
+  if now - at > q.deferredMaxAge then return TOO_OLD, old end
   if expiresAt(record, 11) <= wall then return TOO_LATE, old end
   local need = bytesOf(id, #record + BEFORE_RECORD)
   if need > byteLimit(q) then return TOO_LARGE, old end
-  if closed or q.back >= q.mark or q.size >= q.cap then return NOT_YET end
+  if closed or q.readmitted >= q.mark or q.size >= q.capacity then return NOT_YET end
   if not fitsReadmission(q, need) then
-    waits_for = need
+    waitsFor = need
     return NOT_YET
   end
   return RETURNED, old
 end
 
--- tooLarge says why a job can never come back.
+-- tooLarge returns the reason why a job can never come back.
 local function tooLarge(id, record)
   return string.format('takes %.0f bytes, more than the max_bytes %.0f of its queue',
     bytesOf(id, #record + BEFORE_RECORD), byteLimit(q))
 end
 
--- apply carries out what was judged. old is the record of a deferral that
--- ends with it.
+-- apply carries out an outcome. old is the record of a deferral that ends with it.
 local function apply(id, outcome, old, cancelled, at, done, late, record)
   local key, stamp = jobKey(nr, id), old and sub(old, 9, 16) or NO_STAMP
   if outcome == RETURNED then
@@ -88,24 +87,25 @@ local function apply(id, outcome, old, cancelled, at, done, late, record)
     local high, low = byte(record, 9, 10)
     local h, bytes = lanes.headOf(record, 11), bytesOf(id, #record + BEFORE_RECORD)
     lanestate.enterLane(q, id, h, high * 256 + low, call('ZCARD', lanes.waitingKey(q, h.lane)), bytes)
-    set(q, 'back', q.back + 1)
-    set(q, 'backbytes', q.backbytes + bytes)
+    set(q, 'readmitted', q.readmitted + 1)
+    set(q, 'readmittedBytes', q.readmittedBytes + bytes)
     took(bytes)
     returned = returned + 1
   elseif outcome == TOO_OLD or outcome == TOO_LATE or outcome == TOO_LARGE then
     local reason = outcome == TOO_LATE and late or outcome == TOO_LARGE and tooLarge(id, record)
-      or 'deferred for longer than max_age ' .. (way[5] or '')
+      or 'deferred for longer than max_age ' .. (maxAge or '')
     local f = { attempts = 0, epoch = NOBODY, fence = 0, reason = reason }
-    call('SET', key, endedRecord(stamp .. sub(record, 1, 10), f, S.dead, 0, at) .. record, 'PX', ceil(q.rfor / 1000))
-    dead[#dead + 1], dead_bytes[key] = id, bytesOf(id, #record + BEFORE_RECORD)
+    local ended = endedRecord(stamp .. sub(record, 1, 10), f, S.dead, 0, at)
+    call('SET', key, ended .. record, 'PX', ceil(q.retentionFor / 1000))
+    dead[#dead + 1], deadBytes[key] = id, bytesOf(id, #record + BEFORE_RECORD)
   elseif old and done then
     call('UNLINK', key)
   elseif old then
     local f = { attempts = 0, epoch = NOBODY, fence = 0, reason = '' }
-    call('SET', key, endedRecord(sub(old, 9, 26), f, S.cancelled, 0, timeAt(old)), 'PX', ceil(q.rfor / 1000))
+    call('SET', key, endedRecord(sub(old, 9, 26), f, S.cancelled, 0, timeAt(old)), 'PX', ceil(q.retentionFor / 1000))
     dropped[#dropped + 1] = id
   end
-  -- A cancelled one was counted when it was.
+  -- A canceled job was uncounted when it was canceled.
   if old and not cancelled then uncountDeferral(q, old) end
 end
 
@@ -116,10 +116,10 @@ for i = 1, count do
       ARGV[arg + 6]
   arg = arg + 7
   local ok, outcome, old, cancelled = pcall(decide, id, number, ticket, at, done, record)
-  -- Of one that is done it does not matter what has its key.
+  -- If a job is done it does not matter what has its key.
   if not ok then outcome, old = done and PASSED or UNREADABLE, nil end
   outcomes[i] = outcome
-  -- A ticket of ours says by this clock when it was put aside, or put again.
+  -- A ticket of this queue dates from this clock: it says when the job was deferred last.
   if string.match(ticket, '^(.+)%.%d+$') == nr then seen = min(at, now) end
   if outcome == NOT_YET or outcome > TOO_LATE and outcome ~= TOO_LARGE then break end
   apply(id, outcome, old, cancelled, at, done, late, record)
@@ -139,15 +139,17 @@ end
 rememberEnded(q, dropped)
 rememberDead(q, dead)
 behind = behind + count - final
-local announced = tonumber(way[6])
-if announced and as_of <= announced then behind = max(behind, min(q.behind, 1)) end -- he may not have seen it
+-- The caller may not have seen a job that was announced later.
+if announced and asOf <= announced then behind = max(behind, min(q.behind, 1)) end
 set(q, 'behind', behind)
-if count > 0 or empty then set(q, 'headneed', waits_for or 0) end
-local missing = nextGeneration(q, seen, on_the_way)
+if count > 0 or empty then set(q, 'headNeeds', waitsFor or 0) end
+local missing = nextGeneration(q, seen, onTheWay)
 trackBacklog(q)
-set(q, 'roomat', 0)
-q.holder, q.ofid, q.order, q['until'] = leave and '' or holder, store, order, leave and 0 or now + span
-for _, field in ipairs({ 'holder', 'ofid', 'order', 'until' }) do q.changes[field] = true end
+set(q, 'announcedAt', 0)
+set(q, 'holder', leave and '' or holder)
+set(q, 'holderUntil', leave and 0 or now + span)
+set(q, 'overflowId', store)
+set(q, 'order', order)
 save(q)
 finish()
 return { 0, now, order, overflowRoom(q), readmitBatch(q), q.deferred, q.behind, missing, outcomes }

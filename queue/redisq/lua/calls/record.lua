@@ -1,9 +1,9 @@
 #!lua
 -- for audit: audit
 --
--- Write an entry of the audit log about something that changed nothing in the store.
+-- Write an entry of the audit log about an action that changed nothing in the store.
 --
--- ARGV[2..9]  by whom, of, name, what, refused, times, detail, reason
+-- ARGV[2..9]  actor, of, name, what, refused, times, detail, reason
 -- Returns  1
 
 begin()

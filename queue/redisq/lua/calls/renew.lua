@@ -1,28 +1,30 @@
 #!lua flags=allow-oom
--- Tell a queue how the calendars of its quotas go on, or what time it is.
+-- Update the calendars of a queue's quotas, or return the time.
 --
--- ARGV[2..4]  queue name or '', until when they are known well enough then, revision of the queue for whose limits
---             that is; for each quota the name of the limit, its ends (see limits.lua)
+-- ARGV[2..4]  queue name or '', until when the calendars are then known far enough, revision of the queue that they
+--             belong to; for each quota the name of the limit, its ends (see limits.lua)
 -- Returns  now
+
+local NAME, ENDS = 1, 8 -- in the packed rule of a limit
 
 begin()
 local nr = ARGV[2] ~= '' and numberOf(ARGV[2])
 local q = nr and readQueue(nr)
 local kept = q and call('HGET', B .. 'q' .. nr, 'limits')
-if nr and (not q or q.rev ~= tonumber(ARGV[4])) then return now end -- whoever changed it meanwhile has told it
+if nr and (not q or q.revision ~= tonumber(ARGV[4])) then return now end -- the change of the queue has updated them
 if kept then
   local rules = cmsgpack.unpack(kept)
   for i = 5, #ARGV, 2 do
     for _, rule in ipairs(rules) do
-      if rule[1] == ARGV[i] then rule[8] = ARGV[i + 1] end
+      if rule[NAME] == ARGV[i] then rule[ENDS] = ARGV[i + 1] end
     end
   end
   call('HSET', B .. 'q' .. nr, 'limits', cmsgpack.pack(rules))
 end
--- Of one that has none of them, or is gone, nothing needs to be known.
+-- A queue without calendars, or a deleted one, needs no update.
 if kept and ARGV[3] ~= '' then
   call('ZADD', B .. 'E', ARGV[3], ARGV[2])
-  M.first_chore = min(M.first_chore, ARGV[3] + 0)
+  M.firstChore = min(M.firstChore, ARGV[3] + 0)
 elseif ARGV[2] ~= '' then
   call('ZREM', B .. 'E', ARGV[2])
 end

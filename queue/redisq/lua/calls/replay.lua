@@ -5,9 +5,9 @@
 -- for receiver: receiver
 -- for expiry: expiry
 --
--- Put dead jobs back into their queue.
+-- Replay dead jobs: return them to their queue.
 --
--- ARGV[2..5]  name of this call, queue name, number of jobs, by whom; then their ids
+-- ARGV[2..5]  name of this call, queue name, number of jobs, actor; then their ids
 -- Returns  0 no such queue; or for each: 0 it is not dead; 1 it is in the queue; 2 there is no room; 3 it is not a job;
 --          the text of an error
 --
@@ -18,7 +18,7 @@ local answered = earlierAnswer(ARGV[2])
 if answered then return answered end
 if memoryFull() then raise('OOM', NEARLY_OUT) end
 local nr = numberOf(ARGV[3])
-if nr and M.first_expiry > 0 and M.first_expiry <= wall then expireDue() end
+if nr and M.firstExpiry > 0 and M.firstExpiry <= wall then expireDue() end
 local q = nr and load(nr)
 if not q then return 0 end
 checkKeys(q)
@@ -29,32 +29,32 @@ loadOverflow(q)
 local waiting, room, time = call('ZCARD', B .. 'w' .. nr), nextDeparture(q), pack('>I7', now)
 
 local function noRoom(h, need)
-  if q.size >= q.cap or hasBacklog(q) and q.size - q.back >= max(1, q.cap - q.mark) then return true end
+  if q.size >= q.capacity or hasBacklog(q) and q.size - q.readmitted >= max(1, q.capacity - q.mark) then return true end
   if q.bytes + need > byteLimit(q) then return true end
   local rule = lanes.ruleOf(q, h.lane)
   local held, bytes = lanes.laneSize(q, h.lane)
-  if rule.cap > 0 and held >= rule.cap or rule.bytes > 0 and bytes + need > rule.bytes then return true end
-  return h.not_before > wall and q.msched > 0 and call('ZCARD', B .. 't' .. nr) >= q.msched
+  if rule.capacity > 0 and held >= rule.capacity or rule.bytes > 0 and bytes + need > rule.bytes then return true end
+  return h.notBefore > wall and q.maxScheduled > 0 and call('ZCARD', B .. 't' .. nr) >= q.maxScheduled
 end
 
--- judge decides about a job, and writes nothing. It also returns the record of
--- one that is to be put back, and its head.
+-- judge decides about a job, and writes nothing. It also returns the record of a job that is to be replayed, and its
+-- head.
 local function judge(id)
   local of = deadRef(call('HGET', B .. 'D:' .. q.name, id))
   local job = remembered(q, id)
   if of and of ~= nr then
-    -- Of a former queue: it stays dead while this one knows another of that id.
+    -- A job of a former queue stays dead while this queue knows another job with that id.
     if job then return NOT_DEAD end
     job = call('GET', jobKey(of, id))
   end
   if not of or not job or sub(job, 1, 1) ~= 'E' then return NOT_DEAD end
   if #job < 53 then return BROKEN end
   local e, pos = unpackEnded(job)
-  if e.state ~= S.dead or e.ended + q.rfor <= now then return NOT_DEAD end
+  if e.state ~= S.dead or e.ended + q.retentionFor <= now then return NOT_DEAD end
   local record = sub(job, pos)
   if #record < 12 or sub(record, 1, 10) ~= sub(job, 17, 26) or byte(record, 11) > 31 then return BROKEN end
   local h = lanes.headOf(record, 11)
-  local before = call('ZCARD', lanes.waitingKey(q, h.lane)) -- looks at its type too
+  local before = call('ZCARD', lanes.waitingKey(q, h.lane)) -- this also checks its type
   lanes.checkKeysFor(q, h)
   if noRoom(h, bytesOf(id, #record + BEFORE_RECORD)) then return NO_ROOM end
   return REPLAYED, 'L' .. time .. sub(job, 9, 16) .. record, h, before, of

@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
 -- needs: ruleusers
 --
--- Look at rules.
+-- Read rules.
 --
 -- ARGV[2..4]  'get', name; or 'list', after, limit
--- Returns  {name to go on behind, or '', rules}: of each {name, revision, is, rule, queues, keys that it holds}, or
---          {name, what is wrong}
+-- Returns  {name to continue with, or '', rules}: for each {name, revision, is, rule, queues, keys that it holds}, or
+--          {name, error}
 
 begin()
 
--- held is how many keys are counted (see rulekeys.lua).
+-- held returns how many keys a rule holds (see rulekeys.lua).
 local function held(nr)
   local n = redis.pcall('ZCARD', B .. 'W' .. (nr or ''))
   if type(n) ~= 'number' or n == 0 then return 0 end
@@ -17,7 +17,7 @@ local function held(nr)
   return first[1] == '' and (n - 1) * 2 ^ -tonumber(first[2]) or n
 end
 
-local MOST_QUEUES = 2000 -- a page ends behind so many that were looked at
+local MOST_QUEUES = 2000 -- a page ends after it has looked at so many
 
 local names = { ARGV[3] }
 if ARGV[2] == 'list' then
@@ -29,13 +29,14 @@ for i, name in ipairs(names) do
   if v.err then
     out[#out + 1] = { name, v.err }
   elseif v[1] then
+    local rev, rule, nr = unpack(v)
     if groupOf(name) ~= group then
       if seen >= MOST_QUEUES then return { names[i - 1], out } end
       group = groupOf(name)
       by, count = askers(group)
       seen = seen + count
     end
-    out[#out + 1] = { name, tonumber(v[1]), call('HGET', B, isField(name)) or '', v[2], by[name] or {}, held(v[3]) }
+    out[#out + 1] = { name, tonumber(rev), call('HGET', B, isField(name)) or '', rule, by[name] or {}, held(nr) }
   end
 end
 return { ARGV[2] == 'list' and #names == tonumber(ARGV[4]) and names[#names] or '', out }

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Free some of what the first deleted queue left behind: at most about 500 keys.
+-- Free some keys of the first deleted queue: at most about 500.
 --
--- Returns  {1 when there is more, else 0, the names of queues whose calendars should be told how they go on}
+-- Returns  {1 if there are more, else 0, the names of queues whose calendars must be renewed}
 
 begin()
 local stale = call('ZRANGEBYSCORE', B .. 'E', '-inf', now, 'LIMIT', 0, 20)
@@ -24,8 +24,7 @@ end
 
 local freed = 0
 
--- lanesOf frees what waits in the lanes that stand under a key, and the lanes with
--- it. Returns whether all is gone.
+-- lanesOf frees the waiting jobs of the lanes under a key, and the lanes. It reports whether all are gone.
 local function lanesOf(suffix)
   local key = B .. suffix .. nr
   for _, lane in ipairs(suffix == 'h' and call('HRANDFIELD', key, 100) or call('ZRANGE', key, 0, 99)) do
@@ -44,9 +43,9 @@ for _, suffix in ipairs({ 'L', 'b', 'i', 'h' }) do
   if not lanesOf(suffix) then return { 1, stale } end
 end
 call('UNLINK', B .. 'k' .. nr, B .. 'O' .. nr, B .. 'u' .. nr, B .. 'T' .. nr)
-for _, set_ in ipairs({ 'w', 't' }) do
+for _, set in ipairs({ 'w', 't' }) do
   local ids = {}
-  for i, v in ipairs(call('ZPOPMIN', B .. set_ .. nr, 500 - freed)) do
+  for i, v in ipairs(call('ZPOPMIN', B .. set .. nr, 500 - freed)) do
     if i % 2 == 1 then ids[#ids + 1] = v end
   end
   freed = freed + free(ids)
@@ -63,7 +62,7 @@ end
 if freed >= 500 then return { 1, stale } end
 local over = {}
 for _, entry in ipairs(call('LPOP', B .. 'e' .. nr, 500 - freed) or {}) do
-  -- One that died since it was appended again stays, with the dead of its name.
+  -- A job that died after it was appended again stays, with the dead jobs of its name.
   local id = sub(entry, 8)
   if redis.pcall('GETRANGE', jobKey(nr, id), 0, 7) == 'E' .. sub(entry, 1, 7) then over[#over + 1] = id end
 end

@@ -1,16 +1,16 @@
 #!lua
 -- Ask rules of one arithmetic.
 --
--- ARGV[2]  number of rules; for each: u:<name>, what that must be (see partition.lua), bounds (see tally.lua), number
---          of keys that are asked about, the keys, questions: one after the other, 1 byte of what is asked (a
---          rules.TakeOp, or NOTHING but whether the rule is the same), 2 of which bound, 2 of which key, 4 of cost, 1
---          of how rare the key is (see rulekeys.lua), 1 of the length of the place's name, which follows
--- Returns  for each rule: 1 if it is another by now, or gone, or the answers: 1 byte that is 1 if it is allowed, 3 if
---          there is no room for another key, 4 of what remains, 8 of the time to try again after, 8 of that until all
---          is as fresh
+-- ARGV[2]  number of rules; for each: u:<name>, what that field must have, bounds (see tally.lua), number of keys, the
+--          keys, questions: each has 1 byte of operation (a rules.TakeOp, or NOTHING to ask only whether the rule is
+--          the same), 2 of its bound, 2 of its key, 4 of cost, 1 of how rare the key is (see rulekeys.lua), and 1 of
+--          the length of the place's name, which follows
+-- Returns  for each rule: 1 if it has changed or is gone, or the answers: 1 byte that is 1 if it is allowed, 3 if there
+--          is no room for another key; 4 of what remains, 8 of the time to retry after, 8 of the time until all is
+--          fresh
 --
--- What is asked about a rule that is another by now is not asked of it. Behind a question that had the script look at
--- much, no other is answered: that one byte is 2 of it, and it is to be asked again.
+-- Questions to a rule that has changed are not answered. Nor are those behind a question that made the script look at
+-- many entries: their byte is 2, and they are to be asked again.
 
 local QUESTION, QUESTION_BYTES = '>BI2I2I4BB', 11
 local MOST_LOOKED = 10000 -- some 10 ms; see concurrency.lua
@@ -18,22 +18,22 @@ local wrote
 
 local out, clock, last, offset, doubted, arg = {}, nil, nil, nil, nil, 3
 for nr = 1, ARGV[2] + 0 do
-  local v = call('HMGET', B, ARGV[arg], 'clock', 'recheck')
+  local known, record, recheck = unpack(call('HMGET', B, ARGV[arg], 'clock', 'recheck'))
   if not clock then
-    list = v[3]
-    clock = unpackClock(v[2] or cmsgpack.pack(0, 0))
-    last, offset, doubted = clock.clk, clock.off, clock.doubt
+    list = recheck
+    clock = unpackClock(record or cmsgpack.pack(0, 0))
+    last, offset, doubted = clock.clockLast, clock.offset, clock.doubt
     look(clock)
   end
   local first, count = arg + 4, ARGV[arg + 3] + 0
-  if v[1] == ARGV[arg + 1] then
+  if known == ARGV[arg + 1] then
     local bounds, questions = boundsOf(ARGV[arg + 2]), ARGV[first + count]
-    -- and what of them is in hand; the first is no key
+    -- the tallies in hand; the first is no key
     local texts = not read and call('MGET', B .. '!', unpack(ARGV, first, first + count - 1))
     local answers, tallies, fresh, left, at, i = {}, texts or {}, {}, {}, 1, 0
-    hand_left, hand_first, hand_count, doubt = left, first, count, doubt or list
+    handLeft, handFirst, handCount, doubt = left, first, count, doubt or list
     while at <= #questions do
-      local op, bound, k, cost, level, length = unpack_(QUESTION, questions, at)
+      local op, bound, k, cost, level, length = unpackStruct(QUESTION, questions, at)
       local l, tally, place = bounds[bound], tallies[k + 1], ''
       at, i = at + QUESTION_BYTES + length, i + 1
       if length > 0 then place = sub(questions, at - length, at - 1) end
@@ -47,7 +47,7 @@ for nr = 1, ARGV[2] + 0 do
           tallies[k + 1] = tally
         end
         if op == REFUND or op == RESET then
-          fresh[k] = fresh[k] or 0 -- whether there was a key is not seen any more
+          fresh[k] = fresh[k] or 0 -- whether the key stood is no longer known
           if op == REFUND then
             tally, left[k] = back(l, tally, cost, place)
           else
@@ -69,7 +69,7 @@ for nr = 1, ARGV[2] + 0 do
               allowed, said, remaining, retry, reset, kept = false, 3, 0, wait, 0, nil
             elseif new and op == TAKE then
               keys.came(l, kind, key, level, reset)
-              fresh[k] = 0 -- no key stands whose expiry could stay
+              fresh[k] = 0 -- no key stands that could keep its expiry
             elseif op == TAKE then
               keys.keepKeys(l, key)
             end
@@ -93,9 +93,9 @@ for nr = 1, ARGV[2] + 0 do
   end
   arg = first + count + 1
 end
--- Of its clock the partition need not know each microsecond: what a tally has ahead of now counts as of now.
-if offset ~= clock.off or doubted ~= clock.doubt or wrote and now >= last + 1000 then
-  clock.clk = now
+-- The partition need not know each microsecond of its clock: what a tally has ahead of now counts as of now.
+if offset ~= clock.offset or doubted ~= clock.doubt or wrote and now >= last + 1000 then
+  clock.clockLast = now
   call('HSET', B, 'clock', packClock(clock))
 end
 return out

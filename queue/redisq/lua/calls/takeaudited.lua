@@ -1,17 +1,17 @@
 -- needs: audit
 --
--- Ask a rule, and write the entry of what is given back or forgotten by that. answers() is take.lua, for one rule.
+-- Ask a rule, and write an audit entry of what is given back or forgotten by that. answers() is take.lua, for one rule.
 --
--- ARGV  as of take.lua, and behind it: how many questions are asked, by whom, name of the rule, what
+-- ARGV  as of take.lua, and behind it: number of questions, actor, name of the rule, what
 -- Returns  as take.lua
 
-auditEnds(budgetOf(ARGV[9 + ARGV[6]])) -- raises where no entry could be written
+auditEnds(budgetOf(ARGV[9 + ARGV[6]])) -- raises if no entry could be written
 local out = answers()
 if out[1] ~= 1 then
-  local asked, by, name, what = unpack(ARGV, 8 + ARGV[6]) -- behind the keys, so many, and the questions
+  local asked, by, name, what = unpack(ARGV, 8 + ARGV[6]) -- they stand behind the keys and the questions
   local n = tonumber(asked)
   for at = 1, #out[1], 21 do -- the bytes of a decision
-    if string.byte(out[1], at) == 2 then n = n - 1 end -- it is asked again
+    if string.byte(out[1], at) == 2 then n = n - 1 end -- the question is asked again
   end
   if n > 0 then
     writeAudit({ at = wall, by = by, of = 'rule', name = name, what = what,

@@ -2,8 +2,8 @@
 -- Sum up a partition, and list the clients seen lately.
 --
 -- Returns  {queues, waiting, scheduled, leased, held, deferred, dead, when a drainer was last seen or 0, now, skew,
---          clients, how often the server's clock jumped, when it last did by now's clock or 0 (see clock.lua)},
---          clients seven entries each: id, last seen, name, version, what was granted: step of 10 s, in it, before
+--          clients, number of jumps of the server's clock, when it last jumped or 0 (see clock.lua)}, clients seven
+--          entries each: id, last seen, name, version, what it was granted: step of 10 s, in it, before
 
 begin()
 local clients = {}

@@ -3,10 +3,10 @@
 -- for limits: groups
 -- for receiver: receiver
 --
--- Forget jobs that were set aside and could not be stored.
+-- Withdraw deferrals of jobs that could not be stored on the overflow.
 --
 -- ARGV[2]  number of jobs; for each: queue name, id, ticket
--- Returns  for each: how long until room is expected, in us; 0 when there is no such queue; the text of an error
+-- Returns  for each: how long until room is expected, in us; 0 if there is no such queue; the text of an error
 
 begin()
 call('ZCARD', B .. 'o')

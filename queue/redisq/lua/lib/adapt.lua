@@ -1,15 +1,16 @@
--- needs: departures, ratechange
--- gives: observe
+-- needs: departures, ratechange, agenda
+-- gives: adaptToAnswers
 --
--- A rate that follows what the receiver takes, by the arithmetic of leaky/adapt.go.
+-- A rate that follows what the receiver accepts, by the arithmetic of leaky/adapt.go.
 --
--- A queue that has one keeps its state in the field adapt: the rule, then level, peak, run, changed and lowered. The
--- rule is a text of ten numbers: n and d of the floor and of the ceiling, the unit of levels, the levels of the two,
--- and n, d and level of what it begins with. The field adaptions has the changes, the latest first: {when, n and d
--- before, n and d after, cause, reason}.
+-- The field adapt of such a queue has the rule, then level, peak, run, changed and lowered. The rule is a text of ten
+-- numbers: n and d of the floor and of the ceiling, the unit of levels, the levels of the two, and n, d and level of
+-- the initial rate. The field adaptions has the changes, the latest first: {when, n and d before, n and d after, cause,
+-- reason}.
 
 local PAUSE, REGAIN, NEAR, STAY, BEYOND, MOST_RUN, AGAIN, DIGITS = SECOND, 4, 32, 18, 1500, 100, 5, 100000
 local MOST_ADAPTIONS = 20
+local ADAPTION_FROM_N, ADAPTION_FROM_D, ADAPTION_CAUSE = 2, 3, 6 -- in an entry of adaptions
 
 local function numbersOf(rule)
   local list = {}
@@ -17,37 +18,38 @@ local function numbersOf(rule)
   return list
 end
 
--- adapted loads the state.
+-- adapted unpacks the state of a queue.
 local function adapted(q)
-  local v = cmsgpack.unpack(q.adapt)
-  local r = numbersOf(v[1])
-  return { rule = v[1], level = v[2], peak = v[3], run = v[4], changed = v[5], lowered = v[6],
-    floor = { r[1], r[2], r[6] }, ceiling = { r[3], r[4], r[7] }, unit = r[5] }
+  local rule, level, peak, run, changed, lowered = unpack(cmsgpack.unpack(q.adapt), 1, 6)
+  local floorN, floorD, ceilingN, ceilingD, unit, floorLevel, ceilingLevel = unpack(numbersOf(rule), 1, 7)
+  return { rule = rule, level = level, peak = peak, run = run, changed = changed, lowered = lowered, unit = unit,
+    floor = { n = floorN, d = floorD, level = floorLevel },
+    ceiling = { n = ceilingN, d = ceilingD, level = ceilingLevel } }
 end
 
 local function encodeAdapted(s) return cmsgpack.pack({ s.rule, s.level, s.peak, s.run, s.changed, s.lowered }) end
 
--- beginAdapted is the state by a rule of which nothing is known.
+-- beginAdapted returns the packed initial state under a rule.
 local function beginAdapted(rule)
   local level = numbersOf(rule)[10]
   return cmsgpack.pack({ rule, level, level, STAY, 0, 0 })
 end
 
--- rateOf sets the level within its bounds, and returns n and d of it.
+-- rateOf brings the level within its bounds, and returns n and d of the rate at that level.
 local function rateOf(s)
-  s.level = min(max(s.level, s.floor[3]), s.ceiling[3])
+  s.level = min(max(s.level, s.floor.level), s.ceiling.level)
   local scale = 1
   while floor(s.level / scale) >= DIGITS do scale = scale * 10 end
   local level = s.level - s.level % scale
-  if s.level == s.ceiling[3] then return s.ceiling[1], s.ceiling[2] end
-  if level <= s.floor[3] then return s.floor[1], s.floor[2] end
+  if s.level == s.ceiling.level then return s.ceiling.n, s.ceiling.d end
+  if level <= s.floor.level then return s.floor.n, s.floor.d end
   local a, b = level, s.unit
   while b ~= 0 do a, b = b, a % b end
   return level / a, s.unit / a
 end
 
--- refused is for a departure that was throttled, taken for one that was delivered while nothing but the rate holds
--- others up. They report whether that says anything.
+-- refused updates the state after a throttled departure, taken after a departure that was delivered while only the rate
+-- delayed other jobs. Both report whether the state changed.
 local function refused(s, departed)
   if departed <= s.lowered then return false end
   s.peak = s.level
@@ -57,7 +59,7 @@ local function refused(s, departed)
 end
 
 local function taken(q, s, departed)
-  if departed <= s.lowered or now < s.changed + PAUSE or q.n == s.ceiling[1] and q.d == s.ceiling[2] then
+  if departed <= s.lowered or now < s.changed + PAUSE or q.n == s.ceiling.n and q.d == s.ceiling.d then
     return false
   end
   s.run, s.changed = min(s.run + 1, MOST_RUN), now
@@ -70,14 +72,14 @@ local function taken(q, s, departed)
   return true
 end
 
--- noteAdaption keeps a change. Those that go well, one behind the other, are kept as one.
+-- noteAdaption adds a change to the field adaptions. Consecutive increases become one change.
 local function noteAdaption(q, n, d, cause, reason)
   local kept = call('HGET', B .. 'q' .. q.nr, 'adaptions')
   local list = kept and cmsgpack.unpack(kept) or {}
   local change = { now, q.n, q.d, n, d, cause, reason }
   local last = list[1]
-  if last and cause == 'delivered' and last[6] == cause then
-    change[2], change[3] = last[2], last[3]
+  if last and cause == 'delivered' and last[ADAPTION_CAUSE] == cause then
+    change[ADAPTION_FROM_N], change[ADAPTION_FROM_D] = last[ADAPTION_FROM_N], last[ADAPTION_FROM_D]
     table.remove(list, 1)
   end
   table.insert(list, 1, change)
@@ -85,14 +87,14 @@ local function noteAdaption(q, n, d, cause, reason)
   call('HSET', B .. 'q' .. q.nr, 'adaptions', cmsgpack.pack(list))
 end
 
--- heldByRateAlone reports whether jobs wait, but those that came back in this call, and nothing but the rate may
--- hold them up.
+-- heldByRateAlone reports whether jobs wait, not counting those that came back in this call, and only the rate may
+-- delay them.
 local function heldByRateAlone(q, came)
-  return heldByRate(q) and call('ZCARD', B .. 'w' .. q.nr) + (q.laned and q.lw or 0) - came > 0
+  return heldByRate(q) and call('ZCARD', B .. 'w' .. q.nr) + (q.laned and q.keyedWaiting or 0) - came > 0
 end
 
--- observe takes what the answer to a departure says of the rate of its queue. Returns n and d before and after, if that
--- is another one by it.
+-- observe updates the rate of a queue after the answer to a departure. It returns n and d before and after, or nil if
+-- the rate stays.
 local function observe(q, throttled, departed, reason, came)
   local s = adapted(q)
   if throttled then
@@ -102,22 +104,44 @@ local function observe(q, throttled, departed, reason, came)
   end
   local n, d = rateOf(s)
   set(q, 'adapt', encodeAdapted(s))
-  local from_n, from_d = q.n, q.d
-  if n == from_n and d == from_d then return nil end
+  local fromN, fromD = q.n, q.d
+  if n == fromN and d == fromD then return nil end
   noteAdaption(q, n, d, throttled and 'throttled' or 'delivered', throttled and reason or '')
-  change(q, n, d, q.b, now, now + HORIZON)
+  change(q, n, d, q.burst, now, now + HORIZON)
   set(q, 'n', n)
   set(q, 'd', d)
   saveBucket(q)
-  return { from_n, from_d, n, d }
+  return { fromN, fromD, n, d }
 end
 
--- adaptedRateOf is for another spec, by a rule and with a rate; a rule that is '' is none. Returns n and d, and the
--- state.
+-- adaptedRateOf returns n and d of the rate, and the state, under a changed spec with a rule and a rate. The rule is ''
+-- if the rate does not adapt.
 local function adaptedRateOf(q, rule, n, d)
   if rule == '' then return n, d, nil end
   if not q.adapt then return n, d, beginAdapted(rule) end
   if adapted(q).rule == rule then return q.n, q.d, q.adapt end
   if n ~= q.n or d ~= q.d then noteAdaption(q, n, d, 'put', '') end
   return n, d, beginAdapted(rule)
+end
+
+-- adaptToAnswers adapts the rate of a queue to the answers of a call: a has the queue's name, the answers so far, how
+-- many jobs came back, and signals. A signal has the index of a settlement, whether it was throttled, when the job
+-- departed, and the reason. It is called after all queues of the call have given back unused departures. A bucket is
+-- rounded when its rate changes, so the order matters, and both engines keep to it.
+local function adaptToAnswers(a)
+  local q, another = load(numberOf(a.name)), false
+  for _, signal in ipairs(a.signals) do
+    local at, rates = signal.index, observe(q, signal.throttled, signal.departed, signal.reason, a.cameBack)
+    if rates then
+      if type(a.out[at]) ~= 'table' then a.out[at] = { a.out[at], 0, 0, 0 } end
+      for _, number in ipairs(rates) do table.insert(a.out[at], number) end
+      another = true
+    end
+  end
+  if another then -- the time before is no lost slot
+    if q.group == q then set(q, 'groupSince', now) end
+    local e = putOnAgenda(q)
+    if e then wakeFor(e, q) end
+  end
+  save(q)
 end

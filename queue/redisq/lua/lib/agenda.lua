@@ -1,35 +1,35 @@
 -- needs: pace
 --
--- The agenda: when a queue is next to be looked at. The members of a group have places in it (see groups.lua), and the
--- group as a whole one on the agenda.
+-- The agenda: when each queue is next due for a visit. The members of a group have places in the group (see
+-- groups.lua), and the group has one on the agenda.
 
--- putOnAgenda writes when a queue is next worth a visit. On the agenda stands when its first waiting job can depart;
--- among the timers when its first scheduled job is due, when the first of its lanes has rested if none can go on
--- before, or when its pause ends. It returns the earlier of the two.
+-- putOnAgenda writes when a queue is next worth a visit, and returns that instant. The agenda has the instant at which
+-- the first waiting job can depart. The timers have the instant at which the first scheduled job is due, the first of
+-- its lanes has rested if no other can go on before, or its pause ends.
 --
--- If a job came back to others that wait (back is 'LT') the queue could have departed since the earlier instant, which
--- stays; if its timer was due at since (back is 'NX'), since then.
+-- If a job came back to waiting ones (back is 'LT'), the queue could have departed since the earlier instant, which
+-- stays. If its timer was due at the instant since (back is 'NX'), it could depart since then.
 local function putOnAgenda(q, back, since)
   local departs, ripens
   if q.asleep then
-    ripens = q.till or q.lapsed
+    ripens = q.pausedUntil or q.pauseEndedAt
     if ripens then ripens = ripens + skew end
   else
-    ripens = q.first_due
+    ripens = q.firstDue
     if ripens == nil then ripens = tonumber(call('ZRANGE', B .. 't' .. q.nr, '0', '0', 'WITHSCORES')[2]) end
     if ripens then ripens = ripens + skew end
     local from = -math.huge
     if q.laned then
       from = lanestate.lanesResumeAt(q)
-    elseif q.waits == false or q.waits == nil and call('ZCARD', B .. 'w' .. q.nr) == 0 then -- or a visit found out
+    elseif q.waits == false or q.waits == nil and call('ZCARD', B .. 'w' .. q.nr) == 0 then -- or nil: unknown
       from = nil
     end
     if from then
-      -- What holds up the whole group holds up the jobs of the parent itself, and nothing else does.
+      -- Only what delays the whole group delays the jobs of the parent itself.
       local own = q.group == q
       local stop = own and q.stop or -math.huge
       departs = own and max(now, stop) or nextDeparture(q)
-      -- A lane that has rested meanwhile is looked at as a timer, like a job that is due.
+      -- A lane that has rested by then is visited by its timer, like a job that is due.
       if from > (back == 'LT' and (own and stop or readyAt(q)) or departs) then
         ripens, departs = min(ripens or from, from), nil
       elseif since then
@@ -47,16 +47,16 @@ local function putOnAgenda(q, back, since)
     call('ZADD', agendaKey(q, 'a'), departs, q.nr)
   end
   if not ripens then
-    if q.timer ~= false then call('ZREM', agendaKey(q, 's'), q.nr) end -- or a visit saw that it has none
+    if q.timer ~= false then call('ZREM', agendaKey(q, 's'), q.nr) end -- false if a visit saw that it has no timer
   else
     call('ZADD', agendaKey(q, 's'), ripens, q.nr)
     q.timer = nil
-    if not q.pull then M.first_timer = min(M.first_timer, ripens) end
+    if not q.pull then M.firstTimer = min(M.firstTimer, ripens) end
   end
   return departs and min(departs, ripens or departs) or ripens
 end
 
--- waitAgain puts a job back into its lane that was granted or scheduled; f is its lease record.
+-- waitAgain returns a granted or scheduled job to its lane; f is its lease record.
 local function waitAgain(q, id, f)
   if q.laned then return lanestate.putBack(q, id, f) end
   call('ZADD', B .. 'w' .. q.nr, f.turn, id)
@@ -67,6 +67,6 @@ end
 local function trackDeadline(q, id, quiet)
   local head = q.expiring and redis.pcall('GETRANGE', jobKey(q.nr, id), 26, 33)
   if type(head) ~= 'string' or #head < 8 or byte(head) % (2 * EXPIRES) < EXPIRES then return end
-  local at = unpack_('>I7', head, 2)
+  local at = unpackStruct('>I7', head, 2)
   trackDeadlines(q, { at, id }, at, quiet)
 end

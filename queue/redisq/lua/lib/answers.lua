@@ -1,6 +1,6 @@
--- Answers of calls over many jobs, kept for a while: such a call would do more if it were carried out twice.
+-- Answers of calls over many jobs, kept for a while: repeating such a call would change more jobs.
 
--- earlierAnswer returns what this very call was answered, when it is repeated after a lost reply.
+-- earlierAnswer returns the answer to this very call if it is repeated after a lost reply.
 local function earlierAnswer(name)
   local answered = call('GET', B .. 'm:' .. name)
   return answered and cmsgpack.unpack(answered)

@@ -1,27 +1,27 @@
 -- needs: tally, rulekeys, algorithms
 -- gives: ruling, unaskable, judge, charge, leave, writeAll, decided, unsay
 --
--- Of append alone, made where a queue asks its jobs, behind tally.lua: the rules that decide what comes in.
+-- The rules that decide what comes in, for append.lua. They are made for a queue that asks rules, behind tally.lua.
 
 local KEY, KEY_BYTES, ASK_BYTES = '>I2c1B', 4, 2
 
--- Of each key that the jobs of a queue ask about: its bound, the action of its rule, how rare it is (see rulekeys.lua),
--- what was taken under it, when what it holds is as fresh; if it is to hold another, the time until this is.
-local bounds, actions, levels, tallies, fresh, left, first_key = {}, {}, {}, {}, {}, {}, 0
-local said = {} -- of each job its decisions
--- of the job that was judged last: the keys, and what was answered; true if the key is new, else what ask said that it
--- was
+-- For each key that the jobs of a queue ask about: its bound, the action of its rule, how rare it is (see
+-- rulekeys.lua), its tally, and when that was as fresh. left has the time until a changed tally is as fresh.
+local bounds, actions, levels, tallies, fresh, left, firstKey = {}, {}, {}, {}, {}, {}, 0
+local said = {} -- the decisions of each job
+-- Of the job that was judged last: its keys and their answers. news is true for a new key, else when its tally was
+-- fresh.
 local asked, allows, keeps, resets, news, count = {}, {}, {}, {}, {}, 0
 
--- ruling reads what was taken under the keys that a queue's jobs ask about: bounds, and of each key the bound, the
--- action and how rare it is; the keys are the arguments from first on. A job is known by the place of its first
--- argument; its asks are the third.
-local function ruling(bounds_text, of, first)
-  local known, keys = boundsOf(bounds_text, by_letter), {}
+-- ruling reads the tallies of the keys that a queue's jobs ask about. It takes the bounds, and of each key the bound,
+-- the action and how rare it is; the keys are the arguments from first on. A job is known by the index of its first
+-- argument; the third argument of a job has its asks.
+local function ruling(boundsText, of, first)
+  local known, keys = boundsOf(boundsText, byLetter), {}
   list = M.recheck
-  bounds, actions, levels, tallies, fresh, left, said, first_key = {}, {}, {}, {}, {}, {}, {}, first
+  bounds, actions, levels, tallies, fresh, left, said, firstKey = {}, {}, {}, {}, {}, {}, {}, first
   for n = 1, #of / KEY_BYTES do
-    local bound, action, level = unpack_(KEY, of, KEY_BYTES * (n - 1) + 1)
+    local bound, action, level = unpackStruct(KEY, of, KEY_BYTES * (n - 1) + 1)
     bounds[n], actions[n], levels[n] = known[bound], action, level
     keys[n] = known[bound].kind.read and B .. '!' or ARGV[first + n - 1]
   end
@@ -32,13 +32,13 @@ local function ruling(bounds_text, of, first)
   for n, l in ipairs(bounds) do
     if l.kind.read then tallies[n] = l.kind.read(l, ARGV[first + n - 1]) end
   end
-  hand_left, hand_first, hand_count, doubt = left, first, #bounds, doubt or list
+  handLeft, handFirst, handCount, doubt = left, first, #bounds, doubt or list
 end
 
 local function unaskable(i) return ARGV[i + 2] == '!' end
 
--- judge asks all that a job asks. If it is refused it returns how long to wait, and whether all who refuse it would
--- have it put aside.
+-- judge asks the rules of a job. If the job is refused it returns how long to wait, and whether all rules that refuse
+-- it would defer it.
 local function judge(i, cost)
   local text, decisions, wait, defers = ARGV[i + 2], '', nil, true
   count = #text / ASK_BYTES
@@ -49,7 +49,7 @@ local function judge(i, cost)
     local allowed, remaining, retry, reset, kept, was = l.kind.ask(l, tallies[n], cost)
     local answer, till = allowed and 1 or 0, was or endsAt(l, tallies[n])
     if allowed and (till == 0 or doubt and till <= now) and l.keys > 0 then -- else the key is known
-      local keys, key = withRulekeys(), ARGV[first_key + n - 1]
+      local keys, key = withRulekeys(), ARGV[firstKey + n - 1]
       local new = keys.isNew(l, l.kind, key, tallies[n])
       local full = new and keys.noRoom(l, l.kind, key, levels[n])
       if full then allowed, answer, remaining, retry, reset, kept = false, 3, 0, full, 0, nil end
@@ -66,14 +66,14 @@ local function judge(i, cost)
   return wait, defers
 end
 
--- put keeps what the k-th that was asked would have kept.
+-- put keeps the tally that the answer to the k-th ask returned.
 local function put(k, cost)
   local n = asked[k]
   local l = bounds[n]
-  local key = ARGV[first_key + n - 1]
+  local key = ARGV[firstKey + n - 1]
   if allows[k] and news[k] == true then
     rulekeys.came(l, l.kind, key, levels[n], resets[k])
-    fresh[n] = 0 -- no key stands whose expiry could stay
+    fresh[n] = 0 -- no key stands that could keep its expiry
   elseif allows[k] and l.keys > 0 then
     local ends = now + resets[k]
     if news[k] < ends - ends % l.slot then withRulekeys().keepKeys(l, key) end
@@ -82,14 +82,14 @@ local function put(k, cost)
   tallies[n], left[n] = keeps[k], resets[k]
 end
 
--- charge takes from all that allowed the job that was judged last.
+-- charge takes from all rules that allowed the job judged last.
 local function charge(cost)
   for k = 1, count do
     if keeps[k] then put(k, cost) end
   end
 end
 
--- leave keeps what its refusal leaves: what is ahead of now drains from then on.
+-- leave keeps the tallies that a refusal corrects: what is ahead of now drains from then on.
 local function leave()
   for k = 1, count do
     if keeps[k] and not allows[k] then put(k) end
@@ -99,12 +99,12 @@ end
 local function writeAll()
   for n, time in pairs(left) do
     local write = bounds[n].kind.write
-    if write then write(tallies[n]) else keep(ARGV[first_key + n - 1], tallies[n], time, fresh[n]) end
+    if write then write(tallies[n]) else keep(ARGV[firstKey + n - 1], tallies[n], time, fresh[n]) end
   end
 end
 
--- decided is what a job was answered by those that it asked.
+-- decided returns the decisions of the rules that a job asked.
 local function decided(i) return said[i] or '' end
 
--- unsay forgets that: a job that is asked again may not come so far.
+-- unsay forgets these decisions, because a job that is decided on again may not be asked again.
 local function unsay(i) said[i] = nil end

@@ -1,11 +1,11 @@
 -- needs: bounds, auditbudgets, kept, auditlog, sha256
 -- gives: writeAudit
 --
--- How the audit log is written. Each entry has the digest of the one before it in its budget. After a failover that
--- lost some the chain goes on from what the server has.
+-- Writes the audit log. Each entry has the digest of the entry before it in its budget. After a failover that lost some
+-- entries the chain continues from what the server has.
 
 local PARTITION = string.match(B, '{(%d+)}$')
-local OVERHEAD = 200 -- bytes of an entry beside its texts
+local OVERHEAD = 200 -- bytes of an entry besides its texts
 local DROP_MOST, DROP_BYTES = 400, 1048576 -- in one call
 
 local function textField(name, value)
@@ -31,7 +31,7 @@ local function wholeUpTo(text, n)
   return n
 end
 
--- longest returns the largest n up to most for which like(n) holds; like holds up to that and not beyond.
+-- longest returns the largest n up to most for which like(n) holds; like must hold up to that n and not beyond.
 local function longest(most, like)
   local n = 0
   while n < most do
@@ -53,8 +53,8 @@ local function diffOf(before, after)
     .. string.format(',"before_bytes":%.0f,"after_bytes":%.0f}', #before, #after)
 end
 
--- textOf is an entry as JSON: see audit.Entry. No number is written as 1e+15, nor an empty array as an object.
-local function textOf(number, budget, follows, previous, e, left_out)
+-- textOf returns an entry as JSON: see audit.Entry. It writes no number as 1e+15, nor an empty array as an object.
+local function textOf(number, budget, follows, previous, e, leftOut)
   local actor, ids = string.match(e.by, '^[^\n]*\n[^\n]*\n(.*)$'), {}
   for i, id in ipairs(e.ids or {}) do ids[i] = cjson.encode(id) end
   return string.format('{"partition":%s,"number":%.0f', PARTITION, number) .. textField('budget', budget)
@@ -65,22 +65,22 @@ local function textOf(number, budget, follows, previous, e, left_out)
     .. textField('reason', e.reason) .. numberField('until', e.till) .. numberField('jobs', e.jobs)
     .. (ids[1] and ',"ids":[' .. table.concat(ids, ',') .. ']' or '')
     .. textField('before', e.before and e.before.digest) .. textField('after', e.after and e.after.digest)
-    .. (left_out[1] and ',"left_out":[' .. table.concat(left_out, ',') .. '],"diff":'
+    .. (leftOut[1] and ',"left_out":[' .. table.concat(leftOut, ',') .. '],"diff":'
       .. diffOf(e.before and e.before.text or '', e.after and e.after.text or '') or '') .. '}'
 end
 
--- shareOf is about how many bytes of a budget the partition keeps.
+-- shareOf returns about how many bytes of a budget the partition keeps.
 local function shareOf(budget) return budgetBytes(budget) / (tonumber(call('HGET', B, 'partitions')) or 1) end
 
--- dropOldAudit drops the oldest entries of a budget, up to the one of a number, which stays: those that are too old,
--- and those that are more than its share of bytes. spent are the bytes of all its entries ever written. It returns the
--- oldest that stays, and how many went for their bytes.
+-- dropOldAudit drops the oldest entries of a budget that are too old or beyond its share of bytes, up to an entry that
+-- stays, by its number. spent is the bytes of all entries ever written. It returns the oldest entry that stays, and how
+-- many were dropped for their bytes.
 local function dropOldAudit(budget, oldest, spent, upto)
   local key, share, old = auditKey(budget), shareOf(budget), wall - keptFor()
   local dropped, forced, looked, gone = 0, 0, 0, false
   while oldest and oldest.number ~= upto and dropped < DROP_MOST and looked < DROP_BYTES do
     local size = #(oldest.text or '') + #(oldest.before or '') + #(oldest.after or '') + OVERHEAD
-    -- Of one that somebody broke nothing is known: it goes.
+    -- An entry that cannot be read is dropped.
     if oldest.bytes and oldest.at and oldest.at > old then
       if spent - (oldest.bytes - size) <= share then break end -- with this one
       forced = forced + 1
@@ -94,13 +94,13 @@ local function dropOldAudit(budget, oldest, spent, upto)
   return oldest, forced
 end
 
--- noteOldest notes when the oldest entry of a budget was written that may go: the newest never does.
+-- noteOldest notes when the oldest entry that may be dropped was written. The newest is never dropped.
 local function noteOldest(budget, oldest, newest)
   local goes = oldest and oldest.number ~= newest and string.format('%.0f', oldest.at or 0)
   call('ZADD', AUDIT, goes or '+inf', budget)
 end
 
--- dropAged drops entries that are too old, of a budget that has some.
+-- dropAged drops entries that are too old, of one budget that has some.
 local function dropAged()
   local budget = call('ZRANGEBYSCORE', AUDIT, '-inf', wall - keptFor(), 'LIMIT', 0, 1)[1]
   if not budget then return end
@@ -109,23 +109,23 @@ local function dropAged()
   noteOldest(budget, dropOldAudit(budget, oldest, newest.bytes, newest.number), newest.number)
 end
 
--- keptText is what is kept of what was before, or after: nothing of what is too long, which is then said to be left
--- out.
-local function keptText(e, side, left_out)
+-- keptText returns the text before or after a change that the entry keeps. A text that is too long is left out, and
+-- noted as left out.
+local function keptText(e, side, leftOut)
   local text = e[side] and e[side].text or ''
   if #text <= MAX_AUDIT_TEXT then return text end
-  left_out[#left_out + 1] = '"' .. side .. '"'
+  leftOut[#leftOut + 1] = '"' .. side .. '"'
   return ''
 end
 
--- writeAudit writes an entry. Its fields are at, by (see actorArg), of, name and what; and those of refused, times,
--- revision, was, detail, reason, till, jobs and ids that there are; and before and after, see shown.lua.
+-- writeAudit writes an entry. Its fields are at, by (see actorArg), of, name and what. Optional are refused, times,
+-- revision, was, detail, reason, till, jobs and ids; and before and after, see shown.lua.
 local function writeAudit(e)
   local budget = budgetOf(e.by, e.refused)
   local last, follows, newest, oldest = auditEnds(budget)
-  local number, left_out = last + 1, {}
-  local before, after = keptText(e, 'before', left_out), keptText(e, 'after', left_out)
-  local text = textOf(number, budget, follows, newest and newest.digest or '', e, left_out)
+  local number, leftOut = last + 1, {}
+  local before, after = keptText(e, 'before', leftOut), keptText(e, 'after', leftOut)
+  local text = textOf(number, budget, follows, newest and newest.digest or '', e, leftOut)
   local spent = (newest and newest.bytes or 0) + #text + #before + #after + OVERHEAD
   local forced
   oldest, forced = dropOldAudit(budget, oldest, spent)

@@ -1,13 +1,13 @@
--- The audit log of the partition, as it stands. Each budget has a stream whose ids are NUMBER-0; the numbers go over
--- all budgets. The fields of an entry are its text and digest; before and after, '' if there is none; at; bytes, those
--- of all entries of its budget up to it; and dropped, how many of them went before their time, for want of room. AUDIT
--- is a sorted set of the budgets: when the oldest entry of each was written that may go, inf if none may.
+-- The audit log of the partition. Each budget has a stream with ids NUMBER-0; numbers are unique over all budgets. An
+-- entry has the fields text and digest; before and after, '' if absent; at; bytes, the sum over all entries of its
+-- budget so far; and dropped, how many of these were dropped early for want of room. AUDIT is a sorted set of the
+-- budgets by when their oldest entry that may be dropped was written, inf without one.
 
 local AUDIT = B .. 'J'
 
 local function auditKey(budget) return AUDIT .. ':' .. budget end
 
--- budgetOf returns the budget that pays for an entry: see audit.BudgetOf. by is what actorArg makes of the actor.
+-- budgetOf returns the budget that pays for an entry: see audit.BudgetOf. by is the actor as actorArg writes it.
 local function budgetOf(by, refused)
   local name, actor = string.match(by, '^([^\n]*)\n[^\n]*\n(.*)$')
   local app = actor and cjson.decode(actor).app
@@ -24,13 +24,13 @@ local function auditRow(entry)
   return row
 end
 
--- auditEnds returns the last number given, in the partition and in a budget, and the newest entry of that and the
--- oldest, nil if there is none. It raises unless another entry can be written behind them; what is not ours further
--- back does not matter.
+-- auditEnds returns the last numbers given in the partition and in a budget, and the newest and the oldest entry of the
+-- budget, nil if it has none. It raises unless another entry can be written behind them. Foreign entries further back
+-- do not matter.
 local function auditEnds(budget)
   local key, last = auditKey(budget), tonumber(call('HGET', B, 'audited') or 0)
   call('ZCARD', AUDIT)
-  if not last then raise('WRONGTYPE', B .. ' has a number of audit entries that is none') end
+  if not last then raise('WRONGTYPE', B .. ' has an invalid number of audit entries') end
   if call('EXISTS', key) == 0 then return last, 0 end
   local info, is = call('XINFO', 'STREAM', key), {}
   for i = 1, #info, 2 do is[info[i]] = info[i + 1] end

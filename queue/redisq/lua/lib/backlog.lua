@@ -1,13 +1,13 @@
 -- needs: overflow
 -- gives: announceRoom
 --
--- What tells whoever brings jobs back from the overflow that a queue has room for them.
+-- Notifies processes that readmit jobs from the overflow that a queue has room.
 
--- announceRoom publishes that a queue with a backlog has room again: once a second at most, unless a Readmit came in
--- between. It is called after whatever makes room.
+-- announceRoom publishes that a queue with a backlog has room again: at most once a second, unless a Readmit came in
+-- between. It is called after everything that makes room.
 local function announceRoom(q)
   loadOverflow(q)
-  if now < q.roomat + SECOND or overflowRoom(q) < min(readmitBatch(q), q.deferred + q.behind) then return end
+  if now < q.announcedAt + SECOND or overflowRoom(q) < min(readmitBatch(q), q.deferred + q.behind) then return end
   publish(':room', q.name)
-  set(q, 'roomat', now)
+  set(q, 'announcedAt', now)
 end

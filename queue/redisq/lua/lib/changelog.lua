@@ -2,58 +2,61 @@
 -- for audit: audit
 -- gives: logPauseEnd
 --
--- The change log: what was done to a queue or a rule, and the versions that there were of it. Both go by kind ('queue'
--- or 'rule') and name, and know nothing of what they are about. What is written here is written to the audit log, too.
+-- The change log: what was done to a queue or a rule. Entries go by kind ('queue' or 'rule') and name. What is written
+-- here is written to the audit log, too.
 --
 -- An entry has the bytes of all entries up to it, its number, how many were dropped before it for want of room, and
--- when it was last added to; then, packed: at, by (see who), what, revision, the one before, detail, reason, until or
--- 0, number of jobs, and the ids of some. Only the newest is ever written again: a change of jobs that takes several
--- calls is one entry, while the audit log has one for each.
+-- when it was last added to. Packed behind these are: at, by (see who), what, revision, the revision before, detail,
+-- reason, until or 0, number of jobs, and some of their ids. Only the newest entry is ever changed: a change of jobs
+-- over several calls is one entry here, but one for each call in the audit log.
 
 local MOST_BYTES, MOST_DELETED = 1048576, 10000
 local ONE_CHANGE, MOST_IDS, DROP_CHANGES = 60 * SECOND, 10, 100
 local ENTRY, ENTRY_BYTES = '>I7I7I7I7', 28
+local BY, WHAT, REVISION, DETAIL, REASON, JOBS, IDS = 2, 3, 4, 6, 7, 9, 10 -- in the packed part of an entry
 local LAPSED = "the pause's time came"
 
 local function logKey(kind, name) return B .. 'H:' .. kind .. ':' .. name end
 
--- who is what is kept of who made a change: his name and his note, a line each. by is those two, and then JSON that
--- says all of him; '' is nobody.
+-- who returns the part of an actor that the change log keeps: name and note, a line each. by has these two lines and
+-- then the whole actor as JSON; '' is no actor.
 local function who(by) return by:match('^[^\n]*\n[^\n]*') or '' end
 
--- extendLast adds a change of jobs to the newest entry if that is of the same act, and reports whether it did. An
--- entry that cannot be read is never the same.
+-- extendLast adds a change of jobs to the newest entry if that has the same cause, and reports whether it did. It does
+-- not add to an entry that it cannot read.
 local function extendLast(key, head, doer, what, rev, detail, reason, jobs, ids)
-  local bytes, number, dropped, last = unpack_(ENTRY, head)
+  local bytes, number, dropped, last = unpackStruct(ENTRY, head)
   if wall - last >= ONE_CHANGE then return false end
   local ok, c = pcall(cmsgpack.unpack, sub(head, ENTRY_BYTES + 1))
-  if not ok or type(c) ~= 'table' or type(c[9]) ~= 'number' or type(c[10]) ~= 'table' then return false end
-  if c[2] ~= doer or c[3] ~= what or c[4] ~= rev or c[6] ~= detail or c[7] ~= reason then return false end
-  c[9] = c[9] + jobs
-  for i = 1, min(#ids, MOST_IDS - #c[10]) do table.insert(c[10], ids[i]) end
+  if not ok or type(c) ~= 'table' or type(c[JOBS]) ~= 'number' or type(c[IDS]) ~= 'table' then return false end
+  if c[BY] ~= doer or c[WHAT] ~= what or c[REVISION] ~= rev or c[DETAIL] ~= detail or c[REASON] ~= reason then
+    return false
+  end
+  c[JOBS] = c[JOBS] + jobs
+  for i = 1, min(#ids, MOST_IDS - #c[IDS]) do table.insert(c[IDS], ids[i]) end
   local text = cmsgpack.pack(c)
   call('LSET', key, 0, pack(ENTRY, bytes - #head + ENTRY_BYTES + #text, number, dropped, wall) .. text)
   return true
 end
 
--- shownAround returns what may be shown of a queue or rule before a change of it and after, nil where it was not there
--- or the change is of something else.
+-- shownAround returns the showable text of a queue or rule before a change and after. A text is nil if there was no
+-- queue or rule, or the change is of something else.
 local function shownAround(kind, name, what, rev, was)
   if what ~= 'created' and what ~= 'changed' and what ~= 'rolled_back' and what ~= 'deleted' then return end
   local shown = {}
   for _, version in ipairs(call('LRANGE', versionsKey(kind, name), 0, 1)) do
     local _
-    _, shown[unpack_('>I7', version)] = unpackText(version, 8)
+    _, shown[unpackStruct('>I7', version)] = unpackText(version, 8)
   end
   return shown[was], what ~= 'deleted' and shown[rev] or nil
 end
 
--- writeChange writes an entry of the change log. ids are those that the entry has.
+-- writeChange writes an entry of the change log with these ids.
 local function writeChange(kind, name, at, by, what, rev, was, detail, reason, till, jobs, ids)
   local key = logKey(kind, name)
   local head = call('LINDEX', key, 0)
   local bytes, number, dropped = 0, 0, 0
-  if head then bytes, number, dropped = unpack_(ENTRY, head) end
+  if head then bytes, number, dropped = unpackStruct(ENTRY, head) end
   local doer = who(by)
   if head and ids and extendLast(key, head, doer, what, rev, detail, reason, jobs, ids) then return end
   local text = cmsgpack.pack({ at, doer, what, rev, was, detail, reason, till, jobs or 0, ids or {} })
@@ -62,8 +65,8 @@ local function writeChange(kind, name, at, by, what, rev, was, detail, reason, t
   while head do
     local oldest = call('LINDEX', key, -1)
     if not oldest then break end
-    local upto, _, last = 0, 0, 0 -- of one that somebody broke nothing is known: it goes
-    if #oldest >= ENTRY_BYTES then upto, _, _, last = unpack_(ENTRY, oldest) end
+    local upto, _, last = 0, 0, 0 -- an entry that cannot be read is dropped
+    if #oldest >= ENTRY_BYTES then upto, _, _, last = unpackStruct(ENTRY, oldest) end
     local over = bytes - (upto - #oldest) > MOST_BYTES
     if not over and (last > old or gone == DROP_CHANGES) then break end
     if last > old then dropped = dropped + 1 end
@@ -73,8 +76,8 @@ local function writeChange(kind, name, at, by, what, rev, was, detail, reason, t
   call('LPUSH', key, pack(ENTRY, bytes, number + 1, dropped, at) .. text)
 end
 
--- logChange writes an entry of both logs. If it is about jobs it has their number, and maybe the ids of some. A version
--- that it brought is kept before.
+-- logChange writes an entry to both logs. An entry about jobs has their number, and some of their ids. A new version is
+-- kept before this call.
 local function logChange(kind, name, at, by, what, rev, was, detail, reason, till, jobs, ids)
   local some
   if ids then some = { unpack(ids, 1, min(#ids, MOST_IDS)) } end
@@ -84,19 +87,19 @@ local function logChange(kind, name, at, by, what, rev, was, detail, reason, til
   writeChange(kind, name, at, by, what, rev, was, detail, reason, till, jobs, some)
 end
 
--- logJobAct logs what was done to some jobs of a queue, if there are any. ids are those that the caller named.
+-- logJobAct logs what was done to some jobs of a queue, if there are any. ids are the ids that the caller named.
 local function logJobAct(q, by, what, detail, reason, jobs, ids)
   if jobs > 0 then
-    logChange('queue', q.name, wall, by, what, q.rev or 0, q.rev or 0, detail, reason, 0, jobs, ids or {})
+    logChange('queue', q.name, wall, by, what, q.revision or 0, q.revision or 0, detail, reason, 0, jobs, ids or {})
   end
 end
 
--- checkChangeKeys raises unless both logs can be read and written, the audit log also of a pause that is over. It is
+-- checkChangeKeys raises unless both logs can be read and written, including an entry of a pause that has ended. It is
 -- called before anything is written.
 local function checkChangeKeys(kind, name, by)
-  for end_ = -1, 0 do
-    local entry = call('LINDEX', logKey(kind, name), end_)
-    if entry then unpack_(ENTRY, entry) end
+  for index = -1, 0 do
+    local entry = call('LINDEX', logKey(kind, name), index)
+    if entry then unpackStruct(ENTRY, entry) end
   end
   for _, version in ipairs(call('LRANGE', versionsKey(kind, name), 0, 1)) do unpackText(version, 8) end
   call('ZCARD', B .. 'G')
@@ -104,14 +107,15 @@ local function checkChangeKeys(kind, name, by)
   auditEnds(budgetOf(''))
 end
 
--- logPauseEnd logs that the pause of a queue is over, if it ended by itself. Nobody did that, and drainers, which find
--- it out, have no rights to the audit log: the entry of the pause says until when it was.
+-- logPauseEnd logs that the pause of a queue ended by itself. There is no actor, and drainers, which find it out, may
+-- not write the audit log: the entry of the pause there has its end.
 local function logPauseEnd(q)
-  if q.lapsed then writeChange('queue', q.name, q.lapsed, '', 'resumed', q.rev, q.rev, '', LAPSED, 0) end
+  if not q.pauseEndedAt then return end
+  writeChange('queue', q.name, q.pauseEndedAt, '', 'resumed', q.revision, q.revision, '', LAPSED, 0)
 end
 
--- unmarkDeleted is called when a queue or rule is made: the log of a deleted one of that name goes on, if it is still
--- kept.
+-- unmarkDeleted is called when a queue or rule is made. The log of a deleted one of the same name continues if it is
+-- still kept.
 local function unmarkDeleted(kind, name)
   local member = kind .. ':' .. name
   local till = tonumber(call('ZSCORE', B .. 'G', member))
@@ -122,7 +126,7 @@ local function unmarkDeleted(kind, name)
   call('ZREM', B .. 'G', member)
 end
 
--- markDeleted is called when a queue or rule is deleted: its log is kept for as long as changes are.
+-- markDeleted is called when a queue or rule is deleted. Its log is kept for as long as changes are.
 local function markDeleted(kind, name)
   local G, kept = B .. 'G', keptFor()
   call('ZADD', G, wall + kept, kind .. ':' .. name)

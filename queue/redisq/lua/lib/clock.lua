@@ -2,11 +2,11 @@
 
 local FOLLOWED, UNVOUCHED, DOUBTED, REPORTED = 500000, 3000000, 3000000, 5000000
 
--- One instant for the whole script: now by the engine's clock, wall by the server's; skew is how far the one is ahead.
+-- One instant for the whole script: now by the engine's clock, wall by the server's clock. skew is now minus wall.
 local now, wall, skew
 
--- look reads the clock c, by what the server's shows and the last instant that it can show as the caller knows it; nil
--- if the caller does not. See Clock.Look in queue/machine/clock.go.
+-- look reads the clock c. latest is the last instant that the clock can show as the caller knows it, nil if it does
+-- not. See Clock.Look in queue/machine/clock.go.
 local function look(c, latest)
   if ARGV[1] ~= '' then
     wall = ARGV[1] + 0
@@ -15,22 +15,22 @@ local function look(c, latest)
     wall = time[1] * SECOND + time[2]
   end
   if not c.vouched then -- as an older version left it
-    c.vouched, c.doubt, c.jumped, c.jumps, c.filed, c.filed_at, c.refiling = 0, 0, 0, 0, c.off, 0, 0
+    c.vouched, c.doubt, c.jumped, c.jumps, c.filed, c.filedAt, c.refiling = 0, 0, 0, 0, c.offset, 0, 0
   end
-  now = wall + c.off
+  now = wall + c.offset
   if latest and now > latest + FOLLOWED then
     now = latest
   elseif not latest and c.vouched > 0 and now > c.vouched + UNVOUCHED then
     if c.doubt == 0 or wall < c.doubt then c.doubt = wall end
     if wall <= c.doubt + DOUBTED then
-      now, skew = c.clk, c.clk - wall
+      now, skew = c.clockLast, c.clockLast - wall
       return
     end
     c.vouched, c.doubt = 0, 0
   end
-  now = max(now, c.clk)
+  now = max(now, c.clockLast)
   skew = now - wall
-  if max(skew - c.off, c.off - skew) >= REPORTED then c.jumped, c.jumps = now, c.jumps + 1 end
-  c.off = skew
+  if max(skew - c.offset, c.offset - skew) >= REPORTED then c.jumped, c.jumps = now, c.jumps + 1 end
+  c.offset = skew
   if latest then c.vouched, c.doubt = now, 0 end
 end

@@ -1,15 +1,15 @@
 -- needs: pace
 --
--- What a departure does to a queue's bucket: it is granted, or given back, or was lost by a server.
+-- How departures change a queue's bucket: they are granted, given back, or lost by a server.
 
--- takeAt takes from the bucket alone, as of an instant, for a departure at d.
+-- takeAt takes a departure at d from the bucket alone, as of an instant.
 local function takeAt(q, d, at, cost)
   if q.tat < at then q.tat, q.rem = at, 0 end
   q.tat, q.rem = advance(q, q.tat, q.rem, cost)
-  q.last, q.lc = d, cost
+  q.last, q.lastCost = d, cost
 end
 
--- take grants a departure at d, if that is within the horizon, or returns nil.
+-- take grants a departure at d if that is within the horizon, or returns nil.
 local function take(q, cost, d)
   if d > now + HORIZON then return nil end
   if q.limits and not limits.affords(q, d, cost) then return nil end
@@ -22,57 +22,57 @@ end
 
 local function giveBack(q)
   if q.limits then limits.giveBackPaces(q) end
-  if q.lc == 0 or q.n == 0 then
-    q.lc = 0
+  if q.lastCost == 0 or q.n == 0 then
+    q.lastCost = 0
     return
   end
-  q.tat = q.tat - q.lc * floor(q.d / q.n)
-  q.rem = q.rem - q.lc * (q.d % q.n)
+  q.tat = q.tat - q.lastCost * floor(q.d / q.n)
+  q.rem = q.rem - q.lastCost * (q.d % q.n)
   if q.rem < 0 then
     local borrow = floor((-q.rem + q.n - 1) / q.n)
     q.tat = q.tat - borrow
     q.rem = q.rem + borrow * q.n
   end
-  q.lc = 0
+  q.lastCost = 0
 end
 
--- delay puts off what a server that may have lost writes could grant too soon: whatever was granted before it started
--- has departed by then and a horizon, which is at. cost is the highest that a job may have had.
+-- delay delays a bucket after a restart, because the server may have lost writes. What was granted before has departed
+-- by at: the start of the server and a horizon. cost is the highest that a job may have had.
 local function delay(q, at, cost)
   if q.limits then limits.delayPaces(q, at, cost) end
   local whole, rest = burstParts(q)
   if rest > 0 then whole = whole + 1 end
   local tat, rem = advance(q, at + whole, 0, cost)
-  if q.tat < tat or (q.tat == tat and q.rem < rem) then q.tat, q.rem, q.last, q.lc = tat, rem, at, cost end
+  if q.tat < tat or (q.tat == tat and q.rem < rem) then q.tat, q.rem, q.last, q.lastCost = tat, rem, at, cost end
 end
 
--- cover makes the delay of a queue (see delay) good for a job costlier than hc, the cost for which it was made: a job
--- as costly may have been granted before and be lost, and the two would stand too near together (invariant 4).
+-- cover extends the delay of a queue (see delay) for a job that costs more than coveredCost. A job of the same cost may
+-- have been granted before and be lost, and the two would depart too close together (invariant 4).
 local function cover(q, cost)
-  local more = cost - q.hc
+  local more = cost - q.coveredCost
   if q.limits then limits.coverPaces(q, more) end
   q.tat, q.rem = advance(q, q.tat, q.rem, more)
-  q.lc = q.lc + more
-  set(q, 'lf', 0) -- the slot granted last can be given back no more: it is not the last any longer
-  set(q, 'hc', cost)
+  q.lastCost = q.lastCost + more
+  set(q, 'lastFence', 0) -- the last departure can no longer be given back: it is not the last any more
+  set(q, 'coveredCost', cost)
 end
 
 local function saveBucket(q)
   set(q, 'tat', q.tat)
   set(q, 'rem', q.rem)
   set(q, 'last', q.last)
-  set(q, 'lc', q.lc)
+  set(q, 'lastCost', q.lastCost)
   if q.limits then limits.saveLimits(q) end
 end
 
-local held_by_rate = {} -- by number of the queue
+local heldAtFirst = {} -- answers of heldByRate, by number of the queue
 
--- heldByRate reports whether the rate alone holds a queue up, as it stood when the call asked first: what is given back
--- later does not count.
+-- heldByRate reports whether only the rate delays a queue, as of the first call for the queue. What is given back later
+-- does not count.
 local function heldByRate(q)
-  if held_by_rate[q.nr] == nil then
+  if heldAtFirst[q.nr] == nil then
     bounded(q)
-    held_by_rate[q.nr] = bucketReadyAt(q) > now
+    heldAtFirst[q.nr] = bucketReadyAt(q) > now
   end
-  return held_by_rate[q.nr]
+  return heldAtFirst[q.nr]
 end

@@ -3,23 +3,23 @@
 --
 -- When a job is expected to depart.
 
--- resumesAt is when something leaves a queue again, by its pause and its parent's, and by its stop.
+-- resumesAt returns when jobs leave a queue again, after its pause, its parent's pause and its stop.
 local function resumesAt(q)
-  local till = max(q.till or 0, q.group and q.group.till or 0)
+  local till = max(q.pausedUntil or 0, q.group and q.group.pausedUntil or 0)
   return max(now, till > 0 and till + skew or 0, q.stop or 0)
 end
 
--- paceEta is leaky.Pacer.ETA, in the same steps, as of an instant, and not before the stop if there is one.
+-- paceEta is leaky.Pacer.ETA as of an instant, in the same steps, and not before the stop if there is one.
 local function paceEta(q, ahead, at, stop)
   bounded(q, at + HORIZON)
   if q.n == 0 then return at end
-  local s = { n = q.n, d = q.d, b = q.b, tat = q.tat, rem = q.rem, last = q.last }
+  local s = { n = q.n, d = q.d, burst = q.burst, tat = q.tat, rem = q.rem, last = q.last }
   if stop then receiver.rise(s, stop) end
   if s.tat < at then s.tat, s.rem = at, 0 end
   return max(at, min(readyAt(s) + ceil(ahead * q.d / q.n), FARTHEST))
 end
 
--- quotaEta is leaky.Quota.ETA, of a limit of the queue q.
+-- quotaEta is leaky.Quota.ETA for a limit of the queue q.
 local function quotaEta(l, q, ahead, goes)
   local at = goes - skew
   local ends, used = limits.window(l, at)
@@ -27,11 +27,12 @@ local function quotaEta(l, q, ahead, goes)
   local over = ahead - max(0, l.max - used)
   if over < 0 then return goes end
   local begins = limits.skip(l, ends, floor(over / l.max))
-  return paceEta({ n = q.n, d = q.d, b = q.b, tat = 0, rem = 0, last = 0, lc = 0 }, over % l.max, begins) + skew
+  local empty = { n = q.n, d = q.d, burst = q.burst, tat = 0, rem = 0, last = 0, lastCost = 0 }
+  return paceEta(empty, over % l.max, begins) + skew
 end
 
--- outflowEta is when a job departs that has so much cost ahead of it, by the bucket and the limits of the queue. It
--- also returns the quota that decides it, if one does.
+-- outflowEta returns when a job departs with so much cost ahead of it, by the bucket and the limits of the queue. It
+-- also returns the quota that decides, if one does.
 local function outflowEta(q, ahead, goes)
   local stop = q.group ~= q and q.stop or nil
   local at, quota = paceEta(q, ahead, goes, stop), nil
@@ -48,19 +49,19 @@ local function outflowEta(q, ahead, goes)
   return at, quota
 end
 
--- groupEta is when the group lets a job out: it has a ahead of it in its own queue, where n other jobs wait; deferred
--- is the part of a that is on the overflow.
+-- groupEta returns when the group lets a job out. The job has the cost a ahead of it in its own queue, where n other
+-- jobs wait; deferred is the part of a on the overflow.
 local function groupEta(q, a, n, cost, deferred, goes)
   local g, elsewhere, k = q.group, groups.waitingElsewhere(q)
-  return outflowEta(g, min(a * (k + 1) + k, (elsewhere + n) * max(g.gcmax, cost) + deferred), goes)
+  return outflowEta(g, min(a * (k + 1) + k, (elsewhere + n) * max(g.groupMaxCost, cost) + deferred), goes)
 end
 
--- countWaiting counts the jobs that wait and the lanes in which they do; head is the turn of the first job in the lane
--- without a key.
+-- countWaiting counts the waiting jobs and their lanes; head is the turn of the first job in the lane without a key.
 local function countWaiting(q)
   loadLanes(q)
   local first = call('ZRANGE', B .. 'w' .. q.nr, '0', '0', 'WITHSCORES')[2]
-  local counts = { waiting = call('ZCARD', B .. 'w' .. q.nr) + q.lw, lanes = first and 1 or 0, head = tonumber(first) }
+  local waiting = call('ZCARD', B .. 'w' .. q.nr) + q.keyedWaiting
+  local counts = { waiting = waiting, lanes = first and 1 or 0, head = tonumber(first) }
   if not q.laned then return counts end
   for _, place in ipairs({ 'L', 'b', 'i' }) do
     local key = B .. place .. q.nr
@@ -70,23 +71,23 @@ local function countWaiting(q)
   return counts
 end
 
--- aheadOf is the cost of what departs before a job that has so many jobs before it, and whose turn is so far behind
--- that of the first. An ordinary job has no lane and no priority.
+-- aheadOf returns the cost that departs before a job with so many jobs before it. behind is the distance of its turn
+-- from the first turn. An ordinary job has no lane and no priority.
 local function aheadOf(q, before, behind, cost, ordinary)
-  local most_cost = max(q.cmax, cost)
-  if most_cost == 1 or q.mixed or not ordinary then return before end
-  return min(behind, before * most_cost)
+  local mostCost = max(q.maxCost, cost)
+  if mostCost == 1 or q.mixed or not ordinary then return before end
+  return min(behind, before * mostCost)
 end
 
--- etaIsExact reports whether an eta depends on the pace alone.
+-- etaIsExact reports whether an ETA depends on the pace alone.
 local function etaIsExact(q, counts)
-  return q.size == counts.waiting and not q.paused and not q.mixed and q.mif == 0 and not q.ordered and not q.limits
-    and not q.group
+  return q.size == counts.waiting and not q.paused and not q.mixed and q.maxInFlight == 0 and not q.ordered
+    and not q.limits and not q.group
     and not (q.stop and (q.stop > now or q.receiver.opened > 0))
 end
 
--- etaOfNew is the eta of a job that has i before it in its lane, while m other lanes and n other jobs wait in all. It
--- also returns what decides it; if that is a quota, which; and whether it is the parent's.
+-- etaOfNew returns the ETA of a job that has i jobs before it in its lane, while m other lanes and n other jobs wait in
+-- all. It also returns what decides the ETA, the quota if one does, and whether it is the parent's.
 local function etaOfNew(q, h, cost, behind, i, m, n)
   local ahead = aheadOf(q, min(n, i * (m + 1) + m), behind, cost, h.flags < LANE)
   local goes = resumesAt(q)
@@ -108,8 +109,8 @@ local function etaOfNew(q, h, cost, behind, i, m, n)
   return at, by, quota
 end
 
--- etaOf returns the position and the eta of a job that waits or is scheduled, and what decides the eta, as etaOfNew
--- does. f is its lease record, if it has one.
+-- etaOf returns the position and the ETA of a waiting or scheduled job, and what decides the ETA, as etaOfNew does. f
+-- is its lease record, if it has one.
 local function etaOf(q, counts, id, job, f)
   local h = headOf(job, 27)
   local W, head = waitingKey(q, h.lane), counts.head or 0
@@ -121,16 +122,16 @@ local function etaOf(q, counts, id, job, f)
   local i, own = call('ZCOUNT', W, '-inf', string.format('(%.0f', f.turn)), call('ZCARD', W) > 0 and 1 or 0
   local at, by, quota, together = etaOfNew(q, h, costOf(job), max(0, f.turn - (counts.head or f.turn)), i,
     counts.lanes - own, counts.waiting)
-  return 0, max(f.at + skew, at), by, quota, together
+  return 0, max(f.due + skew, at), by, quota, together
 end
 
--- etaDeferred is the eta of a deferred job, which departs after all that wait and after what is before it on the
--- overflow.
-local function etaDeferred(q, counts, cost, before, not_before)
+-- etaDeferred returns the ETA of a deferred job, which departs after all waiting jobs and after the jobs before it on
+-- the overflow.
+local function etaDeferred(q, counts, cost, before, notBefore)
   local behind = q.turn - (counts.head or q.turn)
   local ahead = aheadOf(q, counts.waiting, behind, cost, true) + before
   local goes = resumesAt(q)
   local at = q.group == q and goes or outflowEta(q, ahead, goes)
   if q.group then at = max(at, (groupEta(q, ahead, counts.waiting, cost, before, goes))) end
-  return max(at, not_before + skew)
+  return max(at, notBefore + skew)
 end

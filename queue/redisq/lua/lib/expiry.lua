@@ -1,13 +1,12 @@
 -- needs: unsent
 -- gives: expire
 --
--- Ends the jobs that have expired. Made by the first call that comes when there are any.
+-- Ends expired jobs. The first call that finds some makes these functions.
 
-local MOST_EXPIRED = 100 -- in a call, however many there are
+local MOST_EXPIRED = 100 -- in a call
 
--- locate finds the places of jobs that have expired: those that wait in lanes, and those that are scheduled. Of one
--- that is neither, or is no job any more, nothing needs to be known; one whose lane is somebody else's is looked at
--- again later.
+-- locate finds expired jobs in their lanes and among the scheduled ones. It also returns ids that are in neither or are
+-- no jobs any more, and jobs whose lane is another program's key, which are looked at again later.
 local function locate(q, ids)
   local found, of, scheduled, astray, later = {}, {}, { ids = {} }, {}, {}
   local entries = call('HMGET', B .. 'f' .. q.nr, unpack(ids))
@@ -58,7 +57,7 @@ local function expireQueue(nr, most)
   return count
 end
 
--- expire ends jobs that have expired, whatever queues they are of. Returns how many.
+-- expire ends expired jobs of any queue, and returns how many.
 local function expire(errors)
   local count = 0
   for _, nr in ipairs(call('ZRANGEBYSCORE', B .. 'T', '-inf', wall, 'LIMIT', 0, MOST_EXPIRED)) do
@@ -68,13 +67,13 @@ local function expire(errors)
       count = count + n
     else
       call('ZADD', B .. 'T', wall + 2 * SECOND, nr)
-      M.first_expiry = tonumber(call('ZRANGE', B .. 'T', '0', '0', 'WITHSCORES')[2]) or 0
+      M.firstExpiry = tonumber(call('ZRANGE', B .. 'T', '0', '0', 'WITHSCORES')[2]) or 0
       if errors then
         errors[#errors + 1] = nr
         errors[#errors + 1] = errorText(n)
       end
     end
   end
-  finish() -- whatever becomes of the call
+  finish() -- even if the rest of the call fails
   return count
 end

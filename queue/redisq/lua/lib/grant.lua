@@ -1,12 +1,13 @@
 -- needs: unsent, request, shares, stored, uncertain
 -- gives: grantJob, writeDepartures, countLost, departureFor
 --
--- Jobs that leave, and those that would leave too late.
+-- Grants departures, and finds jobs that would depart too late.
 
--- dropVanished frees the place of a job that somebody else removed from the store, and notes it as an error.
+-- dropVanished frees the place of a job that another program removed from the store, and notes that as a failure.
 local function dropVanished(q, id)
-  -- Other jobs of the queue may have been granted, and must not be lost because the list of errors is not ours.
-  tryFor(q.nr, noteFailure, q, id, 'the job was removed from the store by somebody else')
+  -- Other jobs of the queue may have been granted. They must not be lost if the list of failures is another program's
+  -- key.
+  tryFor(q.nr, noteFailure, q, id, 'the job was removed from the store by another program')
   local freeing = newFreed()
   addFreed(freeing, averageBytes(q))
   givePlacesBack(q, freeing)
@@ -14,24 +15,24 @@ local function dropVanished(q, id)
   if q.expiring then forgetExpiries(q, { id }) end
 end
 
--- departureFor returns when a queue lets this client have its next departure.
+-- departureFor returns the next departure of a queue for this client.
 local function departureFor(q, paced)
   local d = nextDeparture(q)
   return paced and apart(q, max(request.from, d)) or d
 end
 
--- tooLate reports whether the job at the head would depart within the horizon, but after it has expired.
+-- tooLate reports whether the first job would depart within the horizon, but after it expires.
 local function tooLate(q, job, paced)
   local at = #job >= 34 and expiresAt(job, 27) or math.huge
   at = at + skew
   if at >= now + HORIZON then return false end
-  if costOf(job) > q.hc then cover(q, costOf(job)) end -- its departure is the one that it would get
+  if costOf(job) > q.coveredCost then cover(q, costOf(job)) end -- the departure that it would get
   local d = departureFor(q, paced)
   return at < d and d <= now + HORIZON
 end
 
--- deadlineOf is when the lease of a departure ends, as a text: Redis takes four times as long to write a number out.
--- Many that are granted together depart together.
+-- deadlineOf returns when the lease of a departure ends, as a text: Redis takes four times as long to format a number.
+-- Jobs that are granted together often depart together.
 local departs, lasts, deadline
 local function deadlineOf(d, lease)
   if d ~= departs or lease ~= lasts then
@@ -40,7 +41,7 @@ local function deadlineOf(d, lease)
   return deadline
 end
 
--- countLost counts departures that a queue could have had while nobody asked.
+-- countLost counts departures that a queue could have had while no client asked.
 local function countLost(nr, name, slots)
   if slots <= 0 then return end
   lost[#lost + 1] = name
@@ -48,30 +49,30 @@ local function countLost(nr, name, slots)
   call('HINCRBY', B .. 'q' .. nr, 'slots_lost', slots)
 end
 
--- grantJob grants a job: it departs at d. lane is its lane as a lease record has it, or nothing.
+-- grantJob grants a job, to depart at d. lane is its lane as a lease record has it, '' without a key.
 local function grantJob(q, leases, flights, rows, id, turn, job, entry, d, state, lane)
   local attempts, settled = 0, NEVER_SETTLED .. lane
   if entry and #entry >= SETTLED then
-    attempts, settled = unpack_('>I2', entry, 2), sub(entry, SETTLED)
+    attempts, settled = unpackStruct('>I2', entry, 2), sub(entry, SETTLED)
   end
-  M.last_fence, M.first_lease = M.last_fence + 1, min(M.first_lease, d + q.lease)
-  q.lf = M.last_fence
+  M.lastFence, M.firstLease = M.lastFence + 1, min(M.firstLease, d + q.lease)
+  q.lastFence = M.lastFence
   local l, f, r, g = #leases, #flights, #rows, #granted
   leases[l + 1], leases[l + 2] = deadlineOf(d, q.lease), q.nr .. ':' .. id
-  flights[f + 1], flights[f + 2] = id, pack(LEASE_HEAD, state, attempts, turn, d, M.run, M.last_fence, me,
+  flights[f + 1], flights[f + 2] = id, pack(LEASE_HEAD, state, attempts, turn, d, M.run, M.lastFence, me,
     bytesOf(id, #job)) .. settled
-  rows[r + 1], rows[r + 2], rows[r + 3], rows[r + 4], rows[r + 5] = id, M.last_fence, attempts + 1, d - now, job
-  granted[g + 1], granted[g + 2], granted[g + 3] = q.nr, id, M.last_fence
+  rows[r + 1], rows[r + 2], rows[r + 3], rows[r + 4], rows[r + 5] = id, M.lastFence, attempts + 1, d - now, job
+  granted[g + 1], granted[g + 2], granted[g + 3] = q.nr, id, M.lastFence
   if q.expiring and byte(job, 27) % (2 * EXPIRES) >= EXPIRES then
-    q.spared = q.spared or {}
-    table.insert(q.spared, id)
+    q.grantedExpiring = q.grantedExpiring or {}
+    table.insert(q.grantedExpiring, id)
   end
-  free_handlers, bytes = free_handlers - 1, bytes + #job
+  freeHandlers, bytes = freeHandlers - 1, bytes + #job
   shares.use(q.nr)
 end
 
--- writeDepartures writes down what left a queue in a visit. The leases of the first visit are written at once, which
--- raises if their key is another program's; those of the others are written together at the end.
+-- writeDepartures writes the jobs that left a queue in a visit. The leases of the first visit are written at once,
+-- which raises if their key is another program's. Later ones are written together at the end.
 local function writeDepartures(q, leases, flights)
   local count = #leases / 2
   if count == 0 then return end
@@ -83,8 +84,8 @@ local function writeDepartures(q, leases, flights)
     request.leases = {}
   end
   call('HSET', B .. 'f' .. q.nr, unpack(flights))
-  if q.spared then forgetExpiries(q, q.spared) end
+  if q.grantedExpiring then forgetExpiries(q, q.grantedExpiring) end
   M.leased = M.leased + count
-  set(q, 'lf', q.lf)
+  set(q, 'lastFence', q.lastFence)
   countDepartures(q, count)
 end

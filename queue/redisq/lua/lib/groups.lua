@@ -3,20 +3,20 @@
 --
 -- The group of a queue, and the places of its members.
 --
--- A queue of a group says so in the field also, with the parent's number. q.group is what the parent's hash holds, and
--- for the parent itself its own: there the group keeps gserved and gsince, gcmax (the greatest cost it was given),
--- gwaiting and gmembers (how many jobs wait, in how many members). A member keeps its finish, and in told how many
--- waiting jobs it last reported to the group.
+-- The field links of a member has the number of its parent. q.group is the parent, which is its own group. The parent
+-- keeps groupServed and groupSince, groupMaxCost (the greatest cost of a job), groupWaiting and membersWaiting (how
+-- many jobs wait, in how many members). A member keeps finish, and in toldWaiting the number of waiting jobs that it
+-- last reported.
 
-local group_in_visit -- all of its members know the same while it is visited
-local GROUP = { 'gserved', 'gsince', 'gcmax', 'gwaiting', 'gmembers' }
+local groupInVisit -- the group under visit, which its members share
+local GROUP = { 'groupServed', 'groupSince', 'groupMaxCost', 'groupWaiting', 'membersWaiting' }
 
 local function loadMember(q, nr)
-  local v = call('HMGET', B .. 'q' .. q.nr, 'finish', 'told')
-  q.finish, q.told = tonumber(v[1]) or 0, tonumber(v[2]) or 0
+  local finish, told = unpack(call('HMGET', B .. 'q' .. q.nr, 'finish', 'toldWaiting'))
+  q.finish, q.toldWaiting = tonumber(finish) or 0, tonumber(told) or 0
   if nr ~= q.nr then
-    -- While a group is visited all of its members know the same.
-    q.group = group_in_visit and group_in_visit.nr == nr and group_in_visit or load(nr)
+    -- While a group is visited, its members share one table of it.
+    q.group = groupInVisit and groupInVisit.nr == nr and groupInVisit or load(nr)
     if not q.group then raise('WRONGTYPE', B .. 'q' .. nr .. ', the parent of ' .. q.name .. ', is gone') end
     return
   end
@@ -25,23 +25,22 @@ local function loadMember(q, nr)
   for i, field in ipairs(GROUP) do q[field] = tonumber(kept[i]) or 0 end
 end
 
--- loadLimitsAndGroup loads what else bounds a queue beside its own bucket.
+-- loadLimitsAndGroup loads the limits and the group of a queue.
 local function loadLimitsAndGroup(q)
   if q.limits or q.group then return end
-  local limited, nr = string.match(q.also or '', '^(%d):(.*)$')
+  local limited, nr = string.match(q.links or '', '^(%d):(.*)$')
   if limited == '1' then loadLimits(q) end
   if nr and nr ~= '' then loadMember(q, nr) end
 end
 
--- reportWaiting tells the group how many jobs of a member wait. placeMember calls it, as does everything that changes
--- the number.
+-- reportWaiting updates the waiting jobs of a group after a change of a member.
 local function reportWaiting(q)
   if q.laned then lanes.loadLanes(q) end
-  local g, waiting = q.group, call('ZCARD', B .. 'w' .. q.nr) + (q.lw or 0)
-  if waiting == q.told then return end
-  set(g, 'gwaiting', max(0, g.gwaiting + waiting - q.told))
-  set(g, 'gmembers', max(0, g.gmembers + (waiting > 0 and 1 or 0) - (q.told > 0 and 1 or 0)))
-  set(q, 'told', waiting)
+  local g, waiting = q.group, call('ZCARD', B .. 'w' .. q.nr) + (q.keyedWaiting or 0)
+  if waiting == q.toldWaiting then return end
+  set(g, 'groupWaiting', max(0, g.groupWaiting + waiting - q.toldWaiting))
+  set(g, 'membersWaiting', max(0, g.membersWaiting + (waiting > 0 and 1 or 0) - (q.toldWaiting > 0 and 1 or 0)))
+  set(q, 'toldWaiting', waiting)
 end
 
 -- armGroup puts a group on the agenda, and returns from when on one of its members can depart, or nil.
@@ -49,7 +48,7 @@ local function armGroup(g)
   local e
   if not g.asleep then
     bounded(g)
-    local from = max(readyAt(g), g.gsince)
+    local from = max(readyAt(g), g.groupSince)
     if call('ZCARD', B .. 'Y' .. g.nr) > 0 then
       e = from
     else
@@ -61,14 +60,14 @@ local function armGroup(g)
   return e
 end
 
--- placeMember gives a member its place in the group: it can depart from an instant on, or has nothing to let out
--- (nil); back is as in putOnAgenda. In a visit to the group a member keeps the place that the visit gave it, if any.
+-- placeMember gives a member its place in the group. It can depart from n on; if n is nil no job can depart. back is as
+-- in putOnAgenda. In a visit to the group a member keeps the place that the visit gave it, if any.
 local function placeMember(q, n, back)
   local g, m = q.group, q.member
   local R, Y = B .. 'R' .. g.nr, B .. 'Y' .. g.nr
   reportWaiting(q)
-  -- It stands since when something could depart: in the next window of a quota, the group would know nothing of the
-  -- one that was used up.
+  -- Its place says since when a job could depart. In the next window of a quota, the group would not know that the last
+  -- one was used up.
   if n and back == 'NX' and (call('ZSCORE', R, q.nr) or call('ZSCORE', Y, q.nr)) then return end
   if not n then
     call('ZREM', R, q.nr)
@@ -83,8 +82,7 @@ local function placeMember(q, n, back)
   if not m then return armGroup(g) end
 end
 
--- fileMember has a member with a quota, or the group of a parent with one, stand where it is next to be looked at, if
--- that is sooner.
+-- fileMember moves a member with a quota, or the group of a parent with one, to when it is next due, if that is sooner.
 local function fileMember(q)
   if q.group == q then return armGroup(q) end
   local opens = nextDeparture(q)
@@ -94,19 +92,17 @@ local function fileMember(q)
   end
 end
 
--- noteGivenBack is called before a departure is given back: the time before that departure could have been used
--- counts as no lost slot.
+-- noteGivenBack is called before a departure is given back: the time before that departure counts as no lost slot.
 local function noteGivenBack(g)
   bounded(g)
-  set(g, 'gsince', max(g.gsince, min(now, readyAt(g))))
+  set(g, 'groupSince', max(g.groupSince, min(now, readyAt(g))))
 end
 
--- countChildren counts the queues whose names begin with this one and a dot. In the order of bytes a slash comes next
--- after a dot.
+-- countChildren counts the queues whose names begin with this one and a dot. A slash is the next byte after a dot.
 local function countChildren(name) return call('ZLEXCOUNT', B .. 'N', '[' .. name .. '.', '(' .. name .. '/') end
 
 -- waitingElsewhere returns how many jobs wait in how many other members.
 local function waitingElsewhere(q)
   local g = q.group
-  return max(0, g.gwaiting - q.told), max(0, g.gmembers - (q.told > 0 and 1 or 0))
+  return max(0, g.groupWaiting - q.toldWaiting), max(0, g.membersWaiting - (q.toldWaiting > 0 and 1 or 0))
 end

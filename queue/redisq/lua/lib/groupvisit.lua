@@ -1,11 +1,11 @@
 -- needs: groups, agenda, request, shares, departures, stored
 -- gives: visitGroup
 --
--- A visit to a group. Several members are open at once, each for one job at a time; all is written at the end, once a
--- member.
+-- A visit to a group. Several members are open at once, each for one job at a time. All is written at the end, once for
+-- each member.
 --
--- A member in a visit has its place, 'Y' (ready, at is its tag), 'R' (resting, at is until when) or nil; tie is its
--- number. Once it was chosen, q is its queue, turns the visit to its lanes, and only_lane its one lane if its jobs take
+-- A member in a visit has its place: 'Y' (ready; at is its tag), 'R' (resting; at is until when) or nil. tie is its
+-- number. Once it was chosen, q is its queue, turns the visit to its lanes, and onlyLane its one lane if its jobs take
 -- no turns.
 
 local MOST_READIED, MOST_PUT_OFF = 100, 100
@@ -18,7 +18,7 @@ end
 
 local function makeReady(v, m)
   local finish = m.q and m.q.finish or redis.pcall('HGET', B .. 'q' .. m.tie, 'finish')
-  m.place, m.at = 'Y', max(tonumber(type(finish) ~= 'table' and finish) or 0, v.g.gserved)
+  m.place, m.at = 'Y', max(tonumber(type(finish) ~= 'table' and finish) or 0, v.g.groupServed)
   turnorder.insert(v.ready, m)
 end
 
@@ -27,10 +27,11 @@ local function letRest(v, m, at)
   if at <= now + HORIZON then turnorder.insert(v.resting, m) end
 end
 
--- checkNumbers raises if one of a queue's numbers is none. Anything that would stumble over it later would do so
--- between the jobs of its siblings.
-local NUMBERS = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'cap', 'size', 'bytes', 'turn', 'cmax', 'refn',
-  'back', 'deferred', 'behind', 'maxbytes', 'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'hc' }
+-- checkNumbers raises if a numeric field of a queue is not a number. An error in the middle of the visit would affect
+-- jobs of its siblings.
+local NUMBERS = { 'n', 'd', 'burst', 'tat', 'rem', 'last', 'lastCost', 'lastFence', 'capacity', 'size', 'bytes', 'turn',
+  'maxCost', 'promised', 'readmitted', 'deferred', 'behind', 'maxBytes', 'lease', 'maxAttempts', 'retentionFor',
+  'retentionMax', 'revision', 'coveredCost' }
 
 local function checkNumbers(q)
   for _, field in ipairs(NUMBERS) do
@@ -41,7 +42,7 @@ local function checkNumbers(q)
   end
 end
 
--- open begins the visit to a member, when it is chosen first.
+-- open begins the visit to a member when it is first chosen.
 local function open(v, m)
   local q = m.tie == v.g.nr and v.g or load(m.tie)
   if not q or q.group ~= v.g or q.asleep then return end
@@ -49,7 +50,7 @@ local function open(v, m)
   checkNumbers(q)
   withLanes(q)
   if q ~= v.g then
-    visit.delayAfterRestart(q, q.cmax)
+    visit.delayAfterRestart(q, q.maxCost)
     repairWindows(q)
   end
   visit.countLeased(q)
@@ -58,42 +59,41 @@ local function open(v, m)
   else
     if q.laned then lanestate.takePlaceAway(q, ZERO) end
     m.turns = { q = q, all = {}, errors = {} }
-    m.only_lane = turns.visitedLane(m.turns, ZERO, 0, nil)
+    m.onlyLane = turns.visitedLane(m.turns, ZERO, 0, nil)
   end
   m.q, q.member = q, m
 end
 
--- memberOpens is when a member lets its next job out, at d or later. The parent's own jobs are bound by the group
--- only.
+-- memberOpens returns when a member lets its next job out, at d or later. Only the group delays the parent's own jobs.
 local function memberOpens(v, q, d)
   if q == v.g then return max(d, q.stop or d) end
   return max(d, nextDeparture(q))
 end
 
-local function atMostInFlight(m) return m.q.mif > 0 and m.q.leased + #m.leases / 2 >= m.q.mif end
+local function atMostInFlight(m) return m.q.maxInFlight > 0 and m.q.leased + #m.leases / 2 >= m.q.maxInFlight end
 
--- nextLane is the lane of a member whose turn it is.
+-- nextLane returns the lane of a member whose turn it is.
 local function nextLane(m, d)
-  if not m.only_lane then return turns.chooseLane(m.turns, d) end
-  return turns.firstId(m.turns, m.only_lane) and m.only_lane
+  if not m.onlyLane then return turns.chooseLane(m.turns, d) end
+  return turns.firstId(m.turns, m.onlyLane) and m.onlyLane
 end
 
 -- choose returns the member whose turn it is, and its lane; nil if no member is ready any more.
 local function choose(v, d)
-  while v.put_off < MOST_PUT_OFF do
+  while v.putOff < MOST_PUT_OFF do
     local m = turnorder.pick(v)
     if not m then return nil end
     local tag = m.at
-    local aside = shares.usedUp(m.tie)
+    local over = shares.usedUp(m.tie)
     m.place = nil
-    if aside then
-      m.place = 'Y' -- with the turn that it had
-      v.aside[#v.aside + 1] = m
+    if over then
+      m.place = 'Y' -- with its former turn
+      v.overShare[#v.overShare + 1] = m
     elseif not m.q and not m.opened then
       m.opened, request.visits = true, request.visits + 1
       if not tryFor(m.tie, open, v, m) then m.place, m.at = 'R', now + 2 * SECOND end
     end
-    if m.q and not aside then
+    if m.q and not over then
       local at = memberOpens(v, m.q, d)
       if m.q ~= v.g then at = uncertain.apart(m.q, at) end
       if at > d then
@@ -106,7 +106,7 @@ local function choose(v, d)
         end
       end
     end
-    v.put_off = v.put_off + 1
+    v.putOff = v.putOff + 1
   end
 end
 
@@ -123,8 +123,8 @@ local function findPlace(v, m, d)
   m.place = nil
   local at = memberOpens(v, m.q, d)
   if atMostInFlight(m) then return end
-  if m.only_lane then
-    if not turns.firstId(m.turns, m.only_lane) then return end
+  if m.onlyLane then
+    if not turns.firstId(m.turns, m.onlyLane) then return end
   elseif not turns.hasLaneBy(m.turns, at) then
     return
   end
@@ -134,12 +134,12 @@ local function findPlace(v, m, d)
 end
 
 local function passed(m, l, id, job)
-  if m.only_lane then l.unfit, l.pos = l.unfit + 1, l.pos + 1 else turns.passOver(m.turns, l, id, job) end
+  if m.onlyLane then l.unfit, l.pos = l.unfit + 1, l.pos + 1 else turns.passOver(m.turns, l, id, job) end
 end
 
--- putBackChosen puts a member and its lane back where they were, to be chosen again.
+-- putBackChosen returns a member and its lane to where they were, to be chosen again.
 local function putBackChosen(v, m, l)
-  if not m.only_lane then turnorder.insert(m.turns.ready, l) end
+  if not m.onlyLane then turnorder.insert(m.turns.ready, l) end
   turnorder.insert(v.ready, m)
 end
 
@@ -155,16 +155,16 @@ local function grantMemberJob(v, m, l, d, cost, id, turn, job, entry)
     takeAll(q, d, cost)
   end
   local keyed = l.lane ~= ZERO
-  local state = S.leased + (keyed and KEYED or 0) + (lanestate.needsNoPlace(q, l.lane) and 0 or COUNTED)
+  local state = S.leased + (keyed and KEYED or 0) + (lanestate.needsNoPlace(q, l.lane) and 0 or IN_FLIGHT)
   grant.grantJob(q, m.leases, m.flights, rowsOf(q), id, turn, job, entry, d, state, keyed and l.lane or '')
-  set(g, 'lf', M.last_fence)
-  if m.only_lane then l.granted, l.pos = l.granted + 1, l.pos + 1 else turns.noteDeparture(m.turns, l, cost, d) end
-  set(g, 'gserved', m.at)
+  set(g, 'lastFence', M.lastFence)
+  if m.onlyLane then l.granted, l.pos = l.granted + 1, l.pos + 1 else turns.noteDeparture(m.turns, l, cost, d) end
+  set(g, 'groupServed', m.at)
   m.at = m.at + cost
   set(q, 'finish', m.at)
 end
 
--- step deals with the next job of a member. Returns false when the visit is over.
+-- step handles the next job of a member. It returns false when the visit is over.
 local function step(v, m, l, d)
   local q, g = m.q, v.g
   local id, turn, job, entry = turns.firstJob(m.turns, l)
@@ -175,9 +175,9 @@ local function step(v, m, l, d)
     passed(m, l, id)
   else
     local cost = costOf(job)
-    if cost > g.hc or cost > q.hc then
-      if cost > g.hc then cover(g, cost) end
-      if cost > q.hc then cover(q, cost) end
+    if cost > g.coveredCost or cost > q.coveredCost then
+      if cost > g.coveredCost then cover(g, cost) end
+      if cost > q.coveredCost then cover(q, cost) end
       putBackChosen(v, m, l)
       return true
     end
@@ -188,12 +188,12 @@ local function step(v, m, l, d)
       passed(m, l, id, job)
       if lates == MOST_LATE then return false end
     else
-      if bytes > 0 and bytes + #job > most_bytes then
-        free_handlers = 0
+      if bytes > 0 and bytes + #job > mostBytes then
+        freeHandlers = 0
         return false
       end
       if q ~= g and not affords(q, d, cost) then
-        putBackChosen(v, m, l) -- its next window is to come, and it rests until then
+        putBackChosen(v, m, l) -- it rests until its next window
         return true
       end
       if not affords(g, d, cost) then return false end
@@ -217,7 +217,7 @@ local function lostSince(v, e)
   grant.countLost(whose.nr, whose.name, slots(whose, now - e))
 end
 
--- writeMember writes what the visit did to a member that was chosen.
+-- writeMember writes what the visit changed in a member that was chosen.
 local function writeMember(v, m)
   local q = m.q
   visit.closeTurns(q, m.turns, m.gone, m.late)
@@ -245,30 +245,30 @@ local function endGroupVisit(v)
   if rest[1] then call('ZADD', v.rests, unpack(rest)) end
 end
 
--- passOver leaves a group to other clients if only members could depart of which this client has used up its shares.
+-- passOver leaves a group to other clients if this client has used up its share of every member that could depart.
 local function passOver(v)
   local g = v.g
-  for _, m in ipairs(v.aside) do shares.fallShort(m.tie) end
-  if not v.aside[1] or call('ZCARD', v.key) > #v.aside or not call('ZSCORE', B .. 'a', g.nr) then return end
+  for _, m in ipairs(v.overShare) do shares.fallShort(m.tie) end
+  if not v.overShare[1] or call('ZCARD', v.key) > #v.overShare or not call('ZSCORE', B .. 'a', g.nr) then return end
   local first = tonumber(call('ZRANGE', v.rests, '0', '0', 'WITHSCORES')[2])
-  if first then shares.first = min(shares.first or math.huge, max(readyAt(g), g.gsince, first)) end
+  if first then shares.first = min(shares.first or math.huge, max(readyAt(g), g.groupSince, first)) end
   shares.pass(g.nr)
 end
 
 local function visitGroup(g, e)
-  local v = { g = g, all = {}, ready = {}, resting = {}, aside = {}, count = 0, put_off = 0,
+  local v = { g = g, all = {}, ready = {}, resting = {}, overShare = {}, count = 0, putOff = 0,
     lanes = { readied = 0, changed = 0 }, unread = {}, at = 1, rank = 0,
     key = B .. 'Y' .. g.nr, rests = B .. 'R' .. g.nr, came = function(v, nr, at) return memberIn(v, nr, at, 'Y') end }
   call('ZCARD', v.key)
   local rested = call('ZRANGEBYSCORE', v.rests, '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0, MOST_READIED)
   if g.asleep then return armGroup(g) end
   withLanes(g)
-  group_in_visit = g
+  groupInVisit = g
   for i = #rested - 1, 1, -2 do v.resting[#v.resting + 1] = memberIn(v, rested[i], rested[i + 1], 'R') end
   bounded(g)
-  if not visit.delayAfterRestart(g, max(g.gcmax, g.cmax)) then lostSince(v, e) end
+  if not visit.delayAfterRestart(g, max(g.groupMaxCost, g.maxCost)) then lostSince(v, e) end
   repairWindows(g)
-  while free_handlers > 0 and request.visits < MAX_VISITS do
+  while freeHandlers > 0 and request.visits < MAX_VISITS do
     local d = grant.departureFor(g, true)
     if d > now + HORIZON then break end
     if not wakeMembers(v, d) then
@@ -278,17 +278,17 @@ local function visitGroup(g, e)
       if not wakeMembers(v, d) then break end
     end
     local m, l = choose(v, d)
-    if m and not step(v, m, l, d) or v.put_off >= MOST_PUT_OFF then break end
+    if m and not step(v, m, l, d) or v.putOff >= MOST_PUT_OFF then break end
   end
   for _, m in ipairs(v.all) do
     if m.q then writeMember(v, m) end
   end
   endGroupVisit(v)
   g.member = nil
-  set(g, 'gsince', now)
+  set(g, 'groupSince', now)
   saveBucket(g)
   armGroup(g)
   passOver(v)
   save(g)
-  group_in_visit = nil
+  groupInVisit = nil
 end

@@ -1,13 +1,13 @@
 -- needs: tally
 --
--- Of take, and of append where a queue asks its jobs: what rulekeys.lua must know of the call. That file is made only
--- for keys whose tallies do not stand, so few calls need it.
+-- What rulekeys.lua must know of a take or an append. That file is made only for keys without a tally, so few calls
+-- make it.
 
-local list -- of recheck.lua, or false
-local doubt -- whether a fresh tally that stands may be that of a new key
--- What is taken and need not be written yet: of the keys, so many arguments from the first on, by number the time until
--- they are fresh.
-local hand_left, hand_first, hand_count
+local list -- see recheck.lua; or false
+local doubt -- whether the key of a fresh tally that stands may be new
+-- Tallies that were changed and are not written yet. handCount arguments from handFirst on are their keys. handLeft has
+-- the time until each is fresh, by its index.
+local handLeft, handFirst, handCount
 
--- ends_at is when a tally that is a table is fresh; 0 if it is.
+-- endsAt returns when a tally that is a table is fresh; 0 if it is.
 local function endsAt(l, tally) return tally.sum > 0 and (tally.last or tally.at + l.second) or 0 end

@@ -3,23 +3,23 @@
 --
 -- The lanes of a queue: their rules and buckets.
 --
--- A queue that is not laned has only the lane without a key, and nothing of this. It becomes laned by a spec that
--- bounds what is in flight, what is scheduled, or its lanes, and by a job with a lane, a priority or a not-before.
+-- A queue that is not laned has only the lane without a key, and none of the keys below. It becomes laned by a spec
+-- that bounds its jobs in flight, its scheduled jobs or its lanes, and by a job with a lane, a priority or a
+-- not-before.
 
-local RULE, RULE_BYTES = '>I4I7I4I4I4I7', 30 -- n, d, burst, capacity, most in flight, most bytes
-local NO_RULE = { n = 0, d = 0, b = 1, cap = 0, mif = 0, bytes = 0 }
--- The rule that it was kept under, tat, rem, last, last cost, the run of the server, hc.
+local RULE, RULE_BYTES = '>I4I7I4I4I4I7', 30 -- n, d, burst, capacity, max in flight, max bytes
+local NO_RULE = { n = 0, d = 0, burst = 1, capacity = 0, maxInFlight = 0, bytes = 0 }
+-- The rule that the bucket follows, tat, rem, last, last cost, the run of the server, covered cost.
 local LANE_BUCKET, LANE_BUCKET_BYTES = '>I4I7I4I7I4I7I2c8I2', 45
 
 local function unpackRule(s)
   if not s or #s ~= RULE_BYTES then return NO_RULE end
   local r = {}
-  r.n, r.d, r.b, r.cap, r.mif, r.bytes = unpack_(RULE, s)
+  r.n, r.d, r.burst, r.capacity, r.maxInFlight, r.bytes = unpackStruct(RULE, s)
   return r
 end
 
--- checkLaneKeys is checkKeys for the keys of lanes. It is called before the first write of what
--- makes a queue laned, too.
+-- checkLaneKeys is checkKeys for the keys of lanes. It is also called before the first write that makes a queue laned.
 local function checkLaneKeys(q)
   call('ZCARD', B .. 'L' .. q.nr)
   call('ZCARD', B .. 'b' .. q.nr)
@@ -30,7 +30,7 @@ local function checkLaneKeys(q)
   call('HLEN', B .. 'O' .. q.nr)
 end
 
--- checkKeysFor is checkKeys for the keys that a queue gets with a job of that head, if it has none like it yet.
+-- checkKeysFor is checkKeys for the keys that a queue gets with its first job with a head like h.
 local function checkKeysFor(q, h)
   if h.flags >= LANE and not q.laned then
     checkKeys(q)
@@ -39,25 +39,28 @@ local function checkKeysFor(q, h)
   if h.expires < math.huge and not q.expiring then checkExpiryKeys(q.nr) end
 end
 
--- lanes loads what a queue keeps of them, unless it has been: lw is how many jobs
--- wait in lanes with a key, mixed that it is plain no more, again that a rule was changed
--- while lanes were still to be looked at for an earlier change, hm the cost for which the
--- queue was held in this run of the server, lheld when an import was closed, which brings no lane's
--- bucket along. It raises unless their keys
--- are of the types that they must be.
-local LANED = { 'lw', 'served', 'ordered', 'max_in_flight', 'max_scheduled', 'mixed', 'lanes', 'lanes.overrides',
-  'again', 'hm', 'lheld' }
+-- loadLanes loads what a queue keeps of its lanes, unless that is loaded. It raises unless their keys have the right
+-- types. keyedWaiting is the number of jobs that wait in lanes with a key. mixed says that the queue ever had a job
+-- that is not ordinary. changedAgain says that a rule was changed while lanes were still to be looked at for an earlier
+-- change. maxCostAtOpen is the cost for which the queue was delayed in this run of the server. lanesUnknownSince is
+-- when an import was closed, which brings no buckets of lanes.
+local LANED = { 'keyedWaiting', 'served', 'ordered', 'max_in_flight', 'max_scheduled', 'mixed', 'lanes',
+  'lanes.overrides', 'changedAgain', 'maxCostAtOpen', 'lanesUnknownSince' }
 
 local function loadLanes(q)
-  if q.lw then return end
+  if q.keyedWaiting then return end
   local v = {}
   if q.laned then
     v = call('HMGET', B .. 'q' .. q.nr, unpack(LANED))
     checkLaneKeys(q)
   end
-  q.lw, q.served, q.ordered, q.mif = tonumber(v[1]) or 0, tonumber(v[2]) or 0, v[3] == '1', tonumber(v[4]) or 0
-  q.msched, q.mixed, q.rule, q.lover = tonumber(v[5]) or 0, v[6] == '1', unpackRule(v[7]), tonumber(v[8]) or 0
-  q.again, q.hm, q.lheld = v[9] == '1', tonumber(v[10]), tonumber(v[11]) or 0
+  local waiting, served, ordered, maxInFlight, maxScheduled, mixed, rule, overrides, again, maxCost, since =
+    unpack(v, 1, 11)
+  q.keyedWaiting, q.served, q.ordered = tonumber(waiting) or 0, tonumber(served) or 0, ordered == '1'
+  q.maxInFlight, q.maxScheduled = tonumber(maxInFlight) or 0, tonumber(maxScheduled) or 0
+  q.rule, q.laneOverrides = unpackRule(rule), tonumber(overrides) or 0
+  q.mixed, q.changedAgain = mixed == '1', again == '1'
+  q.maxCostAtOpen, q.lanesUnknownSince = tonumber(maxCost), tonumber(since) or 0
 end
 
 local function waitingKey(q, lane)
@@ -67,12 +70,12 @@ end
 
 local function ruleOf(q, lane)
   if lane == ZERO then return NO_RULE end
-  local own = q.lover > 0 and call('HGET', B .. 'O' .. q.nr, lane)
+  local own = q.laneOverrides > 0 and call('HGET', B .. 'O' .. q.nr, lane)
   return own and unpackRule(own) or q.rule
 end
 
--- What a queue holds of a lane is one number, its bytes times HELD and how many jobs it is, so that one command counts
--- both. It is read as text, because it may be above 2^53.
+-- What a queue holds of a lane is one number, the bytes times HELD plus the number of jobs, so that one command counts
+-- both. It is read as text, because it may exceed 2^53.
 local HELD, HELD_DIGITS = 10 ^ 8, 8
 
 -- laneSize returns how many jobs the queue holds of a lane, and their bytes.
@@ -84,54 +87,55 @@ end
 
 local function inFlight(q, lane) return tonumber(call('HGET', B .. 'k' .. q.nr, lane)) or 0 end
 
--- inFlightLimit is how many jobs of a lane may be in flight; 0 is any number.
-local function inFlightLimit(q, rule) return q.ordered and 1 or rule.mif end
+-- inFlightLimit returns how many jobs of a lane may be in flight; 0 is any number.
+local function inFlightLimit(q, rule) return q.ordered and 1 or rule.maxInFlight end
 
 local function isBusy(q, lane)
   local limit = inFlightLimit(q, ruleOf(q, lane))
   return limit > 0 and inFlight(q, lane) >= limit
 end
 
--- bucketOf returns a lane's bucket as it is by the rule, and whether it was another rule's before. One that delays
--- nothing any more is as none. A bucket may count as up to a horizon later than it is (uncertain.lua), so it is kept
--- that much longer. Its hc is the cost for which it is held.
+-- bucketOf returns a lane's bucket under a rule, and whether it followed another rule before. A bucket that delays
+-- nothing any more counts as empty. It may count as up to a horizon later than it is (uncertain.lua), so it is kept
+-- that much longer.
 local function bucketOf(q, lane, rule, at)
-  local l = { n = rule.n, d = rule.d, b = rule.b, tat = 0, rem = 0, last = 0, lc = 0, hc = MAX_COST,
-    since = max(M.run_since, q.lheld) }
+  local l = { n = rule.n, d = rule.d, burst = rule.burst, tat = 0, rem = 0, last = 0, lastCost = 0,
+    coveredCost = MAX_COST, since = max(M.runSince, q.lanesUnknownSince) }
   local kept, run, moved = redis.pcall('GET', B .. 'v' .. q.nr .. ':' .. lane), '', false
   if type(kept) == 'string' and #kept == LANE_BUCKET_BYTES then
-    local n, d, b, tat, rem, last, lc, in_run, hc = unpack_(LANE_BUCKET, kept)
+    local n, d, burst, tat, rem, last, lastCost, inRun, coveredCost = unpackStruct(LANE_BUCKET, kept)
     if tat + HORIZON > now then
-      run = in_run
-      l = { n = n, d = d, b = b, tat = tat, rem = rem, last = last, lc = lc, hc = hc, since = l.since }
-      moved = n ~= rule.n or d ~= rule.d or b ~= rule.b
-      if moved then change(l, rule.n, rule.d, rule.b, at, at + HORIZON) end
+      run = inRun
+      l = { n = n, d = d, burst = burst, tat = tat, rem = rem, last = last, lastCost = lastCost,
+        coveredCost = coveredCost, since = l.since }
+      moved = n ~= rule.n or d ~= rule.d or burst ~= rule.burst
+      if moved then change(l, rule.n, rule.d, rule.burst, at, at + HORIZON) end
     end
   end
-  -- It may be that a server which lost its last writes had granted more: what the queue
-  -- was held for, and not what it has seen since, or a costly job would hold every lane.
+  -- A server that lost its last writes may have granted more. The bucket is delayed for the cost for which the queue
+  -- was delayed, and not for later jobs: else a costly job would delay every lane.
   if l.since > 0 and run ~= M.run then
-    l.hc = q.epoch == M.run and q.hm or q.cmax
-    delay(l, l.since + HORIZON, l.hc)
+    l.coveredCost = q.epoch == M.run and q.maxCostAtOpen or q.maxCost
+    delay(l, l.since + HORIZON, l.coveredCost)
   end
   if q.receiver then l.stop = receiver.stopsUntil(q, lane) end
   return l, moved
 end
 
--- coverLane is cover of a lane's bucket. It reports whether it did anything: a hold
--- for that cost may be over by now.
+-- coverLane is cover for a lane's bucket. It reports whether it changed the bucket: a delay for that cost may be over
+-- by now.
 local function coverLane(l, cost)
-  if cost <= l.hc then return false end
+  if cost <= l.coveredCost then return false end
   local whole, rest = burstParts(l)
   if rest > 0 then whole = whole + 1 end
   if advance(l, l.since + HORIZON + whole, 0, cost) <= now then return false end
   if l.tat <= now then
     delay(l, l.since + HORIZON, cost)
   else
-    l.tat, l.rem = advance(l, l.tat, l.rem, cost - l.hc)
-    l.lc = l.lc + cost - l.hc
+    l.tat, l.rem = advance(l, l.tat, l.rem, cost - l.coveredCost)
+    l.lastCost = l.lastCost + cost - l.coveredCost
   end
-  l.hc = cost
+  l.coveredCost = cost
   return true
 end
 
@@ -140,10 +144,11 @@ local function keepBucket(q, lane, l)
   if l.tat + HORIZON <= now then return call('DEL', key) end
   local left = ceil((l.tat + HORIZON - now) / 1000) + 1
   if ARGV[1] ~= '' then left = left + 3600000 end -- a simulated clock may stand still
-  call('SET', key, pack(LANE_BUCKET, l.n, l.d, l.b, l.tat, l.rem, l.last, l.lc, M.run, l.hc), 'PX', left)
+  local packed = pack(LANE_BUCKET, l.n, l.d, l.burst, l.tat, l.rem, l.last, l.lastCost, M.run, l.coveredCost)
+  call('SET', key, packed, 'PX', left)
 end
 
--- laneNext is leaky.Pacer.Next of a lane: when it lets its next job out.
+-- laneNext is leaky.Pacer.Next for a lane: when it lets its next job out.
 local function laneNext(l, at)
   bounded(l, at + HORIZON)
   return max(at, readyAt(l))
@@ -157,13 +162,13 @@ local function restsUntil(q, lane, rule, at)
   return laneNext(l, at), l
 end
 
--- headOf reads the head of a record whose flags are at that byte of s.
+-- headOf reads the head of a record, with its flags at that byte of s.
 local function headOf(s, at)
   local flags, pos = byte(s, at), at + 1
-  local h = { flags = flags, expires = math.huge, not_before = 0, lane = ZERO, priority = 0 }
-  if bit.band(flags, EXPIRES) ~= 0 then h.expires, pos = unpack_('>I7', s, pos) end
-  if bit.band(flags, NOT_BEFORE) ~= 0 then h.not_before, pos = unpack_('>I7', s, pos) end
-  if bit.band(flags, LANE) ~= 0 then h.lane, pos = unpack_('>c16', s, pos) end
+  local h = { flags = flags, expires = math.huge, notBefore = 0, lane = ZERO, priority = 0 }
+  if bit.band(flags, EXPIRES) ~= 0 then h.expires, pos = unpackStruct('>I7', s, pos) end
+  if bit.band(flags, NOT_BEFORE) ~= 0 then h.notBefore, pos = unpackStruct('>I7', s, pos) end
+  if bit.band(flags, LANE) ~= 0 then h.lane, pos = unpackStruct('>c16', s, pos) end
   if bit.band(flags, PRIORITY) ~= 0 then h.priority = byte(s, pos) end
   return h
 end

@@ -2,12 +2,11 @@
 -- gives: countLane, countInLane, takePlaceAway, needsNoPlace, placeLane, putWaiting, removeWaiting
 -- gives: leaveFlight, putBack, uncountInLane, endInLane, lanesResumeAt, enterLane, putOnAgendaSooner
 --
--- Which lanes are ready, resting or busy, what is counted of each, and the jobs that come and go. A lane in which jobs
--- wait has a place in one of three sets: L (ready), b (resting or busy) or i (to be made ready after a change of
--- rules).
+-- Which lanes are ready, resting or busy, their counts, and the jobs that enter and leave. A lane with waiting jobs has
+-- a place in one of three sets: L (ready), b (resting or busy) or i (to be made ready after a change of rules).
 
--- countLane adds to one of the counts of a lane, and drops it when it is 0. Lanes that hold jobs also stand in a
--- sorted set, in whose order they are listed.
+-- countLane adds to a count of a lane, and drops the count when it is 0. Lanes that hold jobs are also in a sorted set,
+-- in whose order they are listed.
 local function countLane(q, suffix, lane, by)
   local key = B .. suffix .. q.nr
   local n = redis.pcall('HINCRBY', key, lane, by)
@@ -19,17 +18,17 @@ local function countLane(q, suffix, lane, by)
   end
 end
 
--- countInLane adds to the number of jobs that the queue holds of a lane with a key, and to their bytes.
+-- countInLane adds to the jobs, and their bytes, that the queue holds of a lane with a key.
 local function countInLane(q, lane, jobs, bytes) countLane(q, 'h', lane, bytes * HELD + jobs) end
 
--- costUnder is the cost of the job with an id.
+-- costUnder returns the cost of the job with an id.
 local function costUnder(q, id)
   local cost = redis.pcall('GETRANGE', B .. 'j' .. q.nr .. ':' .. id, 24, 25)
-  return type(cost) == 'string' and #cost == 2 and unpack_('>I2', cost) or 1
+  return type(cost) == 'string' and #cost == 2 and unpackStruct('>I2', cost) or 1
 end
 
--- makeReady makes a lane ready; its tag needs the cost of its first job, which is read if it is not given. A lane
--- whose key holds something else is tried again later: it must not stop the jobs of others.
+-- makeReady makes a lane ready. Its tag needs the cost of its first job, which is read if it is not given. A lane whose
+-- key holds something else is tried again later: it must not stop the jobs of other lanes.
 local function makeReady(q, lane, cost)
   if not cost then
     local first = redis.pcall('ZRANGE', waitingKey(q, lane), 0, 0)
@@ -50,29 +49,29 @@ local function takePlaceAway(q, lane)
   for _, place in ipairs({ 'L', 'b', 'i' }) do call('ZREM', B .. place .. q.nr, lane) end
 end
 
--- needsNoPlace reports whether jobs leave a lane without its having a place: the lane without a key, unless ordered.
+-- needsNoPlace reports whether jobs leave a lane although it has no place: the lane without a key, unless ordered.
 local function needsNoPlace(q, lane) return lane == ZERO and not q.ordered end
 
--- placeLane finds a place for a lane in which a first job has come to wait.
+-- placeLane gives a place to a lane in which a first job has begun to wait.
 local function placeLane(q, lane, cost)
   if not q.laned or needsNoPlace(q, lane) then return end
   if isBusy(q, lane) then call('ZADD', B .. 'b' .. q.nr, 'inf', lane) else makeReady(q, lane, cost) end
 end
 
--- putWaiting puts a job into its lane. If none waited there the caller goes on with placeLane.
+-- putWaiting puts a job into its lane. If no other job waited there the caller continues with placeLane.
 local function putWaiting(q, lane, id, turn)
   call('ZADD', waitingKey(q, lane), turn, id)
   M.waiting = M.waiting + 1
-  if lane ~= ZERO then set(q, 'lw', q.lw + 1) end
+  if lane ~= ZERO then set(q, 'keyedWaiting', q.keyedWaiting + 1) end
 end
 
 -- removeWaiting takes jobs that no longer wait out of the counts.
 local function removeWaiting(q, lane, number)
   M.waiting = M.waiting - number
-  if lane ~= ZERO then set(q, 'lw', max(0, q.lw - number)) end
+  if lane ~= ZERO then set(q, 'keyedWaiting', max(0, q.keyedWaiting - number)) end
 end
 
--- releaseIfFree lets a lane go on that was busy with jobs in flight and no longer is.
+-- releaseIfFree gives a lane its next place if it was busy with jobs in flight and no longer is.
 local function releaseIfFree(q, lane)
   if needsNoPlace(q, lane) or call('ZSCORE', B .. 'b' .. q.nr, lane) ~= 'inf' or isBusy(q, lane) then return end
   local at = restsUntil(q, lane, ruleOf(q, lane), now)
@@ -84,20 +83,20 @@ local function releaseIfFree(q, lane)
   end
 end
 
--- leaveFlight counts a job of a lane that is no longer in flight.
+-- leaveFlight takes a job that is no longer in flight out of the count of its lane.
 local function leaveFlight(q, lane)
   countLane(q, 'k', lane, -1)
   releaseIfFree(q, lane)
 end
 
--- putBack puts a job back into its lane that was in flight or scheduled; f is its lease record.
+-- putBack returns a job that was in flight or scheduled to its lane; f is its lease record.
 local function putBack(q, id, f)
   putWaiting(q, f.lane, id, f.turn)
-  if f.counted then countLane(q, 'k', f.lane, -1) end
-  if call('ZCARD', waitingKey(q, f.lane)) == 1 then placeLane(q, f.lane) elseif f.counted then
+  if f.inFlight then countLane(q, 'k', f.lane, -1) end
+  if call('ZCARD', waitingKey(q, f.lane)) == 1 then placeLane(q, f.lane) elseif f.inFlight then
     releaseIfFree(q, f.lane)
   end
-  f.counted = false
+  f.inFlight = false
 end
 
 -- uncountInLane takes a job that the queue no longer holds out of the counts of its lane.
@@ -105,29 +104,31 @@ local function uncountInLane(q, f)
   if f.lane ~= ZERO then countInLane(q, f.lane, -1, -f.bytes) end
 end
 
--- endInLane does both for a job that ends; f is its lease record.
+-- endInLane takes an ended job out of all counts of its lane; f is its lease record.
 local function endInLane(q, f)
   uncountInLane(q, f)
-  if f.counted then leaveFlight(q, f.lane) end
+  if f.inFlight then leaveFlight(q, f.lane) end
 end
 
--- lanesResumeAt returns from when on the lanes of a queue let a job out, its pace allowing: -inf for now, an instant
--- if all of them rest until then, nil if nothing waits, or if a job in flight must end first.
+-- lanesResumeAt returns from when on the lanes of a queue let a job out, if its pace allows. It is -inf for now, and
+-- nil if no job waits, or if a job in flight must end first.
 local function lanesResumeAt(q)
   loadLanes(q)
   local plain = call('ZCARD', B .. 'w' .. q.nr)
-  local waiting = plain + q.lw
-  if waiting == 0 or q.mif > 0 and q.size - waiting - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD',
-    B .. 'K' .. q.nr) >= q.mif then
+  local waiting = plain + q.keyedWaiting
+  if waiting == 0 or q.maxInFlight > 0 and q.size - waiting - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD',
+    B .. 'K' .. q.nr) >= q.maxInFlight then
     return nil
   end
   if plain > 0 and not (q.ordered and call('ZSCORE', B .. 'b' .. q.nr, ZERO)) then return -math.huge end
-  if q.again or call('ZCARD', B .. 'L' .. q.nr) > 0 or call('ZCARD', B .. 'i' .. q.nr) > 0 then return -math.huge end
+  if q.changedAgain or call('ZCARD', B .. 'L' .. q.nr) > 0 or call('ZCARD', B .. 'i' .. q.nr) > 0 then
+    return -math.huge
+  end
   local first = call('ZRANGE', B .. 'b' .. q.nr, '0', '0', 'WITHSCORES')[2]
   return first and first ~= 'inf' and tonumber(first) or nil
 end
 
--- enterLane puts a new job in, to wait or be scheduled, and returns its state. before is how many wait in its lane,
+-- enterLane adds a new job as waiting or scheduled, and returns its state. before is how many jobs wait in its lane,
 -- bytes what it takes of max_bytes.
 local function enterLane(q, id, h, cost, before, bytes)
   loadLanes(q)
@@ -142,15 +143,15 @@ local function enterLane(q, id, h, cost, before, bytes)
   set(q, 'turn', q.turn + cost)
   set(q, 'size', q.size + 1)
   set(q, 'bytes', q.bytes + bytes)
-  if cost > q.cmax then set(q, 'cmax', cost) end
-  if q.group and cost > q.group.gcmax then set(q.group, 'gcmax', cost) end
+  if cost > q.maxCost then set(q, 'maxCost', cost) end
+  if q.group and cost > q.group.groupMaxCost then set(q.group, 'groupMaxCost', cost) end
   if h.lane ~= ZERO then countInLane(q, h.lane, 1, bytes) end
   if h.expires < math.huge then trackDeadlines(q, { h.expires, id }, h.expires) end
-  if h.not_before > wall then
-    call('HSET', B .. 'f' .. q.nr, id, packLease({ state = S.scheduled, attempts = 0, turn = turn, at = h.not_before,
+  if h.notBefore > wall then
+    call('HSET', B .. 'f' .. q.nr, id, packLease({ state = S.scheduled, attempts = 0, turn = turn, due = h.notBefore,
       epoch = NOBODY, fence = 0, bytes = bytes,
-      pepoch = NOBODY, pfence = 0, pverdict = 0, lane = h.lane, reason = '' }))
-    call('ZADD', B .. 't' .. q.nr, h.not_before, id)
+      settledEpoch = NOBODY, settledFence = 0, verdict = 0, lane = h.lane, reason = '' }))
+    call('ZADD', B .. 't' .. q.nr, h.notBefore, id)
     M.scheduled = M.scheduled + 1
     return S.scheduled
   end
@@ -158,13 +159,13 @@ local function enterLane(q, id, h, cost, before, bytes)
   if before == 0 then
     placeLane(q, h.lane, cost)
   elseif h.lane ~= ZERO and not hasPlace(q, h.lane) then
-    placeLane(q, h.lane) -- what put it out of its place is mended; a visit places the one without a key
+    placeLane(q, h.lane) -- it had lost its place; a visit places the lane without a key
   end
   return S.waiting
 end
 
--- putOnAgendaSooner is putOnAgenda after something by which a job may depart sooner than the agenda says. If so,
--- the watcher is told.
+-- putOnAgendaSooner is putOnAgenda after a change by which a job may depart sooner than the agenda says. If so, it
+-- wakes the watcher.
 local function putOnAgendaSooner(q)
   local a, s = tonumber(call('ZSCORE', agendaKey(q, 'a'), q.group and q.group.nr or q.nr)),
     tonumber(call('ZSCORE', agendaKey(q, 's'), q.nr))

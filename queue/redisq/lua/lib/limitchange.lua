@@ -3,17 +3,17 @@
 --
 -- Limits whose rules change, and what is kept of them when their queue is deleted.
 
--- carryOverLimits gives limits by new rules the states of old ones: of an equal one; else, the first of
--- those that are left over the first, of the same kind. So a change is no way around them.
+-- carryOverLimits returns limits under new rules with the states of old ones. A limit with an equal rule keeps its
+-- state. The others take over from the remaining old ones of the same kind, in order. So a change bypasses no limit.
 local function carryOverLimits(rules, old)
   local limits, taken, paces, quotas = {}, {}, {}, {}
   for i, rule in ipairs(rules) do
     local l = limitOf(rule, {})
     for k, before in ipairs(old) do
       if not taken[k] and before.name == l.name then
-        taken[k], l.follows = true, true
-        l.tat, l.rem, l.last, l.lc, l.ends_at, l.used = before.tat, before.rem, before.last, before.lc, before.ends_at,
-          before.used
+        taken[k], l.carried = true, true
+        l.tat, l.rem, l.last, l.lastCost = before.tat, before.rem, before.last, before.lastCost
+        l.windowEnds, l.used = before.windowEnds, before.used
         break
       end
     end
@@ -23,27 +23,27 @@ local function carryOverLimits(rules, old)
     if not taken[k] then table.insert(before.max == 0 and paces or quotas, before) end
   end
   for _, l in ipairs(limits) do
-    local before = not l.follows and table.remove(l.max == 0 and paces or quotas, 1)
+    local before = not l.carried and table.remove(l.max == 0 and paces or quotas, 1)
     if before and l.max == 0 then
-      change(before, l.n, l.d, l.b, now, now + HORIZON)
-      l.tat, l.rem, l.last, l.lc = before.tat, before.rem, before.last, before.lc
+      change(before, l.n, l.d, l.burst, now, now + HORIZON)
+      l.tat, l.rem, l.last, l.lastCost = before.tat, before.rem, before.last, before.lastCost
     elseif before then
-      -- As leaky.Quota.Follow: one from which a job was let out ahead was full, or is over but for that.
+      -- As leaky.Quota.Follow: a window that a job already left for the next one was full, or is otherwise over.
       local ends, used = window(before, wall)
       local present = endOf(l, wall)
       if ends > wall and ends == endOf(before, wall) then
-        l.ends_at, l.used = present, used
+        l.windowEnds, l.used = present, used
       elseif ends > wall and ends == endOf(l, present) then
-        l.ends_at, l.used = ends, used
+        l.windowEnds, l.used = ends, used
       elseif ends > wall then
-        l.ends_at, l.used = present, max(used, l.max)
+        l.windowEnds, l.used = present, max(used, l.max)
       end
     end
   end
   return limits
 end
 
--- sameRules reports whether limits are by the same rules; a calendar that goes on further is no other.
+-- sameRules reports whether limits have the same rules. A calendar that is known further ahead is the same.
 local function sameRules(limits, others)
   for i = 1, max(#limits, #others) do
     if not (limits[i] and others[i]) or limits[i].name ~= others[i].name then return false end
@@ -53,29 +53,28 @@ end
 
 local function rulesOf(limits)
   local rules = {}
-  for i, l in ipairs(limits) do rules[i] = { l.name, l.n, l.d, l.b, l.max, l.period, l.phase, l.ends } end
+  for i, l in ipairs(limits) do rules[i] = { l.name, l.n, l.d, l.burst, l.max, l.period, l.phase, l.ends } end
   return cmsgpack.pack(rules)
 end
 
--- limitsToKeep is what a grave remembers of limits, and until when one of them delays anything.
+-- limitsToKeep returns what a deleted queue leaves of its limits, and until when one of them delays a departure.
 local function limitsToKeep(q)
   if not q.limits then return '', 0 end
-  local until_ = 0
+  local delaysUntil = 0
   for _, l in ipairs(q.limits) do
     if l.max > 0 then
       local ends, used = window(l, wall)
-      if used > 0 then until_ = max(until_, ends + skew) end
+      if used > 0 then delaysUntil = max(delaysUntil, ends + skew) end
     else
       atRest(l)
-      until_ = max(until_, l.tat + 1, l.last)
+      delaysUntil = max(delaysUntil, l.tat + 1, l.last)
     end
   end
-  return cmsgpack.pack({ rulesOf(q.limits), limitStates(q.limits) }), until_
+  return cmsgpack.pack({ rulesOf(q.limits), limitStates(q.limits) }), delaysUntil
 end
 
--- keptLimits returns the limits that a grave remembers.
+-- keptLimits returns the limits that a deleted queue left.
 local function keptLimits(grave)
   if grave == '' then return {} end
-  local kept = cmsgpack.unpack(grave)
-  return unpackLimits(kept[1], kept[2])
+  return unpackLimits(unpack(cmsgpack.unpack(grave)))
 end

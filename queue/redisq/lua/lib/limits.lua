@@ -2,23 +2,25 @@
 -- gives: limitStates, saveLimits, endOf, skip, window, repairWindows, usedUp, allReadyAt, affords, takeAll
 -- gives: refund, giveBackPaces, delayPaces, coverPaces, slots
 --
--- The limits of a queue beside its rate: further paces, which are treated as its own bucket is, and quotas, by the
--- arithmetic of leaky/quota.go. Quotas and their windows are told by the wall clock.
+-- The limits of a queue beside its rate. Further paces are treated like its own bucket; quotas use the arithmetic of
+-- leaky/quota.go, and their windows go by the wall clock.
 --
--- A limit has a name, by which it is known again after a change; then n, d and b of a pace, or max and the calendar of
--- a quota: period and phase, or the ends of its windows, 7 bytes each. Its state is tat, rem, last and lc, or ends_at
--- and used.
+-- A limit has a name, by which it is recognized after a change. A pace has n, d and burst. A quota has max and its
+-- calendar: period and phase, or the ends of its windows, 7 bytes each. The state of a pace is tat, rem, last and
+-- lastCost, of a quota windowEnds and used.
 
 local END_BYTES, MOST_USED = 7, 2 ^ 40
 
 local function limitOf(rule, state)
-  local l = { name = rule[1], n = rule[2], d = rule[3], b = rule[4], max = rule[5], period = rule[6], phase = rule[7],
-    ends = rule[8] }
-  if l.max == 0 then
-    l.tat, l.rem, l.last, l.lc = tonumber(state[1]) or 0, tonumber(state[2]) or 0, tonumber(state[3]) or 0,
-      tonumber(state[4]) or 0
+  local name, n, d, burst, most, period, phase, ends = unpack(rule, 1, 8)
+  local l = { name = name, n = n, d = d, burst = burst, max = most, period = period, phase = phase, ends = ends }
+  if most == 0 then
+    local tat, rem, last, lastCost = unpack(state, 1, 4)
+    l.tat, l.rem = tonumber(tat) or 0, tonumber(rem) or 0
+    l.last, l.lastCost = tonumber(last) or 0, tonumber(lastCost) or 0
   else
-    l.ends_at, l.used = tonumber(state[1]) or 0, tonumber(state[2]) or 0
+    local windowEnds, used = unpack(state, 1, 2)
+    l.windowEnds, l.used = tonumber(windowEnds) or 0, tonumber(used) or 0
   end
   return l
 end
@@ -30,23 +32,25 @@ local function unpackLimits(rules, states)
   return limits
 end
 
--- loadLimits loads them, and when they were changed last.
+-- loadLimits loads the limits, and when they last changed.
 local function loadLimits(q)
-  local v = call('HMGET', B .. 'q' .. q.nr, 'limits', 'lstate', 'lchanged')
-  q.limits, q.lchanged = unpackLimits(v[1], v[2]), tonumber(v[3]) or 0
+  local rules, states, changed = unpack(call('HMGET', B .. 'q' .. q.nr, 'limits', 'limitsState', 'limitsChanged'))
+  q.limits, q.limitsChanged = unpackLimits(rules, states), tonumber(changed) or 0
 end
 
 local function limitStates(limits)
   local states = {}
-  for i, l in ipairs(limits) do states[i] = l.max == 0 and { l.tat, l.rem, l.last, l.lc } or { l.ends_at, l.used } end
+  for i, l in ipairs(limits) do
+    states[i] = l.max == 0 and { l.tat, l.rem, l.last, l.lastCost } or { l.windowEnds, l.used }
+  end
   return cmsgpack.pack(states)
 end
 
-local function saveLimits(q) set(q, 'lstate', limitStates(q.limits)) end
+local function saveLimits(q) set(q, 'limitsState', limitStates(q.limits)) end
 
-local function endAt(l, i) return (unpack_('>I7', l.ends, (i - 1) * END_BYTES + 1)) end
+local function endAt(l, i) return (unpackStruct('>I7', l.ends, (i - 1) * END_BYTES + 1)) end
 
--- firstEndAfter returns which of a calendar's ends is the first after t, counted from 1.
+-- firstEndAfter returns the index, from 1, of the first end of a calendar after t.
 local function firstEndAfter(l, t)
   local low, high = 1, #l.ends / END_BYTES + 1
   while low < high do
@@ -71,7 +75,7 @@ local function endOf(l, t)
   return t + step - (t - last) % step
 end
 
--- skip returns the end that comes k windows behind the one that ends at an instant.
+-- skip returns the end that comes k windows after the given one.
 local function skip(l, ends, k)
   if l.period > 0 then return min(ends + k * l.period, FARTHEST) end
   local i, count = firstEndAfter(l, ends - 1) + k, #l.ends / END_BYTES
@@ -80,22 +84,22 @@ local function skip(l, ends, k)
   return min(max(ends, last) + min(k, i - count) * step, FARTHEST)
 end
 
--- window returns the end of a quota's window and what was used in it, as leaky.Quota.Repair leaves them.
+-- window returns the end of a quota's window and the use of it, as leaky.Quota.Repair leaves them.
 local function window(l, at)
-  local ends, present = l.ends_at, endOf(l, at)
+  local ends, present = l.windowEnds, endOf(l, at)
   if ends > present and ends ~= endOf(l, present) then ends = present end
   return ends, min(max(l.used, 0), MOST_USED)
 end
 
--- repairWindows sets right, before a visit, a window that no calendar could have.
+-- repairWindows corrects, before a visit, windows that no calendar can have.
 local function repairWindows(q)
   for _, l in ipairs(q.limits or {}) do
-    if l.max > 0 then l.ends_at, l.used = window(l, wall) end
+    if l.max > 0 then l.windowEnds, l.used = window(l, wall) end
   end
 end
 
--- usedUp returns when the next window begins if the one at an instant (now, unless said) is used up. A window may have
--- been full when a job was let out ahead into the next one: then it is not counted any more.
+-- usedUp returns when the next window begins if the window at an instant (by default now) is used up. A window may have
+-- been full when a job departed ahead into the next one; then the full one no longer counts.
 local function usedUp(l, at)
   at = (at or now) - skew
   local ends, used = window(l, at)
@@ -104,7 +108,7 @@ local function usedUp(l, at)
   return ends > present and present + skew or -math.huge
 end
 
--- allReadyAt returns from when on all limits let a job out, as seen from at; d is what the bucket says.
+-- allReadyAt returns from when on all limits let a job out, as seen from at; d is that of the bucket.
 local function allReadyAt(q, d, at)
   for _, l in ipairs(q.limits) do
     if l.max > 0 then
@@ -117,7 +121,7 @@ local function allReadyAt(q, d, at)
   return d
 end
 
--- windowAt is that of a departure.
+-- windowAt is window for a departure at d.
 local function windowAt(l, d)
   d = d - skew
   local ends, used = window(l, d)
@@ -125,14 +129,14 @@ local function windowAt(l, d)
   return ends, used
 end
 
--- affords reports whether all quotas have enough left for a departure at d. The first one that has not forfeits what it
--- has left.
+-- affords reports whether all quotas have enough left for a departure at d. The first one that has not forfeits the
+-- rest of its window.
 local function affords(q, d, cost)
   for _, l in ipairs(q.limits or {}) do
     if l.max > 0 then
       local ends, used = windowAt(l, d)
       if used + min(cost, l.max) > l.max then
-        l.ends_at, l.used = ends, max(used, l.max)
+        l.windowEnds, l.used = ends, max(used, l.max)
         return false
       end
     end
@@ -141,7 +145,7 @@ local function affords(q, d, cost)
 end
 
 -- takeAll takes from the bucket and all limits for a departure at d, which they allow. A pace that does not decide d
--- must not lose the fraction of a microsecond by which another puts it off (leaky.Pacer.TakeAt).
+-- must not lose the fraction of a microsecond by which another delays it (leaky.Pacer.TakeAt).
 local function takeAll(q, d, cost)
   takeAt(q, d, bucketReadyAt(q) < d and d or now, cost)
   for _, l in ipairs(q.limits or {}) do
@@ -149,7 +153,7 @@ local function takeAll(q, d, cost)
       takeAt(l, d, bucketReadyAt(l) < d and d or now, cost)
     else
       local ends, used = windowAt(l, d)
-      l.ends_at, l.used = ends, used + min(cost, l.max)
+      l.windowEnds, l.used = ends, used + min(cost, l.max)
     end
   end
   return d
@@ -157,14 +161,14 @@ end
 
 -- refund gives a departure at d back to the quotas, unless they may have changed since they counted it.
 local function refund(q, d, cost)
-  if not q.limits or d <= q.lchanged + HORIZON then return end
+  if not q.limits or d <= q.limitsChanged + HORIZON then return end
   for _, l in ipairs(q.limits) do
-    if l.max > 0 and endOf(l, d - skew) == l.ends_at then l.used = max(0, l.used - min(cost, l.max)) end
+    if l.max > 0 and endOf(l, d - skew) == l.windowEnds then l.used = max(0, l.used - min(cost, l.max)) end
   end
   saveLimits(q)
 end
 
--- eachPace does something with every further pace.
+-- eachPace calls f with every further pace.
 local function eachPace(q, f, ...)
   for _, l in ipairs(q.limits) do
     if l.max == 0 then f(l, ...) end
@@ -176,11 +180,11 @@ local function delayPaces(q, at, cost) eachPace(q, delay, at, cost) end
 local function coverPaces(q, more)
   eachPace(q, function(l)
     l.tat, l.rem = advance(l, l.tat, l.rem, more)
-    l.lc = l.lc + more
+    l.lastCost = l.lastCost + more
   end)
 end
 
--- slots returns how many departures fit into a span, by the slowest pace.
+-- slots returns how many departures of the slowest pace fit into a span.
 local function slots(q, span)
   local fit = q.n > 0 and floor(span * q.n / q.d) or math.huge
   for _, l in ipairs(q.limits or {}) do

@@ -1,12 +1,12 @@
 -- needs: held, ended, agenda, stored
 -- for backlog: backlog
 --
--- Leases that ran out are ended; of dead jobs those whose retention has passed are forgotten.
+-- Ends leases that ran out, and forgets dead jobs past their retention.
 
-local expired, errors = {}, {} -- of which queues leases ran out; queue number and what is wrong with it
+local expired, errors = {}, {} -- queues of leases that ran out; queue number and error
 local pulled -- number of the one queue that is visited, if one was named
 
--- tryFor calls a function for one queue. If that fails it is noted as the queue's error and stops no other queue.
+-- tryFor calls a function for one queue. An error is noted for the queue and stops no other queue.
 local function tryFor(nr, ...)
   local ok, e = pcall(...)
   if not ok then
@@ -16,20 +16,20 @@ local function tryFor(nr, ...)
   return ok
 end
 
--- checkLaneKey raises unless the key of the lane into which a job is to come back has the right type.
+-- checkLaneKey raises unless the key of the lane to which a job returns has the right type.
 local function checkLaneKey(q, f)
   if f.lane ~= ZERO then call('ZCARD', lanes.waitingKey(q, f.lane)) end
 end
 
--- restoredLease returns a new lease record in place of one that somebody else removed, if the job itself is still
--- there: then it can wait again, behind all others.
+-- restoredLease returns a lease record in place of one that another program removed, or nil if the job is gone too. The
+-- job then waits again, behind all others.
 local function restoredLease(q, id)
   local job = redis.pcall('GETRANGE', jobKey(q.nr, id), 0, 63)
   if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 28 then return nil end
   local h = q.laned and lanes.headOf(job, 27) or { lane = ZERO, priority = 0 }
-  return { state = S.leased, attempts = 0, turn = q.turn - h.priority * PRIORITY_STEP, at = now, epoch = NOBODY,
-    fence = 0, pepoch = NOBODY, pfence = 0,
-    bytes = bytesOf(id, call('STRLEN', jobKey(q.nr, id))), pverdict = 0, lane = h.lane, counted = false, reason = '' }
+  return { state = S.leased, attempts = 0, turn = q.turn - h.priority * PRIORITY_STEP, due = now, epoch = NOBODY,
+    fence = 0, settledEpoch = NOBODY, settledFence = 0,
+    bytes = bytesOf(id, call('STRLEN', jobKey(q.nr, id))), verdict = 0, lane = h.lane, inFlight = false, reason = '' }
 end
 
 -- leaseLost returns the lease record of a job whose lease ran out, if it is still leased.
@@ -42,7 +42,7 @@ local function leaseLost(q, id)
   local f = restoredLease(q, id)
   local W = f and (q.laned and lanes.waitingKey(q, f.lane) or B .. 'w' .. q.nr)
   if not f or call('ZSCORE', W, id) or call('ZSCORE', B .. 't' .. q.nr, id) then return nil end
-  f.counted = q.laned and not lanestate.needsNoPlace(q, f.lane)
+  f.inFlight = q.laned and not lanestate.needsNoPlace(q, f.lane)
   return f
 end
 
@@ -65,7 +65,7 @@ local function takeBackOne(nr, id, member)
   if unknown == 'hold' then
     putHeld(q, id, f)
     call('HSET', B .. 'f' .. nr, id, packLease(f))
-  elseif unknown == 'dead' or f.attempts >= q.maxatt then
+  elseif unknown == 'dead' or f.attempts >= q.maxAttempts then
     local freeing = newFreed()
     endJob(q, id, f, S.dead, 0, freeing)
     givePlacesBack(q, freeing)
@@ -87,7 +87,7 @@ local function takeBackOne(nr, id, member)
 end
 
 local function takeBack()
-  if now < M.first_lease then return end
+  if now < M.firstLease then return end
   for _, member in ipairs(call('ZRANGEBYSCORE', B .. 'l', '-inf', now, 'LIMIT', 0, 100)) do
     local nr, id = string.match(member, '^([^:]*):(.*)$')
     if not tryFor(nr, takeBackOne, nr, id, member) then call('ZADD', B .. 'l', now + 2 * SECOND, member) end
@@ -101,13 +101,13 @@ local function forgetDead(name)
   if not k then return end
   trimDead(k)
   local oldest = tonumber(call('ZRANGE', B .. 'd:' .. name, '0', '0', 'WITHSCORES')[2])
-  if oldest then call('ZADD', B .. 'y', oldest + k.rfor, name) end
+  if oldest then call('ZADD', B .. 'y', oldest + k.retentionFor, name) end
 end
 
--- doChores does what can wait for a second: it forgets clients that are gone, and dead jobs of one name. Reports how
+-- doChores does what can wait for a second: it forgets clients that are gone, and dead jobs of one name. It returns how
 -- much there is to sweep.
 local function doChores()
-  if now < M.first_chore then return 0 end
+  if now < M.firstChore then return 0 end
   local gone = call('ZRANGEBYSCORE', B .. 'c', '-inf', now - 10 * SECOND, 'LIMIT', 0, 100)
   if gone[1] then
     call('ZREM', B .. 'c', unpack(gone))
@@ -121,6 +121,6 @@ local function doChores()
     tryFor(name, forgetDead, name)
   end
   local garbage = call('LLEN', B .. 'z') + call('ZCOUNT', B .. 'E', '-inf', now)
-  M.first_chore = (name or garbage > 0) and now or now + SECOND
+  M.firstChore = (name or garbage > 0) and now or now + SECOND
   return garbage
 end

@@ -1,16 +1,17 @@
--- Names that every file uses. A part that is made late gets its own, which costs less than to reach for these.
+-- Names that every file uses. A part that is made late gets its own, which costs less than reaching for these.
 
 local B = KEYS[1]
 local call = redis.call
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
-local sub, byte, pack, unpack_ = string.sub, string.byte, struct.pack, struct.unpack
--- in place of a watcher, which left a queue to others: until it is overdue only who is not short takes the watch
+local sub, byte, pack, unpackStruct = string.sub, string.byte, struct.pack, struct.unpack
+-- takes the place of a watcher that left a queue to others: until it is overdue only a client that is not short takes
+-- over
 local OFFERED = ' '
 local HORIZON, SECOND, MAX_COST, OVERDUE, YEAR = 50000, 1000000, 1000, 250000, 365 * 86400 * 1000000
 local MAX_VISITS = 20 -- queue.MaxVisits
-local POLL = 2 * SECOND -- a client asks again by then, whatever it was told
+local POLL = 2 * SECOND -- the longest pause between two requests of a client
 local FARTHEST = 253402300799000000 -- as in leaky/pacer.go
--- The flags of a record; one below EXPIRES says that the job is an ordinary one.
+-- The flags of a record. A number below EXPIRES is an ordinary job.
 local EXPIRES, LANE, PRIORITY, NOT_BEFORE = 2, 4, 8, 16
 local ZERO = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' -- the lane without a key
 local PRIORITY_STEP = 2 ^ 49 -- a priority is worth so much of turn

@@ -2,45 +2,47 @@
 --
 -- Jobs on the overflow, and the backlog that they make.
 --
--- The record of a deferred job: 'D', 7 bytes of when it was set aside; stamp, fingerprint and cost where a live job has
--- them; 7 bytes of its ticket's number; 1 byte that is 1 once it was cancelled; 4 bytes of what it takes, which older
--- stores do not say.
+-- The record of a deferred job has 'D' and 7 bytes of when it was deferred; stamp, fingerprint and cost where a live
+-- job has them; 7 bytes of its ticket's number; 1 byte that is 1 once it was canceled; and 4 bytes of what it takes,
+-- which older stores lack.
 local DEFERRED, DEFERRED_BYTES, OLDER_DEFERRED_BYTES = '>I7BI4', 38, 34
 
--- loadOverflow loads what a queue keeps of its overflow, unless it has been loaded.
-local OVERFLOW = { 'mark', 'dcost', 'dbytes', 'tickets', 'givenup', 'gen', 'genat', 'older', 'oldercost', 'olderbytes',
-  'roomat', 'backbytes', 'headneed' }
+-- loadOverflow loads what a queue keeps of its overflow, unless that is loaded.
+local OVERFLOW = { 'mark', 'deferredCost', 'deferredBytes', 'lastTicket', 'givenUpTo', 'olderUpTo',
+  'generationSince', 'olderJobs', 'olderCost', 'olderBytes', 'announcedAt', 'readmittedBytes', 'headNeeds' }
 
 local function loadOverflow(q)
   if q.mark then return end
   local Q = B .. 'q' .. q.nr
   local v = call('HMGET', Q, 'deferred.max_jobs', 'deferred.max_age', 'overflow', 'deferred.max_bytes',
     unpack(OVERFLOW))
-  q.dmax, q.dage, q.defers, q.dmaxbytes = tonumber(v[1]) or 0, tonumber(v[2]) or 0, v[3] == 'defer', tonumber(v[4]) or 0
+  local maxJobs, maxAge, overflow, maxBytes = unpack(v, 1, 4)
+  q.deferredMaxJobs, q.deferredMaxAge = tonumber(maxJobs) or 0, tonumber(maxAge) or 0
+  q.deferredMaxBytes, q.defers = tonumber(maxBytes) or 0, overflow == 'defer'
   for i, field in ipairs(OVERFLOW) do q[field] = q[field] or tonumber(v[4 + i]) or 0 end
 end
 
--- deferralOf reads the record of a deferral: its number, whether it was cancelled, and what its job takes.
+-- deferralOf reads the record of a deferral: its number, whether it was canceled, and what its job takes.
 local function deferralOf(record)
   if #record == OLDER_DEFERRED_BYTES then record = record .. '\0\0\0\0' end
-  local number, cancelled, bytes = unpack_(DEFERRED, record, 27)
+  local number, cancelled, bytes = unpackStruct(DEFERRED, record, 27)
   return number, cancelled > 0, bytes
 end
 
--- remembered returns the job that the queue knows under an id, and of a deferred one its ticket's number and whether it
--- was cancelled; nil for none, and for one that counts as absent whether or not Redis has dropped it yet. It raises
--- when the key holds something else, and so is called before anything is written.
+-- remembered returns the job that the queue has under an id; of a deferred one also its ticket's number and whether it
+-- was canceled. It returns nil for a job that counts as absent, whether or not Redis has dropped it yet. It raises when
+-- the key holds something else, and so is called before anything is written.
 local function remembered(q, id)
   local job = call('GET', jobKey(q.nr, id))
   if not job then return nil end
   local kind = sub(job, 1, 1)
   if kind == 'E' and #job >= 26 then
-    if timeAt(job) + q.rfor <= now then return nil end
+    if timeAt(job) + q.retentionFor <= now then return nil end
     return job
   elseif kind == 'D' and (#job == DEFERRED_BYTES or #job == OLDER_DEFERRED_BYTES) then
     loadOverflow(q)
     local number, cancelled = deferralOf(job)
-    if number <= q.givenup or timeAt(job) + q.dage + q.rfor <= now then return nil end
+    if number <= q.givenUpTo or timeAt(job) + q.deferredMaxAge + q.retentionFor <= now then return nil end
     return job, number, cancelled
   elseif LIVE[kind] and #job > 26 then
     return job
@@ -48,13 +50,13 @@ local function remembered(q, id)
   raise('WRONGTYPE', 'the job\'s key holds something else')
 end
 
--- countDeferred counts jobs that were set aside, or that no longer are.
+-- countDeferred adds to the counts of deferred jobs.
 local function countDeferred(q, by, cost, bytes)
   loadOverflow(q)
   local before = q.deferred
   set(q, 'deferred', max(0, q.deferred + by))
-  set(q, 'dcost', max(0, q.dcost + cost))
-  set(q, 'dbytes', max(0, q.dbytes + bytes))
+  set(q, 'deferredCost', max(0, q.deferredCost + cost))
+  set(q, 'deferredBytes', max(0, q.deferredBytes + bytes))
   M.deferred = M.deferred + q.deferred - before
 end
 
@@ -63,59 +65,58 @@ local function uncountDeferral(q, record)
   loadOverflow(q)
   local cost, number, _, bytes = costOf(record), deferralOf(record)
   countDeferred(q, -1, -cost, -bytes)
-  if number <= q.gen then
-    set(q, 'older', max(0, q.older - 1))
-    set(q, 'oldercost', max(0, q.oldercost - cost))
-    set(q, 'olderbytes', max(0, q.olderbytes - bytes))
+  if number <= q.olderUpTo then
+    set(q, 'olderJobs', max(0, q.olderJobs - 1))
+    set(q, 'olderCost', max(0, q.olderCost - cost))
+    set(q, 'olderBytes', max(0, q.olderBytes - bytes))
   end
 end
 
--- renewDeferral returns the number of a deferral, a new one if it is of the older generation: from now on another copy
--- of the job may be on its way to the overflow.
+-- renewDeferral returns the number of a deferral. If it is of the older generation it gets a new one, because another
+-- copy of the job may be on its way to the overflow.
 local function renewDeferral(q, id, record, number)
-  if number > q.gen then return number end
-  local fresh, _, _, bytes = q.tickets + 1, deferralOf(record)
+  if number > q.olderUpTo then return number end
+  local fresh, _, _, bytes = q.lastTicket + 1, deferralOf(record)
   call('SET', jobKey(q.nr, id), sub(record, 1, 26) .. pack(DEFERRED, fresh, 0, bytes), 'KEEPTTL')
   uncountDeferral(q, record)
-  set(q, 'tickets', fresh)
+  set(q, 'lastTicket', fresh)
   countDeferred(q, 1, costOf(record), bytes)
   return fresh
 end
 
--- nextGeneration begins a new generation of deferrals once all that was stored before some instant has been seen. With
--- it the older one is over: what that still has recorded is not on the overflow. Returns how many deferrals are given
--- up.
-local function nextGeneration(q, seen, on_the_way)
-  if seen - q.genat <= on_the_way then return 0 end
-  local missing = min(q.older, q.deferred)
-  countDeferred(q, -missing, -q.oldercost, -q.olderbytes)
+-- nextGeneration begins a new generation of deferrals once all that was stored before some instant has been seen. The
+-- older generation ends: its jobs that are still recorded are not on the overflow. It returns how many deferrals are
+-- given up.
+local function nextGeneration(q, seen, onTheWay)
+  if seen - q.generationSince <= onTheWay then return 0 end
+  local missing = min(q.olderJobs, q.deferred)
+  countDeferred(q, -missing, -q.olderCost, -q.olderBytes)
   add(q, 'missing', missing)
-  set(q, 'givenup', q.gen)
-  set(q, 'gen', q.tickets)
-  set(q, 'genat', now)
-  set(q, 'older', q.deferred)
-  set(q, 'oldercost', q.dcost)
-  set(q, 'olderbytes', q.dbytes)
+  set(q, 'givenUpTo', q.olderUpTo)
+  set(q, 'olderUpTo', q.lastTicket)
+  set(q, 'generationSince', now)
+  set(q, 'olderJobs', q.deferred)
+  set(q, 'olderCost', q.deferredCost)
+  set(q, 'olderBytes', q.deferredBytes)
   return missing
 end
 
--- rankOfDeferred returns which place a job has among the deferred and what those before it cost, estimated from the
--- numbers of tickets.
+-- rankOfDeferred returns the place of a job among the deferred, and the cost of the jobs before it, estimated from
+-- ticket numbers.
 local function rankOfDeferred(q, number)
-  local rank = max(1, number - (q.tickets - q.deferred))
-  return rank, q.deferred > 0 and floor(q.dcost * (rank - 1) / q.deferred) or 0
+  local rank = max(1, number - (q.lastTicket - q.deferred))
+  return rank, q.deferred > 0 and floor(q.deferredCost * (rank - 1) / q.deferred) or 0
 end
 
--- isPaused reports whether nothing leaves a queue because it or its parent is paused; isPausedForGood, whether that
--- has no end that is known.
+-- isPaused reports whether a queue or its parent is paused; isPausedForGood, whether a pause has no known end.
 local function isPaused(q) return q.paused or q.group and q.group.paused end
 
 local function isPausedForGood(q)
   local g = q.group
-  return q.paused and not q.till or g and g.paused and not g.till
+  return q.paused and not q.pausedUntil or g and g.paused and not g.pausedUntil
 end
 
--- longestInterval is the longest T among the paces of a queue itself, rounded up; 0 if it has none.
+-- longestInterval returns the longest T among the paces of a queue itself, rounded up; 0 if it has none.
 local function longestInterval(q)
   local T = q.n > 0 and ceil(q.d / q.n) or 0
   for _, l in ipairs(q.limits or {}) do
@@ -124,33 +125,33 @@ local function longestInterval(q)
   return T
 end
 
--- boundDeferredBytes is what deferred jobs take of max_bytes.
+-- boundDeferredBytes returns what deferred jobs take of max_bytes.
 local function boundDeferredBytes(q)
-  if q.deferred == 0 or q.maxbytes == 0 then return 0 end
+  if q.deferred == 0 or q.maxBytes == 0 then return 0 end
   loadOverflow(q)
-  return q.dmaxbytes > 0 and 0 or q.dbytes
+  return q.deferredMaxBytes > 0 and 0 or q.deferredBytes
 end
 
--- markBytes is how many of the bytes are for what comes back, as the mark is how many of the places.
-local function markBytes(q) return floor(byteLimit(q) * q.mark / q.cap) end
+-- markBytes returns how many bytes are for readmitted jobs, as the mark is how many places are.
+local function markBytes(q) return floor(byteLimit(q) * q.mark / q.capacity) end
 
--- fitsReadmission reports whether so many bytes may come back from the overflow.
+-- fitsReadmission reports whether a job of so many bytes may be readmitted.
 local function fitsReadmission(q, need)
-  return q.bytes + need <= byteLimit(q) and (q.back == 0 or q.backbytes + need <= markBytes(q))
+  return q.bytes + need <= byteLimit(q) and (q.readmitted == 0 or q.readmittedBytes + need <= markBytes(q))
 end
 
--- leaving is how many jobs of average size must leave for so many bytes to be free.
+-- leaving returns how many jobs of average size must leave to free so many bytes.
 local function leaving(over, held, jobs)
   if over <= 0 or held <= 0 then return 1 end
   return max(1, ceil(min(over, held) * jobs / held))
 end
 
--- How far the slots promised to refused callers reach beyond the next departure, unless one interval is longer; and the
--- part of them that is taken back when one was not used, one in so many.
+-- MAX_PROMISE is how far the slots promised to refused callers reach beyond the next departure, unless one interval is
+-- longer. When a slot was not used, one part in LAPSING of them is taken back.
 local MAX_PROMISE, LAPSING = 3600 * SECOND, 8
 
--- retryAfter returns when a refused caller may find room that needs so many jobs to leave. Consecutive callers are
--- promised consecutive departures, so that each finds a place when it comes back.
+-- retryAfter returns when a refused caller may find room, if that takes so many departures. Consecutive callers are
+-- promised consecutive departures, so that each finds a place when it returns.
 local function retryAfter(q, jobs)
   local wait
   local room, interval = max(nextDeparture(q), q.stop or 0), longestInterval(q)
@@ -162,29 +163,30 @@ local function retryAfter(q, jobs)
   elseif interval == 0 then
     wait = max(100000, room - now)
   else
-    local slot = min(max(q.refn, room), room + max(MAX_PROMISE, interval))
-    set(q, 'refn', slot + interval)
+    local slot = min(max(q.promised, room), room + max(MAX_PROMISE, interval))
+    set(q, 'promised', slot + interval)
     wait = slot - now + min(((jobs or 1) - 1) * interval, YEAR)
   end
   return max(wait, 1000)
 end
 
--- lapsePromises takes promised slots back when a job comes in while two such jobs find room: had the callers that were
--- promised earlier slots come back, they would have taken it.
+-- lapsePromises takes promised slots back when a job comes in while two such jobs find room. Callers that were promised
+-- earlier slots would have taken that room if they had returned.
 local function lapsePromises(q, bytes)
-  if q.refn > now and q.cap - q.size >= 2 and q.bytes + 2 * bytes <= byteLimit(q) then
-    set(q, 'refn', q.refn - floor((q.refn - now) / LAPSING))
+  if q.promised > now and q.capacity - q.size >= 2 and q.bytes + 2 * bytes <= byteLimit(q) then
+    set(q, 'promised', q.promised - floor((q.promised - now) / LAPSING))
   end
 end
 
--- trackBacklog keeps the list of queues with a backlog.
+-- trackBacklog updates the list of queues with a backlog.
 local function trackBacklog(q)
   if hasBacklog(q) then call('ZADD', B .. 'o', 'NX', now, q.name) else call('ZREM', B .. 'o', q.name) end
 end
 
--- Until the first of those on the overflow fits, of which the last Readmit found that it does not, there is no room.
+-- overflowRoom returns how many jobs may be readmitted: none until the first fits that the last Readmit had no room
+-- for.
 local function overflowRoom(q)
-  if q.headneed > 0 and not fitsReadmission(q, q.headneed) then return 0 end
-  return max(0, min(q.mark - q.back, q.cap - q.size))
+  if q.headNeeds > 0 and not fitsReadmission(q, q.headNeeds) then return 0 end
+  return max(0, min(q.mark - q.readmitted, q.capacity - q.size))
 end
 local function readmitBatch(q) return min(500, max(1, ceil(q.mark / 4))) end

@@ -1,5 +1,5 @@
--- The arithmetic of leaky/pacer.go on the bucket in a queue's fields: tat and rem, last and lc (its last departure and
--- what that cost), n, d and b (rate and burst). n and d are 0 when the rate is unlimited.
+-- The arithmetic of leaky/pacer.go on the bucket in a queue's fields: tat and rem, last and lastCost, n, d and burst. n
+-- and d are 0 if the rate is unlimited.
 
 local function advance(q, tat, rem, cost)
   if q.n == 0 then return tat, rem end
@@ -7,9 +7,9 @@ local function advance(q, tat, rem, cost)
   return tat + cost * floor(q.d / q.n) + floor(rem / q.n), rem % q.n
 end
 
-local function burstParts(q) return advance(q, 0, 0, q.b - 1) end
+local function burstParts(q) return advance(q, 0, 0, q.burst - 1) end
 
--- bounded brings a bucket's state within what it can be at an instant a horizon before latest: now, unless said.
+-- bounded brings a bucket's state within its bounds at an instant: a horizon before latest, by default now.
 local function bounded(q, latest)
   q.last = min(q.last, latest or now + HORIZON)
   if q.n == 0 then
@@ -18,13 +18,13 @@ local function bounded(q, latest)
     return
   end
   q.rem = min(max(q.rem, 0), q.n - 1)
-  q.lc = min(max(q.lc, 0), MAX_COST)
+  q.lastCost = min(max(q.lastCost, 0), MAX_COST)
   local whole, rest = burstParts(q)
-  local tat, rem = advance(q, q.last + whole, rest, q.lc)
+  local tat, rem = advance(q, q.last + whole, rest, q.lastCost)
   if q.tat > tat or (q.tat == tat and q.rem > rem) then q.tat, q.rem = tat, rem end
 end
 
--- bucketReadyAt is when the bucket alone lets the next job out, whether or not that is over.
+-- bucketReadyAt returns when the bucket alone lets the next job out, which may be in the past.
 local function bucketReadyAt(q)
   if q.n == 0 then return q.tat end
   local whole, rest = burstParts(q)
@@ -33,8 +33,8 @@ local function bucketReadyAt(q)
   return d
 end
 
--- readyAt is when the bucket and all limits let the next job out, as seen from an instant (now, unless said), and the
--- queue's stop is over. The stop of a parent holds up its own jobs only.
+-- readyAt returns when the bucket and all limits let the next job out, as seen from an instant (by default now), and
+-- the queue's stop is over. The stop of a parent delays only its own jobs.
 local function readyAt(q, at)
   local d = bucketReadyAt(q)
   if q.limits then d = limits.allReadyAt(q, d, at) end

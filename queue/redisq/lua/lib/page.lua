@@ -1,7 +1,7 @@
--- Where in a sorted set a page begins.
+-- Where a page begins in a sorted set.
 
--- comesAfter reports whether a comes after b in the order of their bytes, which is
--- that of Redis. Lua would compare by the server's locale.
+-- comesAfter reports whether a comes after b in byte order, which is that of Redis. Lua would compare by the server's
+-- locale.
 local function comesAfter(a, b)
   for i = 1, min(#a, #b) do
     local x, y = byte(a, i), byte(b, i)
@@ -10,8 +10,7 @@ local function comesAfter(a, b)
   return #a > #b
 end
 
--- rankAfter returns the rank of the first member of a set that stands behind a place in
--- it, whether or not something still has that place.
+-- rankAfter returns the rank of the first member of a set behind a place, whether or not a member still has that place.
 local function rankAfter(key, score, member)
   local low = call('ZCOUNT', key, '-inf', string.format('(%.0f', score))
   local high = call('ZCOUNT', key, '-inf', string.format('%.0f', score))
@@ -22,7 +21,7 @@ local function rankAfter(key, score, member)
   return low
 end
 
--- lanesAfter yields the lanes of a queue behind one, a few at a time.
+-- lanesAfter iterates over the lanes of a queue behind one, reading a few at a time.
 local function lanesAfter(q, lane)
   local found, at = {}, 0
   return function()

@@ -1,12 +1,12 @@
--- The partition: its clock, the run of its server, its totals, and who watches it.
+-- The partition: its clock, the run of its server, its totals, and its watcher.
 --
--- Redis does not roll a script back, so the types of the keys that a call will write are checked before it writes the
--- first (invariant 10): begin() looks at those of the partition, checkKeys() at those of a queue. Where calls are many
--- and a queue is plain, it is skipped but for the queue's first visit after a reserve noticed a new run of the server,
--- and for appends and settlements between the two; such a call reads each key that it needs before it writes. Numbers
--- stay below 2^53, where a double is exact.
+-- Redis does not roll a script back, so a call checks the types of the keys that it will write before it writes the
+-- first (invariant 10): begin() checks those of the partition, checkKeys() those of a queue. Frequent calls skip
+-- checkKeys for plain queues, except at the queue's first visit after a reserve noticed a new run of the server, and in
+-- appends and settlements between the two. Such a call reads each key that it needs before it writes. Numbers stay
+-- below 2^53, where a double is exact.
 
--- errorText returns what pcall caught, as one line that begins with a code.
+-- errorText returns the error that pcall caught, as one line that begins with a code.
 local function errorText(e)
   if type(e) == 'table' then return tostring(e.err) end
   return 'ERR ' .. tostring(e)
@@ -14,23 +14,22 @@ end
 
 local M -- the fields of the partition's hash, see fields.go
 
--- begin reads the partition and its clock; latest is the last instant that the caller says the clock can show, if it
--- does.
+-- begin reads the partition and its clock. latest is the last instant that the clock can show, if the caller knows it.
 local function begin(latest)
   checkSlot()
   M = readPartition()
   if not M then raise('NOSTORE', B .. ' holds no penstock store') end
-  if M.first_expiry > 0 then call('ZCARD', B .. 'T') end
+  if M.firstExpiry > 0 then call('ZCARD', B .. 'T') end
   look(M, latest)
-  local latest = now + POLL + SECOND -- none is ever later: else somebody planted it, and nothing would be looked at
-  if M.first_lease > latest then M.first_lease = now end
-  if M.first_timer > latest then M.first_timer = now end
-  if M.first_chore > latest then M.first_chore = now end
+  local latest = now + POLL + SECOND -- a later instant was planted, and would stop all visits
+  if M.firstLease > latest then M.firstLease = now end
+  if M.firstTimer > latest then M.firstTimer = now end
+  if M.firstChore > latest then M.firstChore = now end
 end
 
 -- finish writes the partition, and further fields of its hash: names, each before its value.
 local function finish(...)
-  M.clk = now
+  M.clockLast = now
   writePartition(M, ...)
 end
 
@@ -40,27 +39,27 @@ end
 
 local function publishWake(client) publish(':wake', string.match(B, '{(%d+)}') .. ' ' .. client) end
 
--- wakeFor is called when something of q can depart, or is to be looked at, from an instant on: the watcher is woken
--- unless it asks by then, and is taken to ask at once, so that one wake is enough. Without q it is the partition that
--- is to be looked at. A watcher that is overdue is dead; while nobody watches, everybody is woken, four times a second
--- at most. For a pull queue those are woken who asked for its jobs.
+-- wakeFor is called when a job of q can depart, or q needs a visit, from an instant on. Without q it is the partition
+-- that needs one. It wakes the watcher unless that asks by then. The watcher is then taken to ask at once, so one
+-- wakeup is enough. An overdue watcher is taken to be dead. While no client watches, all are woken, at most four times
+-- a second. For a pull queue it wakes the clients that asked for its jobs.
 local function wakeFor(at, q)
   if q and q.pull then
-    if at < (tonumber(call('HGET', B .. 'q' .. q.nr, 'polled')) or 0) then
+    if at < (tonumber(call('HGET', B .. 'q' .. q.nr, 'pullersAskAt')) or 0) then
       publishWake(' ' .. q.name)
-      call('HSET', B .. 'q' .. q.nr, 'polled', now)
+      call('HSET', B .. 'q' .. q.nr, 'pullersAskAt', now)
     end
     return
   end
   local patience = M.watcher == OFFERED and HORIZON / 2 or OVERDUE
-  if M.watcher ~= '' and now >= M.watcher_at + patience then M.watcher = '' end
+  if M.watcher ~= '' and now >= M.watchUntil + patience then M.watcher = '' end
   if M.watcher == '' then
-    if now >= M.watcher_at then
+    if now >= M.watchUntil then
       publishWake('')
-      M.watcher_at = now + OVERDUE
+      M.watchUntil = now + OVERDUE
     end
-  elseif M.watcher ~= OFFERED and at < M.watcher_at then
+  elseif M.watcher ~= OFFERED and at < M.watchUntil then
     publishWake(M.watcher)
-    M.watcher_at = now
+    M.watchUntil = now
   end
 end

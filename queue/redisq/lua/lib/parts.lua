@@ -1,9 +1,9 @@
--- Redis makes all functions of a script anew at every call. What few calls need is therefore made only when a call
--- meets what it is for, such as a queue with lanes: that saves as much time as a small append takes.
+-- Redis makes all functions of a script again at every call. Functions that few calls need are therefore made only when
+-- a call meets what they are for, like a queue with lanes: that saves as much time as a small append takes.
 --
--- Each table stands for a file beside this one and has the functions that its header gives. It is nil until the
--- part of the script to which the file belongs has been made.
+-- Each table stands for a file beside this one and has the functions that its header gives. It is nil until the part of
+-- the script to which the file belongs has been made.
 
 local lanes, lanestate, turns, turnorder, eta, appendjob
 local limits, limitchange, groups, groupvisit, membership
-local receiver, adapt, expiry, appendrules, visit, grant, uncertain, changelog, audit, backlog, refile, room
+local receiver, adapt, expiry, appendrules, visit, grant, outcome, uncertain, changelog, audit, backlog, refile, room

@@ -1,22 +1,22 @@
--- A queue: what is read of it in nearly every call, and how what has changed is written back.
+-- A queue: its fields that nearly every call reads, and how changes are written back.
 
--- checkExpiryKeys is checkKeys for the keys of jobs that expire. It is called before a queue gets its first such
--- job, too.
+-- checkExpiryKeys is checkKeys for the keys of jobs that expire. It is also called before a queue gets its first such
+-- job.
 local function checkExpiryKeys(nr)
   call('ZCARD', B .. 'T')
   call('ZCARD', B .. 'T' .. nr)
 end
 
-local scheduling_checked -- whether checkKeys has looked at the sets of the partition that all its queues stand on
+local schedulingChecked -- whether checkKeys has checked the sets that all queues share
 
--- checkKeys raises unless the keys of a queue have the right types, and the agenda, the timers and the leases.
+-- checkKeys raises unless the keys of a queue, the agenda, the timers and the leases have the right types.
 local function checkKeys(q)
   local nr = q.nr
-  if not scheduling_checked then
+  if not schedulingChecked then
     call('ZCARD', B .. 'a')
     call('ZCARD', B .. 's')
     call('ZCARD', B .. 'l')
-    scheduling_checked = true
+    schedulingChecked = true
   end
   call('ZCARD', B .. 'w' .. nr)
   call('ZCARD', B .. 't' .. nr)
@@ -26,25 +26,25 @@ local function checkKeys(q)
   if q.expiring then checkExpiryKeys(nr) end
 end
 
--- agendaKey is the key of the agenda ('a') or the timers ('s') that a queue stands on.
+-- agendaKey returns the key of the agenda ('a') or the timers ('s') that a queue stands on.
 local function agendaKey(q, which) return B .. (q.pull and 'p' or '') .. which end
 
--- readPause reads a field that is '1' or, in us, until when the queue is paused. When that is over the queue is still
--- asleep, until a reserve or whoever changes it has seen to it: nothing else puts it back on the agenda. lapsed is then
--- when the pause was over.
+-- readPause reads a pause, which is '1' or, in us, until when the queue is paused. After its end the queue stays
+-- asleep, until a reserve or a change of the queue wakes it: nothing else puts it back on the agenda. pauseEndedAt is
+-- then when the pause ended.
 local function readPause(q, field)
-  q.asleep, q.paused, q.till, q.lapsed = field ~= '', field == '1', nil, nil
+  q.asleep, q.paused, q.pausedUntil, q.pauseEndedAt = field ~= '', field == '1', nil, nil
   local till = not q.paused and tonumber(field)
   if not till then return end
-  if till > wall then q.paused, q.till = true, till else q.lapsed = till end
+  if till > wall then q.paused, q.pausedUntil = true, till else q.pauseEndedAt = till end
 end
 
--- Each makes a part of the script (see parts.lua) and then calls the first function of it; nil where a script has no
+-- Each makes a part of the script (see parts.lua) and then calls the first function of that; nil if a script has no
 -- such part.
-local withLanes, withLimits, withReceiver, withRules, expireDue, visitOne, adaptRate
+local withLanes, withLimits, withReceiver, withRules, expireDue, visitOne, settleOne, adaptRate
 local logLapse, writeAudit, announceRoom, makeRoom, refileSome
 
--- load returns a queue by its number, or nil. Its fields are in fields.go.
+-- load returns a queue by its number, or nil. See fields.go for its fields.
 local function load(nr)
   local q = readQueue(nr)
   if not q then return nil end
@@ -54,8 +54,8 @@ local function load(nr)
   end
   if q.pause ~= '' then readPause(q, q.pause) end
   if q.laned and withLanes then withLanes(q) end
-  if q.also and withLimits then withLimits(q) end
-  if q.said and withReceiver then withReceiver(q) end
+  if q.links and withLimits then withLimits(q) end
+  if q.receiverText and withReceiver then withReceiver(q) end
   return q
 end
 
@@ -63,13 +63,13 @@ local function numberOf(name) return call('HGET', B .. 'n', name) end
 
 local function hasBacklog(q) return q.deferred + q.behind > 0 end
 
--- set changes a field of q, which save will write.
+-- set changes a field of q. save writes it.
 local function set(q, field, value)
   q[field] = value
   q.changes[field] = true
 end
 
--- add adds to a counter, which save will write if the operation reads it with its queues.
+-- add adds to a counter. save writes it if the operation reads it with its queues.
 local function add(q, field, by)
   if by == 0 then return end
   if q[field] then set(q, field, q[field] + by) else call('HINCRBY', B .. 'q' .. q.nr, field, by) end

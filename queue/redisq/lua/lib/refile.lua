@@ -1,8 +1,8 @@
 -- needs: agenda
 -- gives: fileAgain
 --
--- Queues are filed anew when the difference of the clocks has changed. Their places on the agenda and among the timers
--- are instants of the engine's clock, though some wait for an instant of the wall clock.
+-- Queues are filed again when the difference of the clocks has changed. Their places on the agenda and among the timers
+-- are instants of the engine's clock, but some wait for an instant of the wall clock.
 
 local REFILE_MOST = 100
 
@@ -14,16 +14,16 @@ local function hasQuota(q)
   return false
 end
 
--- fileOne files a queue sooner, if what it waits for by the wall clock has come nearer. What has moved away is found
--- out when the queue is looked at.
+-- fileOne files a queue sooner if the instant of the wall clock that it waits for is nearer. An instant that is further
+-- away is noticed at the next visit.
 local function fileOne(nr)
   local q = load(nr)
   if not q then return end
   checkKeys(q)
-  local at = q.till or q.lapsed
+  local at = q.pausedUntil or q.pauseEndedAt
   if not q.asleep then at = tonumber(call('ZRANGE', B .. 't' .. nr, '0', '0', 'WITHSCORES')[2]) end
   if at and call('ZADD', agendaKey(q, 's'), 'LT', 'CH', at + skew, nr) == 1 then
-    if not q.pull then M.first_timer = min(M.first_timer, at + skew) end
+    if not q.pull then M.firstTimer = min(M.firstTimer, at + skew) end
     wakeFor(at + skew, q)
   end
   if not hasQuota(q) then return end
@@ -36,10 +36,10 @@ local function fileOne(nr)
   save(q)
 end
 
--- fileAgain files some queues anew; all of them, bit by bit, if the difference has changed since it began.
+-- fileAgain files some queues again, and over several calls all of them, if the difference has changed since it began.
 local function fileAgain()
   if skew ~= M.filed then
-    M.filed, M.filed_at, M.refiling = skew, now, 1
+    M.filed, M.filedAt, M.refiling = skew, now, 1
     call('HSET', B, 'refiled', '')
   end
   local from = call('HGET', B, 'refiled')

@@ -1,23 +1,23 @@
 -- needs: knownkeys
 -- gives: isNew, noRoom, came, keepKeys, went
 --
--- Of take, and of append where a queue asks its jobs: how many keys a rule holds. It is made when a call meets a key
+-- How many keys a rule holds, for takes, and for appends to queues that ask rules. It is made when a call meets a key
 -- that may be new.
 --
 -- B WNR is a zset with an entry for each key that the rule holds: the 16 bytes of its digest and one of its rarity. The
 -- score is when the key was expected to be fresh again. Using a key does not move its entry, so the score may be too
--- early. lookAt checks entries whose score has passed. It moves those of keys that are still in use, and removes those
--- whose tally has expired. A tally that is a text outlives its recovery by up to a SPAN (see keep in tally.lua);
--- such a one is removed together with its entry, but only if the rule needs the room.
+-- early. lookAt checks entries whose score has passed. It moves the entries of keys that are still in use, and removes
+-- those with an expired tally. A tally that is a text outlives its recovery by up to a SPAN (see keep in tally.lua). It
+-- is removed together with its entry, but only if the rule needs the room.
 --
 -- So a key whose tally stands has its entry, even if the tally is fresh by now, and using it costs no command here.
 -- Only a key without a tally is new. Two things break that rule. After a change of the rule more keys may be held than
 -- is allowed, and tallies end at other times than the scores say. And most keys have no entry in a sample, so when one
--- is full they must not come back unseen. Such a rule is on the list of recheck.lua: its fresh keys count as new ones.
+-- is full they must not return unseen. Such a rule is on the list of recheck.lua: its fresh keys count as new ones.
 --
 -- There are at most SAMPLE entries. Before there would be more, the zset becomes a sample: the entry with the empty
--- member has a level n as -n, and only keys of rarity n or more have entries, which are one of 2^n. Nobody can choose
--- keys by their rarity without the rule's salt. A count of n entries is exact to one part in the root of n. The level
+-- member has a level n as -n, and only keys of rarity n or more have entries, which are one in 2^n. Keys cannot be
+-- chosen by their rarity without the rule's salt. A count of n entries is exact to one part in the root of n. The level
 -- never falls before the sample is empty, since the keys that it left out are not known.
 --
 -- l.keys is how many keys a rule may hold, 0 if the key has an override and does not count; kind has the functions of
@@ -25,13 +25,13 @@
 
 local SAMPLE = 8192
 local SEEK = 256 -- entries that a call looks at to find room
-local FEW = 8 -- entries that are looked at together for each new key
-local SELDOM = 4 -- a sample that is far from full is counted by the keys of a rarity of so much more, one of 16
+local FEW = 8 -- entries that each new key looks at
+local SELDOM = 4 -- a sample that is far from full is counted when a key is rarer by so much: one in 16
 
 local crowds = {} -- what is known of each rule's zset
-local removed = {} -- keys whose tallies lookAt has removed: what is in hand of them counts for nothing
+local removed = {} -- keys whose tallies lookAt has removed: those in hand count for nothing
 local budget = SEEK -- what is left of that
-local numbers, numbered -- of the keys in hand, and which these are
+local numbers, numbered -- the index of each key in hand, and for which call
 
 local function crowdOf(key)
   local rule = sub(key, 1, -18)
@@ -40,7 +40,7 @@ local function crowdOf(key)
   local nr = sub(rule, #B + 2)
   c = { nr = nr, key = B .. 'W' .. nr, of = rule .. ':', level = 0 }
   local first = redis.pcall('ZRANGE', c.key, 0, FEW, 'WITHSCORES')
-  if first.err then -- what somebody else put there
+  if first.err then -- another program's key
     call('UNLINK', c.key)
     first = {}
   end
@@ -57,13 +57,13 @@ local function crowdOf(key)
   return c
 end
 
--- leftInHand returns the time until a key is fresh if it was taken from.
+-- leftInHand returns the time until a key is fresh, if this call has changed its tally.
 local function leftInHand(key)
-  if numbered ~= hand_left then
-    numbers, numbered = {}, hand_left
-    for i = 1, hand_count do numbers[ARGV[hand_first + i - 1]] = i end
+  if numbered ~= handLeft then
+    numbers, numbered = {}, handLeft
+    for i = 1, handCount do numbers[ARGV[handFirst + i - 1]] = i end
   end
-  return numbers[key] and hand_left[numbers[key]]
+  return numbers[key] and handLeft[numbers[key]]
 end
 
 local function member(key, level) return sub(key, -16) .. string.char(level) end
@@ -76,9 +76,9 @@ local function isFull(c, l)
   return c.n * 2 ^ c.level >= l.keys
 end
 
--- lookAt checks some entries whose score has passed by an instant, and returns how many. With make_room it removes
--- fresh tallies that stand, too.
-local function lookAt(c, l, kind, by, most, make_room)
+-- lookAt checks some entries whose score has passed by an instant, and returns how many. With forRoom it also removes
+-- fresh tallies that stand.
+local function lookAt(c, l, kind, by, most, forRoom)
   local members = call('ZRANGEBYSCORE', c.key, 0, by, 'LIMIT', 0, most)
   c.due = #members == most
   if not members[1] then return 0 end
@@ -95,7 +95,7 @@ local function lookAt(c, l, kind, by, most, make_room)
       _, left = kind.back(l, texts[i], 0)
     end
     local stands = texts and texts[i]
-    if left > 0 or stands and not make_room then
+    if left > 0 or stands and not forRoom then
       stay[#stay + 1], stay[#stay + 2] = now + left, m
     else
       gone[#gone + 1] = m
@@ -112,8 +112,8 @@ local function lookAt(c, l, kind, by, most, make_room)
   return #members
 end
 
--- isNew reports whether a key that counts must ask for room. It need not be asked about a tally that is not fresh or,
--- unless there is doubt, stands.
+-- isNew reports whether a key that counts must ask for room. It need not be called for a tally that is not fresh or,
+-- without doubt, stands.
 local function isNew(l, kind, key, tally)
   if type(tally) == 'table' or not tally or tally == '' or removed[key] then return true end
   if not list or not crowdOf(key).recheck then return false end
@@ -121,7 +121,7 @@ local function isNew(l, kind, key, tally)
   return left == 0
 end
 
--- noRoom returns how long it is until there is room for another key, or nil if there is.
+-- noRoom returns the time until there is room for another key, or nil if there is.
 local function noRoom(l, kind, key, level)
   local c = crowdOf(key)
   local full = isFull(c, l)
@@ -141,14 +141,14 @@ local function noRoom(l, kind, key, level)
     recheck(c.nr, now)
     c.recheck, list, doubt = now, list or ' ', true
   end
-  -- One that has an entry holds its place until it is looked at.
+  -- A key with an entry holds its place until it is looked at.
   if level >= c.level and call('ZSCORE', c.key, member(key, level)) then return end
   local first = call('ZRANGEBYSCORE', c.key, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
   local wait = first and min(tonumber(first) - now, 100 * YEAR) or 0
   return wait > 0 and wait or SECOND -- more are looked at by then
 end
 
--- thin keeps the entries of rarer keys.
+-- thin keeps only the entries of rarer keys.
 local function thin(c)
   repeat
     c.level = c.level + 1
@@ -162,8 +162,8 @@ local function thin(c)
   call('ZADD', c.key, -c.level, '')
 end
 
--- The zset outlives the tallies. It is kept for longer than they last, from each new key on, and each time that a use
--- moves the end of a key into another slot.
+-- keepKeys makes the zset outlive the tallies. It is called for each new key, and each time that a use moves the end of
+-- a key into another slot.
 local function keepKeys(l, key)
   local nr = sub(key, #B + 2, -18)
   local till = list and recheckUntil(list, nr) or 0
@@ -190,7 +190,7 @@ local function came(l, kind, key, level, left)
   removed[key] = nil
 end
 
--- went is for a key of which something was given back: that is fresh after some time, or now.
+-- went updates the entry of a key after something was given back. The key is fresh after some time, or now.
 local function went(key, level, left)
   local c = crowdOf(key)
   if level < c.level then return end

@@ -1,7 +1,7 @@
 -- SHA-256 (FIPS 180-4), under the names of the standard.
 --
 -- A bit function takes any whole number up to 2^51 and answers modulo 2^32, between -2^31 and 2^31. So sums need no
--- reduction in between: those of the schedule stay below 2^42, and those of a block's rounds below 2^48.
+-- reduction in between: sums of the schedule stay below 2^42, sums of a block's rounds below 2^48.
 
 local band, bnot, bxor, ror, rshift = bit.band, bit.bnot, bit.bxor, bit.ror, bit.rshift
 
@@ -19,7 +19,7 @@ local WORDS = '>' .. string.rep('I4', 16)
 
 -- schedule returns the 64 words of the block of a text that begins at a byte.
 local function schedule(text, at)
-  local W = { unpack_(WORDS, text, at) } -- and one more, which the next overwrites
+  local W = { unpackStruct(WORDS, text, at) } -- and one more, which the next overwrites
   for t = 17, 64 do
     local x, y = W[t - 15], W[t - 2]
     local s0, s1 = bxor(ror(x, 7), ror(x, 18), rshift(x, 3)), bxor(ror(y, 17), ror(y, 19), rshift(y, 10))

@@ -1,10 +1,10 @@
 -- needs: request
 --
--- Shares: of some queues the client may take only so many more jobs. A queue of which it may have none is left to other
+-- Shares: of some queues the client may take only so many more jobs. A queue with no share left is left to other
 -- clients: it keeps its place on the agenda, and does not decide when this client asks again.
 --
--- left and names are by the number of the queues that were named; passed has those left on the agenda; short the names
--- of those of which more was due; first is when something can depart from a group that was passed over.
+-- left and names are by the numbers of the named queues. passed has the queues left on the agenda; short has the names
+-- of queues that could use a larger share; first is when a job can depart from a group that was passed over.
 
 shares.left, shares.names, shares.short, shares.passed, shares.count = {}, {}, {}, {}, 0
 
@@ -22,10 +22,10 @@ function shares.use(nr)
   if shares.left[nr] then shares.left[nr] = shares.left[nr] - 1 end
 end
 
--- noteShort reports whether a queue is short that was not at the client's last request.
+-- noteShort reports whether a queue is short that was not short at the client's last request.
 function shares.noteShort()
   local before = {}
-  for _, name in ipairs(last and last[4] or {}) do before[name] = true end
+  for _, name in ipairs(last and last[LAST_SHORT] or {}) do before[name] = true end
   for _, name in ipairs(shares.short) do
     if not before[name] then return true end
   end
@@ -38,17 +38,17 @@ function shares.pass(nr)
   shares.passed[nr], shares.count = true, shares.count + 1
 end
 
--- passOver reports whether a queue that is due is left to other clients. A parent's number stands for its group.
+-- passOver reports whether a due queue is left to other clients. A parent's number stands for its group.
 function shares.passOver(nr)
   if not shares.usedUp(nr) then return false end
-  local also = redis.pcall('HGET', B .. 'q' .. nr, 'also')
+  local also = redis.pcall('HGET', B .. 'q' .. nr, 'links')
   if type(also) == 'string' and string.match(also, ':(.*)$') == nr then return false end
   shares.pass(nr)
   shares.fallShort(nr)
   return true
 end
 
--- passOverUsedUp does so after a visit, if more is due.
+-- passOverUsedUp is passOver after a visit, if more is due.
 function shares.passOverUsedUp(nr)
   local e = shares.usedUp(nr) and tonumber(call('ZSCORE', B .. 'a', nr))
   if e and e <= now + HORIZON then
@@ -57,7 +57,7 @@ function shares.passOverUsedUp(nr)
   end
 end
 
--- firstDeparture is when something can depart that the client may have.
+-- firstDeparture returns when a job can depart that the client may have.
 function shares.firstDeparture()
   local found = call('ZRANGE', B .. 'a', 0, shares.count, 'WITHSCORES')
   for i = 1, #found, 2 do

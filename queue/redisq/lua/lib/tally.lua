@@ -1,46 +1,50 @@
 -- Shared by take.lua and append.lua: what was taken under a key, by the arithmetic of leaky's limiters. All numbers are
--- doubles, and the products of whole ones stay below 2^53, as in Go; the others are computed in the same steps there.
+-- doubles. The products of whole ones stay below 2^53, as in Go; the others are computed in the same steps there.
 --
--- A bound l is the numbers of a limiter: most, second, third; how many keys its rule may hold, or 0; and slot, which is
--- half of the longest that a key can take until it is as fresh, or longer (see rulekeys.lua). A tally is what was taken
--- under one key, as of now, which is the same in all of a script: mostly the text that the key holds; what is not ours
--- counts for nothing. A file an arithmetic has these functions:
---   ask(l, tally, cost, place) returns whether it is allowed, what remains, the time to try again after, that until all
---                                is as fresh, the tally to be kept: if it is allowed, with the cost; else none, but of
---                                one that is ahead of now, as numbers that changed leave it, that which is put right;
---                                and of a text the instant at which what it was is as fresh, or an earlier one, if it
---                                can be believed
+-- A bound l has the numbers of a limiter: most, second, third; how many keys its rule may hold, or 0; and slot, which
+-- is half of the longest that a key can take until it is as fresh, or longer (see rulekeys.lua). A tally is what was
+-- taken under one key, as of now, which is the same in all of a script. Mostly it is the text that the key holds; a
+-- text of another program counts as empty. Each arithmetic is a file with these functions:
+--
+--   ask(l, tally, cost, place)   returns whether the cost is allowed, what remains, the time to retry after, the time
+--                                until all is as fresh, and the tally to keep: with the cost if it is allowed, else
+--                                nil, or a corrected tally if this one was ahead of now, as changed numbers leave it.
+--                                Of a text it also returns when the former tally is as fresh, or earlier, if that is
+--                                known.
 --   back(l, tally, cost, place)  gives back: returns what is left, and the time until it is as fresh
--- Of two, l and p, a tally is no text that is read at once, but a table, and changes in place:
+--
+-- Of two arithmetics, l and p, a tally is not a text that is read at once, but a table that changes in place:
+--
 --   read(l, key)                 returns the tally
 --   rest(l, key)                 returns the time until it is as fresh, without reading it
---   take(l, tally, cost, place)  what was allowed when it was asked for last
---   anew(tally)                  forgets; of a text there is then none
+--   take(l, tally, cost, place)  takes what was allowed when it was last asked for
+--   anew(tally)                  forgets; a text becomes ''
 --   write(tally)                 keeps it
 
 local SPAN = 4 * SECOND
 local MAX_LIMIT, MAX_ENTRIES = 1000000000, 10000
 local BOUND, BOUND_BYTES, DECISION = '>c1I8I8I8I8I8', 41, '>BI4I8I8'
 
--- boundsOf reads bounds, one after the other, of arithmetics that are known by their letters, or all of one.
+-- boundsOf reads packed bounds. kinds has the arithmetics by their letters, if they differ.
 local function boundsOf(text, kinds)
   local bounds = {}
   for at = 1, #text, BOUND_BYTES do
-    local letter, most, second, third, keys, slot = unpack_(BOUND, text, at)
+    local letter, most, second, third, keys, slot = unpackStruct(BOUND, text, at)
     bounds[#bounds + 1] = { most = most, second = second, third = third, keys = keys, slot = slot,
       kind = kinds and kinds[letter], whole = false, part = 0, us = 0, rest = 0 }
   end
   return bounds
 end
 
--- lasting is how long a key is kept, in ms, whose tally is as fresh after that time.
+-- lasting returns how long a key is kept, in ms, if its tally is as fresh after that time.
 local function lasting(left)
   return ceil(left / 1000) + (ARGV[1] == '' and 0 or 3600000) -- a simulated clock may stand still
 end
 
--- keep writes a tally that is a text, in place of one that was as fresh at an instant. It is kept to the end of the
--- span in which it is as fresh. So of one that is asked often the expiry mostly stays, and to set that is half of what
--- writing costs; and it mostly stands when it is asked again, else it would have to be counted (see rulekeys.lua).
+-- keep writes a tally that is a text, in place of a tally that was as fresh at an instant. It is kept to the end of the
+-- span in which it is as fresh. So the expiry of a tally that is asked often mostly stays, and setting it is half of
+-- the cost of writing. And the tally mostly stands when it is asked again; else it would have to be counted (see
+-- rulekeys.lua).
 local function keep(key, text, left, was)
   local span = floor((now + left) / SPAN)
   if left <= 0 then

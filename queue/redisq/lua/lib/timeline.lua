@@ -1,8 +1,8 @@
 -- needs: leases, attemptoutcomes
 --
--- The timeline of a job that failed: its attempts, in the form that internal/jobrecord/timeline.go describes.
+-- The timeline of a job that failed: its attempts, in the format of internal/jobrecord/timeline.go.
 
-local TIMELINE, ANSWER = 20, 200 -- so many attempts are kept: the first and the latest; so much of an answer
+local TIMELINE, ANSWER = 20, 200 -- the number of attempts kept, the first and the latest; bytes of an answer
 
 -- addAttempt adds the attempt that ends now to the timeline of a lease record.
 local function addAttempt(f, outcome, answer)
@@ -13,11 +13,11 @@ local function addAttempt(f, outcome, answer)
     while cut > 0 and floor(byte(answer, cut + 1) / 64) == 2 do cut = cut - 1 end
   end
   if count == TIMELINE then -- the second is left out
-    local first = unpack_('>I2', past) + 2
-    local second = unpack_('>I2', past, first + 1) + 2
+    local first = unpackStruct('>I2', past) + 2
+    local second = unpackStruct('>I2', past, first + 1) + 2
     past, count = sub(past, 1, first) .. sub(past, first + second + 1), count - 1
   end
-  f.timeline = string.char(count + 1) .. past .. pack('>I2I7I7BB', 16 + #name + cut, min(f.at, now), now, outcome,
+  f.timeline = string.char(count + 1) .. past .. pack('>I2I7I7BB', 16 + #name + cut, min(f.due, now), now, outcome,
     #name)
     .. name .. sub(answer, 1, cut)
 end

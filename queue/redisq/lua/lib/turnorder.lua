@@ -3,7 +3,7 @@
 -- The order in which lanes, or the members of a group, take their turns in a visit. Each has at, its tag or until when
 -- it rests, and tie, by which ties are broken.
 
--- less orders bytes; that of Lua goes by the language of the server.
+-- less compares bytes; Lua would compare by the server's locale.
 local function less(a, b)
   for i = 1, 16 do
     local x, y = byte(a, i), byte(b, i)
@@ -14,7 +14,7 @@ end
 
 local function before(a, b) return a.at < b.at or a.at == b.at and less(a.tie, b.tie) end
 
--- insert keeps a list in order, the first last.
+-- insert keeps a list sorted, with the first at the end.
 local function insert(list, l)
   local low, high = 1, #list + 1
   while low < high do
@@ -24,18 +24,18 @@ local function insert(list, l)
   table.insert(list, low, l)
 end
 
--- unread returns the first of those that are written as ready, under the visit's key, and that it
--- has not come to. Nothing is written before it ends, so that ranks stand.
+-- unread returns the first of the stored ready ones, under the visit's key, that the visit has not come to. Nothing is
+-- written before the visit ends, so that ranks stand.
 local function unread(v)
-  if v.at > #v.unread and not v.no_more then
+  if v.at > #v.unread and not v.noMore then
     local found = call('ZRANGE', v.key, v.rank, v.rank + 31, 'WITHSCORES')
-    v.unread, v.at, v.rank, v.no_more = {}, 1, v.rank + #found / 2, #found < 64
+    v.unread, v.at, v.rank, v.noMore = {}, 1, v.rank + #found / 2, #found < 64
     for i = 1, #found, 2 do v.unread[#v.unread + 1] = { tie = found[i], at = tonumber(found[i + 1]) } end
   end
   return v.unread[v.at]
 end
 
--- pick takes the first of all that are ready out of their order.
+-- pick removes and returns the first of all that are ready.
 local function pick(v)
   local new, old = unread(v), v.ready[#v.ready]
   if new and not (old and before(old, new)) then

@@ -1,10 +1,10 @@
 -- needs: lanestate, turnorder, departures, stored
 -- gives: visitedLane, firstId, firstJob, beginVisit, chooseLane, hasLaneBy, passOver, noteDeparture, writeTurns
 --
--- A visit to a queue with lanes: whose turn it is. All is worked out in memory; writeTurns writes it at the end.
+-- A visit to a queue with lanes, which take turns. All is worked out in memory; writeTurns writes it at the end.
 --
--- A lane in a visit has its place, 'L' (at is its tag), 'b' (at is until when) or nil; from is the place that is
--- written.
+-- A lane in a visit has its place, 'L' (at is its tag), 'b' (at is until when it rests) or nil; from is its stored
+-- place.
 
 local MOST_READIED, MOST_PUT_OFF, CHANGED_AT_ONCE = 100, 100, 100
 
@@ -14,12 +14,12 @@ local function visitedLane(v, lane, at, from)
   local l = { lane = lane, tie = lane, at = tonumber(at), from = from, place = from, W = waitingKey(q, lane),
     rule = rule, limit = inFlightLimit(q, rule),
     ids = {}, turns = {}, jobs = {}, entries = {}, pos = 1, page = 2, ahead = 1, loaded = 0, granted = 0, unfit = 0,
-      unfit_bytes = 0 }
+      unfitBytes = 0 }
   v.all[#v.all + 1] = l
   return l
 end
 
--- firstId returns the first job of a lane that this visit has not dealt with.
+-- firstId returns the first job of a lane that this visit has not handled.
 local function firstId(v, l)
   if l.pos > #l.ids and not l.read then
     local found = redis.pcall('ZRANGE', l.W, #l.ids, #l.ids + l.page - 1, 'WITHSCORES')
@@ -38,8 +38,8 @@ local function firstId(v, l)
   return l.ids[l.pos]
 end
 
--- firstJob returns it with its turn, its record and its lease record. It reads further ahead the more of the lane has
--- gone.
+-- firstJob returns that job with its turn, its record and its lease record. It reads further ahead the more of the lane
+-- has gone.
 local function firstJob(v, l)
   local id = firstId(v, l)
   if not id then return nil end
@@ -71,11 +71,11 @@ local function putOffUntil(v, l, at)
   if at < math.huge then insert(v.resting, l) end
 end
 
--- beginVisit begins a visit. moved counts lanes that were looked at: all members of a group share it, or a visit to a
--- thousand children would look at a hundred lanes of each.
+-- beginVisit begins a visit. moved counts lanes that were looked at. All members of a group share it: otherwise a visit
+-- to a thousand children would look at a hundred lanes of each.
 local function beginVisit(q, moved)
   moved = moved or { readied = 0, changed = 0 }
-  local v = { q = q, all = {}, errors = {}, ready = {}, resting = {}, moved = moved, put_off = 0,
+  local v = { q = q, all = {}, errors = {}, ready = {}, resting = {}, moved = moved, putOff = 0,
     unread = {}, at = 1, rank = 0, key = B .. 'L' .. q.nr,
       came = function(v, lane, at) return visitedLane(v, lane, at, 'L') end }
   local changed = moved.changed < CHANGED_AT_ONCE and call('ZRANGE', B .. 'i' .. q.nr, 0,
@@ -86,7 +86,7 @@ local function beginVisit(q, moved)
     if not hasPlace(q, ZERO) then makeLaneReady(v, visitedLane(v, ZERO, 0, nil)) end
   end
   -- When the last lanes of one change of rules have been made ready, those of the next change follow.
-  v.follow = q.again and call('ZCARD', B .. 'i' .. q.nr) == #changed
+  v.follow = q.changedAgain and call('ZCARD', B .. 'i' .. q.nr) == #changed
   if v.follow then return v end
   -- One more than may become ready is read, to know whether there are others.
   local rested = call('ZRANGEBYSCORE', B .. 'b' .. q.nr, '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0,
@@ -95,7 +95,8 @@ local function beginVisit(q, moved)
   return v
 end
 
--- chooseLane returns the lane whose turn it is, for a departure at d; nil if there is none, or too many were put off.
+-- chooseLane returns the lane whose turn it is, for a departure at d; nil if no lane is ready, or too many were put
+-- off.
 local function chooseLane(v, d)
   local q = v.q
   while v.moved.readied < MOST_READIED and v.resting[1] and v.resting[#v.resting].at <= d do
@@ -103,23 +104,23 @@ local function chooseLane(v, d)
     v.moved.readied = v.moved.readied + 1
     makeLaneReady(v, l.lane and l or visitedLane(v, l.tie, l.at, 'b'))
   end
-  while v.put_off < MOST_PUT_OFF do
+  while v.putOff < MOST_PUT_OFF do
     local l = pick(v)
     if not l then return nil end
-    local until_ = d
+    local opens = d
     if l.limit > 0 and inFlight(q, l.lane) + l.granted >= l.limit then
-      until_ = math.huge
+      opens = math.huge
     elseif l.rule.n > 0 then
       if not l.bucket then l.bucket, l.changed = bucketOf(q, l.lane, l.rule, d) end
       local _, _, job = firstJob(v, l)
       if job and #job >= 28 and coverLane(l.bucket, costOf(job)) then l.changed = true end
-      until_ = uncertain.apartIn(l.bucket, laneNext(l.bucket, d))
+      opens = uncertain.apartIn(l.bucket, laneNext(l.bucket, d))
     elseif q.receiver then
-      until_ = max(d, receiver.stopsUntil(q, l.lane) or d)
+      opens = max(d, receiver.stopsUntil(q, l.lane) or d)
     end
-    if until_ <= d then return l end
-    putOffUntil(v, l, until_)
-    v.put_off = v.put_off + 1
+    if opens <= d then return l end
+    putOffUntil(v, l, opens)
+    v.putOff = v.putOff + 1
   end
 end
 
@@ -137,11 +138,11 @@ local function passOver(v, l, id, job)
     local count, held = laneSize(v.q, l.lane)
     bytes = count > 0 and floor(held / count) or 0
   end
-  l.unfit, l.unfit_bytes, l.pos = l.unfit + 1, l.unfit_bytes + bytes, l.pos + 1
+  l.unfit, l.unfitBytes, l.pos = l.unfit + 1, l.unfitBytes + bytes, l.pos + 1
   if firstId(v, l) then insert(v.ready, l) elseif l.place == 'L' then l.place = nil end
 end
 
--- noteDeparture puts a lane in its next place after a job of it was granted, to depart at d.
+-- noteDeparture puts a lane in its next place after one of its jobs was granted, to depart at d.
 local function noteDeparture(v, l, cost, d)
   local q = v.q
   l.granted, l.pos = l.granted + 1, l.pos + 1
@@ -167,7 +168,7 @@ local function noteDeparture(v, l, cost, d)
 end
 
 local function writeTurns(v)
-  local q, add_to, out_of = v.q, { L = {}, b = {} }, { L = {}, b = {}, i = {} }
+  local q, addTo, outOf = v.q, { L = {}, b = {} }, { L = {}, b = {}, i = {} }
   for _, l in ipairs(v.all) do
     local taken = l.granted + l.unfit
     if taken > 0 then
@@ -175,23 +176,23 @@ local function writeTurns(v)
       removeWaiting(q, l.lane, taken)
     end
     if l.granted > 0 and not needsNoPlace(q, l.lane) then countLane(q, 'k', l.lane, l.granted) end
-    if l.unfit > 0 and l.lane ~= ZERO then countInLane(q, l.lane, -l.unfit, -l.unfit_bytes) end
+    if l.unfit > 0 and l.lane ~= ZERO then countInLane(q, l.lane, -l.unfit, -l.unfitBytes) end
     if l.changed then keepBucket(q, l.lane, l.bucket) end
-    if l.from and l.from ~= l.place then table.insert(out_of[l.from], l.lane) end
+    if l.from and l.from ~= l.place then table.insert(outOf[l.from], l.lane) end
     if l.place then
-      table.insert(add_to[l.place], l.at)
-      table.insert(add_to[l.place], l.lane)
+      table.insert(addTo[l.place], l.at)
+      table.insert(addTo[l.place], l.lane)
     end
   end
-  for place, members in pairs(out_of) do
+  for place, members in pairs(outOf) do
     if members[1] then call('ZREM', B .. place .. q.nr, unpack(members)) end
   end
   if v.follow then
     if call('EXISTS', B .. 'b' .. q.nr) > 0 then call('RENAME', B .. 'b' .. q.nr, B .. 'i' .. q.nr) end
-    call('HDEL', B .. 'q' .. q.nr, 'again')
-    q.again = false
+    call('HDEL', B .. 'q' .. q.nr, 'changedAgain')
+    q.changedAgain = false
   end
-  for place, members in pairs(add_to) do
+  for place, members in pairs(addTo) do
     if members[1] then call('ZADD', B .. place .. q.nr, unpack(members)) end
   end
 end

@@ -2,8 +2,8 @@
 -- gives: apart, apartIn, shift, shiftOne, notePaced, noteReign
 --
 -- A client that does not know the engine's clock well starts its jobs late by an unknown, equal delay. The distances
--- between its own starts stay the same. But the next job of another client could start too soon after one of them. So
--- a bucket whose last departure was granted to an uncertain client counts as that much later for other clients, and for
+-- between its own starts stay the same. But the next job of another client could start too soon after one of them. So a
+-- bucket whose last departure was granted to an uncertain client counts as that much later for other clients, and for
 -- the client itself once it knows the clock better. The window law holds however far away a drainer is.
 --
 -- A reign is a period in which one uncertain client was granted paced departures: {clock, first, latest, by}; by is its
@@ -11,12 +11,12 @@
 
 local MOST_REIGNS, REIGN_JITTER = 4, 500
 
-local reigns = {} -- those that delay this client's departures
+local reigns = {} -- reigns that delay this client's departures
 for _, r in ipairs(M.reigns or {}) do
-  if r[1] ~= request.clock then
+  if r[REIGN_CLOCK] ~= request.clock then
     reigns[#reigns + 1] = r
-  elseif r[4] - request.uncertainty > REIGN_JITTER then -- its own starts are late by less than they were
-    reigns[#reigns + 1] = { r[1], r[2], r[3], r[4] - request.uncertainty }
+  elseif r[REIGN_BY] - request.uncertainty > REIGN_JITTER then -- its own starts are late by less than they were
+    reigns[#reigns + 1] = { r[REIGN_CLOCK], r[REIGN_FIRST], r[REIGN_LATEST], r[REIGN_BY] - request.uncertainty }
   end
 end
 
@@ -25,14 +25,15 @@ local function noteReign()
   local kept = M.reigns or {}
   M.reigns = kept
   local r = kept[#kept]
-  if r and r[1] == request.clock and r[4] - request.uncertainty <= REIGN_JITTER then
-    r[3], r[4] = max(r[3], request.latest), max(r[4], request.uncertainty)
+  if r and r[REIGN_CLOCK] == request.clock and r[REIGN_BY] - request.uncertainty <= REIGN_JITTER then
+    r[REIGN_LATEST], r[REIGN_BY] = max(r[REIGN_LATEST], request.latest), max(r[REIGN_BY], request.uncertainty)
     return
   end
   kept[#kept + 1] = { request.clock, request.first, request.latest, request.uncertainty }
   if #kept > MOST_REIGNS then
     local a, b = kept[1], table.remove(kept, 2)
-    kept[1] = { '', min(a[2], b[2]), max(a[3], b[3]), max(a[4], b[4]) }
+    kept[1] = { '', min(a[REIGN_FIRST], b[REIGN_FIRST]), max(a[REIGN_LATEST], b[REIGN_LATEST]),
+      max(a[REIGN_BY], b[REIGN_BY]) }
   end
 end
 
@@ -45,7 +46,7 @@ end
 local function laterBy(b)
   local by = 0
   for _, r in ipairs(reigns) do
-    if b.n > 0 and b.last >= r[2] and b.last <= r[3] then by = max(by, r[4]) end
+    if b.n > 0 and b.last >= r[REIGN_FIRST] and b.last <= r[REIGN_LATEST] then by = max(by, r[REIGN_BY]) end
   end
   return by
 end
@@ -56,7 +57,7 @@ local function apartIn(b, d)
   return by > 0 and max(d, bucketReadyAt(b) + by) or d
 end
 
--- apart does so for all buckets of a queue.
+-- apart is apartIn for all buckets of a queue.
 local function apart(q, d)
   if not reigns[1] then return d end
   d = apartIn(q, d)

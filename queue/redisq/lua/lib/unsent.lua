@@ -1,16 +1,16 @@
 -- needs: ended, stored
 -- for backlog: backlog
 --
--- Jobs that end without having left: cancelled, purged or expired.
+-- Jobs that end without having left: canceled, purged or expired.
 
--- findFirstExpiry notes anew when the first job of a queue, and of the partition, expires.
+-- findFirstExpiry notes again when the first job of a queue, and of the partition, expires.
 local function findFirstExpiry(q)
   local first = call('ZRANGE', B .. 'T' .. q.nr, '0', '0', 'WITHSCORES')[2]
   if first then call('ZADD', B .. 'T', first, q.nr) else call('ZREM', B .. 'T', q.nr) end
-  M.first_expiry = tonumber(call('ZRANGE', B .. 'T', '0', '0', 'WITHSCORES')[2]) or 0
+  M.firstExpiry = tonumber(call('ZRANGE', B .. 'T', '0', '0', 'WITHSCORES')[2]) or 0
 end
 
--- forgetExpiries takes jobs off the set of those that expire.
+-- forgetExpiries removes jobs from the set of expiring ones.
 local function forgetExpiries(q, ids)
   call('ZREM', B .. 'T' .. q.nr, unpack(ids))
   findFirstExpiry(q)
@@ -19,7 +19,7 @@ end
 -- countEnded counts jobs that are about to end. It may raise, so it comes before anything is written.
 local function countEnded(q, state, count) add(q, state == S.expired and 'expired' or 'cancelled', count) end
 
--- endRemoved ends jobs that no longer stand in their lane or among the scheduled.
+-- endRemoved ends jobs that are no longer in their lane or among the scheduled ones.
 local function endRemoved(q, ids, state)
   local F, freeing = B .. 'f' .. q.nr, newFreed()
   for i, entry in ipairs(call('HMGET', F, unpack(ids))) do
@@ -32,7 +32,7 @@ local function endRemoved(q, ids, state)
   if hasBacklog(q) then announceRoom(q) end
 end
 
--- removeFromLane takes jobs out of a lane in which they wait.
+-- removeFromLane takes waiting jobs out of a lane.
 local function removeFromLane(q, lane, ids)
   local W = lanes.waitingKey(q, lane)
   call('ZREM', W, unpack(ids))
@@ -44,7 +44,7 @@ local function removeFromLane(q, lane, ids)
   lanestate.countInLane(q, lane, -#ids, -bytes)
 end
 
--- unschedule takes out jobs that are scheduled.
+-- unschedule takes out scheduled jobs.
 local function unschedule(q, ids)
   call('ZREM', B .. 't' .. q.nr, unpack(ids))
   M.scheduled = M.scheduled - #ids
@@ -53,12 +53,12 @@ local function unschedule(q, ids)
   end
 end
 
--- endUnsent ends jobs, in groups: each has ids, and the lane in which they wait, or none if they are scheduled.
--- Returns how many. withLanes must have been called for the queue.
+-- endUnsent ends jobs in groups: each group has ids, and the lane in which they wait, or none if they are scheduled. It
+-- returns how many. withLanes must have been called for the queue.
 local function endUnsent(q, found, state)
   local all = {}
   for _, some in ipairs(found) do
-    if some.lane then call('ZCARD', lanes.waitingKey(q, some.lane)) end -- looks at its type
+    if some.lane then call('ZCARD', lanes.waitingKey(q, some.lane)) end -- check its type
     for _, id in ipairs(some.ids) do all[#all + 1] = id end
   end
   local count = #all

@@ -1,8 +1,8 @@
 -- needs: shown
 --
--- The versions that there were of a queue or a rule, the newest first: its revision, and what it was from that on,
--- packed (see shown.lua). The newest of a queue is its spec, which stands nowhere else: a field as long would make an
--- idle queue's hash take five times the memory, as Redis keeps it compact only while all of its values are short.
+-- The versions of a queue or a rule, the newest first: revision and packed text (see shown.lua). The newest version of
+-- a queue is its spec, which is stored nowhere else. A field of that length would make an idle queue's hash take five
+-- times the memory, as Redis keeps it compact only while all of its values are short.
 
 local MOST_VERSIONS = 50
 
@@ -12,10 +12,10 @@ local function versionsKey(kind, name) return B .. 'P:' .. kind .. ':' .. name e
 local function specOf(name)
   local newest = call('LINDEX', versionsKey('queue', name), 0)
   if not newest then return '' end
-  return keptText(newest, 8), (unpack_('>I7', newest))
+  return keptText(newest, 8), (unpackStruct('>I7', newest))
 end
 
--- keepVersion keeps what a queue or rule is from this revision on, packed. Only the last are kept.
+-- keepVersion keeps the packed text of a queue or rule as of a revision. Only the last versions are kept.
 local function keepVersion(kind, name, rev, packed)
   local key = versionsKey(kind, name)
   call('LPUSH', key, pack('>I7', rev) .. packed)

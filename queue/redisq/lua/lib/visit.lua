@@ -2,12 +2,12 @@
 -- for changelog: changelog
 -- gives: closeTurns, delayAfterRestart, inLanes, countLeased, visitOne
 --
--- A visit to one queue whose time has come: by its agenda, to grant departures, or by its timer, to let scheduled jobs
--- become ready.
+-- A visit to one queue that is due: by its agenda, to grant departures, or by its timer, to let scheduled jobs become
+-- ready.
 
--- becomeReady puts the scheduled jobs of a queue whose time has come into their lanes. The queue could depart from
--- when its timer was due, be that for a job, a lane that rested or the end of its pause.
-local function becomeReady(nr, first_due)
+-- becomeReady puts the due scheduled jobs of a queue into their lanes. The queue could depart since its timer was due,
+-- for a job, a lane that rested or the end of its pause.
+local function becomeReady(nr, firstDue)
   local q = load(nr)
   if not q then
     call('ZREM', B .. 's', nr)
@@ -18,15 +18,15 @@ local function becomeReady(nr, first_due)
     return
   end
   checkKeys(q)
-  if q.lapsed then
+  if q.pauseEndedAt then
     logLapse(q)
-    if q.group == q then set(q, 'gsince', q.lapsed + skew) end
+    if q.group == q then set(q, 'groupSince', q.pauseEndedAt + skew) end
     setPause(q, '')
     save(q)
   end
   local T, F = B .. 't' .. nr, B .. 'f' .. nr
-  local ids, ripe = call('ZRANGEBYSCORE', T, '-inf', wall, 'LIMIT', 0, request.to_ripen), {}
-  request.to_ripen = request.to_ripen - #ids
+  local ids, ripe = call('ZRANGEBYSCORE', T, '-inf', wall, 'LIMIT', 0, request.toRipen), {}
+  request.toRipen = request.toRipen - #ids
   for _, id in ipairs(ids) do
     local entry = call('HGET', F, id)
     local f = entry and #entry >= SETTLED and unpackLease(entry) or restoredLease(q, id)
@@ -36,7 +36,7 @@ local function becomeReady(nr, first_due)
       f.state = S.waiting
       waitAgain(q, id, f)
       -- A job that was only scheduled, and never granted, needs no lease record while it waits.
-      if f.attempts == 0 and f.pverdict == 0 then call('HDEL', F, id) else call('HSET', F, id, packLease(f)) end
+      if f.attempts == 0 and f.verdict == 0 then call('HDEL', F, id) else call('HSET', F, id, packLease(f)) end
       ripe[#ripe + 1] = id
     else
       dropVanished(q, id)
@@ -44,15 +44,15 @@ local function becomeReady(nr, first_due)
     end
   end
   if ripe[1] then M.scheduled = M.scheduled - call('ZREM', T, unpack(ripe)) end
-  putOnAgenda(q, 'NX', max(first_due, M.filed_at)) -- before, the wall clock said otherwise
+  putOnAgenda(q, 'NX', max(firstDue, M.filedAt)) -- before, the wall clock said otherwise
   save(q)
 end
 
--- grantSome grants jobs of a queue's only lane, behind those that v, this visit, took. Returns false when the queue,
+-- grantSome grants jobs of a queue's only lane, behind those that v, this visit, took. It returns false when the queue,
 -- or the answer, can take no more.
 local function grantSome(q, v, leases, flights)
   local W, F = B .. 'w' .. q.nr, B .. 'f' .. q.nr
-  local want = min(free_handlers, 32, shares.left[q.nr] or free_handlers)
+  local want = min(freeHandlers, 32, shares.left[q.nr] or freeHandlers)
   if want < 1 then return false end
   local paced = q.n > 0 or q.limits
   if q.n > 0 then -- do not read what the horizon will not let out
@@ -60,10 +60,10 @@ local function grantSome(q, v, leases, flights)
     if want < 1 then return false end
   end
   if q.leased then
-    want = min(want, q.mif - q.leased - #leases / 2)
+    want = min(want, q.maxInFlight - q.leased - #leases / 2)
     if want < 1 then return false end
   end
-  -- One more tells whether others are left to wait.
+  -- One more shows whether others are left to wait.
   local heads = call('ZRANGE', W, v.taken, v.taken + want, 'WITHSCORES')
   local found = #heads / 2
   q.waits = found > 0
@@ -89,12 +89,12 @@ local function grantSome(q, v, leases, flights)
       v.late[#v.late + 1] = id
       if lates == MOST_LATE then more = false end
     else
-      if bytes > 0 and bytes + #job > most_bytes then
-        more, free_handlers = false, 0
+      if bytes > 0 and bytes + #job > mostBytes then
+        more, freeHandlers = false, 0
         break
       end
       local cost = costOf(job)
-      if cost > q.hc then cover(q, cost) end
+      if cost > q.coveredCost then cover(q, cost) end
       local d = take(q, cost, departureFor(q, paced))
       if not d then
         more = false
@@ -107,11 +107,11 @@ local function grantSome(q, v, leases, flights)
   end
   v.taken = v.taken + taken
   q.waits = found > taken
-  return more and free_handlers > 0
+  return more and freeHandlers > 0
 end
 
 -- grantInTurn grants jobs of a queue's only lane. Their leases are written before they leave it: if the leases are
--- somebody else's key, nothing has left.
+-- another program's key, no job has left.
 local function grantInTurn(q, leases, flights)
   local v = { taken = 0, gone = {}, late = {} }
   repeat until not grantSome(q, v, leases, flights)
@@ -126,7 +126,7 @@ local function grantInTurn(q, leases, flights)
   if v.late[1] then endRemoved(q, v.late, S.expired) end
 end
 
--- closeTurns writes what a visit did to the lanes, and ends the jobs that were gone or too late.
+-- closeTurns writes what a visit changed in the lanes, and ends the jobs that were gone or too late.
 local function closeTurns(q, v, gone, late)
   countEnded(q, S.expired, #late)
   turns.writeTurns(v)
@@ -138,12 +138,12 @@ local function closeTurns(q, v, gone, late)
   if late[1] then endRemoved(q, late, S.expired) end
 end
 
--- grantTurns grants the first jobs of lanes, by turns.
+-- grantTurns grants the first jobs of lanes, in turns.
 local function grantTurns(q, v, leases, flights)
   local rows, late, gone = rowsOf(q), {}, {}
-  while free_handlers > 0 and not shares.usedUp(q.nr) do
+  while freeHandlers > 0 and not shares.usedUp(q.nr) do
     local d = departureFor(q, true)
-    if d > now + HORIZON or q.mif > 0 and q.leased + #leases / 2 >= q.mif then break end
+    if d > now + HORIZON or q.maxInFlight > 0 and q.leased + #leases / 2 >= q.maxInFlight then break end
     local l = turns.chooseLane(v, d)
     if not l then break end
     local id, turn, job, entry = turns.firstJob(v, l)
@@ -159,17 +159,17 @@ local function grantTurns(q, v, leases, flights)
       turns.passOver(v, l, id, job)
       if lates == MOST_LATE then break end
     else
-      if bytes > 0 and bytes + #job > most_bytes then
-        free_handlers = 0
+      if bytes > 0 and bytes + #job > mostBytes then
+        freeHandlers = 0
         break
       end
       local cost = costOf(job)
-      if cost > q.hc then cover(q, cost) end
+      if cost > q.coveredCost then cover(q, cost) end
       d = take(q, cost, departureFor(q, true))
       if not d then break end
       notePaced(d)
       local keyed = l.lane ~= ZERO
-      local state = S.leased + (keyed and KEYED or 0) + (lanestate.needsNoPlace(q, l.lane) and 0 or COUNTED)
+      local state = S.leased + (keyed and KEYED or 0) + (lanestate.needsNoPlace(q, l.lane) and 0 or IN_FLIGHT)
       grantJob(q, leases, flights, rows, id, turn, job, entry, d, state, keyed and l.lane or '')
       turns.noteDeparture(v, l, cost, d)
     end
@@ -179,24 +179,24 @@ local function grantTurns(q, v, leases, flights)
 end
 
 -- delayAfterRestart delays a queue's bucket at its first visit in a run of the server, as if a job of that cost had
--- just left: the server may have lost what it had granted. Reports whether it did.
+-- just left: the server may have lost grants. It reports whether it did.
 local function delayAfterRestart(q, cost)
   if q.epoch == M.run then return false end
-  delay(q, M.run_since + HORIZON, cost)
-  set(q, 'hc', cost)
-  set(q, 'hm', q.cmax)
+  delay(q, M.runSince + HORIZON, cost)
+  set(q, 'coveredCost', cost)
+  set(q, 'maxCostAtOpen', q.maxCost)
   set(q, 'epoch', M.run)
-  set(q, 'lf', 0) -- nothing granted before can give its slot back: it is the hold's
+  set(q, 'lastFence', 0) -- no earlier departure can be given back: the delay covers it
   return true
 end
 
-local function inLanes(q) return q.laned and (q.lw > 0 or q.ordered) end
+local function inLanes(q) return q.laned and (q.keyedWaiting > 0 or q.ordered) end
 
 -- countLeased sets q.leased, which max_in_flight bounds.
 local function countLeased(q)
-  if q.laned and q.mif > 0 then
-    q.leased = q.size - call('ZCARD', B .. 'w' .. q.nr) - q.lw - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD',
-      B .. 'K' .. q.nr)
+  if q.laned and q.maxInFlight > 0 then
+    q.leased = q.size - call('ZCARD', B .. 'w' .. q.nr) - q.keyedWaiting
+      - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD', B .. 'K' .. q.nr)
   end
 end
 
@@ -208,10 +208,10 @@ local function visitQueue(nr, e)
     return
   end
   if q.laned or q.expiring or q.epoch ~= M.run then checkKeys(q) end
-  -- For putOnAgenda: read before anything is written, as the key may be somebody else's.
-  q.first_due = tonumber(call('ZRANGE', B .. 't' .. nr, '0', '0', 'WITHSCORES')[2]) or false
+  -- For putOnAgenda. It is read before anything is written, as the key may be another program's.
+  q.firstDue = tonumber(call('ZRANGE', B .. 't' .. nr, '0', '0', 'WITHSCORES')[2]) or false
   q.timer = call('ZSCORE', agendaKey(q, 's'), nr)
-  if not delayAfterRestart(q, q.cmax) and e < now and not (q.receiver and q.receiver.opened > 0) then
+  if not delayAfterRestart(q, q.maxCost) and e < now and not (q.receiver and q.receiver.opened > 0) then
     if q.limits then countLost(nr, q.name, limits.slots(q, now - e)) elseif q.n > 0 then
       countLost(nr, q.name, floor((now - e) * q.n / q.d))
     end
