@@ -125,7 +125,7 @@ func (r *reservoir) once(ctx context.Context, first, count int64) error {
 }
 
 // takeOut drains so many jobs, and returns their ids.
-func takeOut(ctx context.Context, e drain.Engine, count int) ([]string, error) {
+func takeOut(ctx context.Context, e queue.Outflow, count int) ([]string, error) {
 	var mu sync.Mutex
 	var ids []string
 	ctx, cancel := context.WithTimeout(ctx, 10*patience) // the drainer ends with it, which is no error

@@ -83,7 +83,7 @@ func TestLoweredLeaseInDoubt(t *testing.T) {
 		push(t, e, "q", 0, 1)
 		began := time.Now()
 		told := make(chan time.Time, 10)                                  // of each delivery
-		cut := &unreachable{Engine: e, from: began.Add(12 * time.Second)} // behind the first extension
+		cut := &unreachable{Outflow: e, from: began.Add(12 * time.Second)} // behind the first extension
 		one := start(cut, drain.HandlerFunc(func(ctx context.Context, _ *drain.Job) error {
 			<-ctx.Done()
 			told <- time.Now()
@@ -103,7 +103,7 @@ func TestLoweredLeaseInDoubt(t *testing.T) {
 
 // unreachable extends nothing from an instant on.
 type unreachable struct {
-	drain.Engine
+	queue.Outflow
 	from time.Time
 }
 
@@ -111,5 +111,5 @@ func (u *unreachable) Extend(ctx context.Context, leases []queue.Lease) ([]queue
 	if !time.Now().Before(u.from) {
 		return nil, queue.ErrUnavailable
 	}
-	return u.Engine.Extend(ctx, leases)
+	return u.Outflow.Extend(ctx, leases)
 }

@@ -231,11 +231,11 @@ func (d *deaf) Sweep(ctx context.Context, partition int) (bool, error) {
 // What cannot be ended is left behind, and Run says what it was, and only that.
 func TestLeftBehind(t *testing.T) {
 	const (
-		one = "1 of the handlers did not end within 5s of being cancelled; jobs of theirs that may be delivered again " +
-			"when the leases have run out: 1"
-		lost = "1 of the handlers did not end within 5s of being cancelled; jobs of theirs that may be delivered again " +
-			"when the leases have run out: 0"
-		calls = "the engine did not return from a call within 5s of its being cancelled"
+		one = "handlers that did not end within 5s of being cancelled: 1; their jobs that may be delivered again when the " +
+			"leases have run out: 1"
+		lost = "handlers that did not end within 5s of being cancelled: 1; their jobs that may be delivered again when the " +
+			"leases have run out: 0"
+		calls = "a call to the engine did not return within 5s of being cancelled"
 	)
 	for _, c := range []struct {
 		name   string
