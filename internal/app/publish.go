@@ -54,7 +54,7 @@ type OpenAsynq func(f *PublishFlags) (func(concurrency int) deliver.Sender, erro
 func (f *PublishFlags) Validate() error {
 	switch {
 	case f.PublishNATS == "" && f.PublishCreds+f.PublishPrefix+f.PublishTLSCA+f.PublishTLSCert+f.PublishTLSKey != "":
-		return errors.New("--publish-nats is missing: the other --publish flags are of no use without it")
+		return errors.New("--publish-nats is missing: the other --publish flags need it")
 	case f.PublishNATS != "" && !natstarget.ValidPrefix(f.PublishPrefix):
 		return fmt.Errorf(
 			"--publish-prefix %q: must be tokens of letters, digits, _ and -, or {app}, with dots between, such as jobs.{app}",
@@ -62,7 +62,7 @@ func (f *PublishFlags) Validate() error {
 		)
 	}
 	if f.AsynqPrefix != "" && f.AsynqRedis == "" {
-		return errors.New("--asynq-redis is missing: --asynq-prefix is of no use without it")
+		return errors.New("--asynq-redis is missing: --asynq-prefix needs it")
 	}
 	if (f.PublishTLSCert == "") != (f.PublishTLSKey == "") {
 		return errors.New("--publish-tls-cert and --publish-tls-key need each other")

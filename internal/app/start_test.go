@@ -133,7 +133,7 @@ func TestStartWithoutNATS(t *testing.T) {
 			return status == 200 && strings.Contains(text, `"degraded"`) && strings.Contains(text, "not connected to NATS")
 		})
 	}
-	for _, once := range []string{"nats cannot be reached", "the overflow cannot be opened yet"} {
+	for _, once := range []string{"nats is unreachable", "the overflow cannot be opened yet"} {
 		if n := strings.Count(log.String(), once); n != 1 {
 			t.Errorf("%q is logged %d times", once, n)
 		}
