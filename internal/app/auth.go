@@ -58,8 +58,8 @@ func (f *AuthFlags) Allowed(l ops.Listen) error {
 	if !f.NoAuth || l.Local() {
 		return nil
 	}
-	return ops.Misuse(fmt.Errorf("--no-auth: other machines can reach --listen %s and would have full access; leave "+
-		"--no-auth out, or listen on 127.0.0.1", l.Addr))
+	return ops.Misuse(fmt.Errorf("--no-auth: --listen %s is reachable from other machines, which would have full access; "+
+		"leave --no-auth out, or listen on 127.0.0.1", l.Addr))
 }
 
 // Authority returns the authority that authenticates requests; nil if authentication is disabled.
