@@ -82,7 +82,7 @@ func TestLoweredLeaseInDoubt(t *testing.T) {
 		put(t, e, spec)
 		push(t, e, "q", 0, 1)
 		began := time.Now()
-		told := make(chan time.Time, 10)                                  // of each delivery
+		told := make(chan time.Time, 10)                                   // of each delivery
 		cut := &unreachable{Outflow: e, from: began.Add(12 * time.Second)} // behind the first extension
 		one := start(cut, drain.HandlerFunc(func(ctx context.Context, _ *drain.Job) error {
 			<-ctx.Done()

@@ -66,7 +66,7 @@ func (u *Usage) Queues() []QueueUse {
 	}
 	d.pool.mu.Unlock()
 	slices.SortFunc(list, func(a, b QueueUse) int {
-		return cmp.Or(cmp.Compare(b.Handlers, dl.Handlers), cmp.Compare(dl.Queue, b.Queue))
+		return cmp.Or(cmp.Compare(b.Handlers, a.Handlers), cmp.Compare(a.Queue, b.Queue))
 	})
 	return list
 }

@@ -100,7 +100,9 @@ func decide(o outcome) (s queue.Settlement, why Reason) {
 	return s, 0
 }
 
-func released(why Reason) (queue.Settlement, Reason) { return queue.Settlement{Verdict: queue.Release}, why }
+func released(why Reason) (queue.Settlement, Reason) {
+	return queue.Settlement{Verdict: queue.Release}, why
+}
 
 // said returns what the handler's error says. A handler that crashed behind the gate may have sent the job.
 func (o *outcome) said() Said {

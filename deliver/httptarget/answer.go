@@ -24,9 +24,9 @@ const (
 )
 
 // read judges an answer. What it tells of it has no secrets of job and target.
-func (a *attempt) read(answer *http.Response, job *drain.Job, target *Target) error {
+func (e *exchange) read(answer *http.Response, job *drain.Job, target *Target) error {
 	defer answer.Body.Close()
-	head := a.beginning(answer.Body)
+	head := e.beginning(answer.Body)
 	now := time.Now()
 	again, asked := RetryAfter(answer.Header, now)
 	meaning := target.outcome(answer.StatusCode, asked)
@@ -48,8 +48,8 @@ func (a *attempt) read(answer *http.Response, job *drain.Job, target *Target) er
 	if meaning != Dead && meaning != Down {
 		text += again.Note()
 	}
-	if e := clip.Text(excerpt([]byte(hide(string(head), job, target))), excerptBytes); e != "" {
-		text += ": " + e
+	if shown := clip.Text(excerpt([]byte(hide(string(head), job, target))), excerptBytes); shown != "" {
+		text += ": " + shown
 	}
 	err := errors.New(text)
 	switch meaning {
@@ -70,13 +70,13 @@ func (a *attempt) read(answer *http.Response, job *drain.Job, target *Target) er
 }
 
 // beginning reads a body, and returns how it begins. The answer is known: this has a time of its own.
-func (a *attempt) beginning(body io.Reader) []byte {
+func (e *exchange) beginning(body io.Reader) []byte {
 	if body == http.NoBody {
 		return nil
 	}
-	a.mu.Lock()
-	a.within(drainTime)
-	a.mu.Unlock()
+	e.mu.Lock()
+	e.within(drainTime)
+	e.mu.Unlock()
 	head := make([]byte, 4*excerptBytes) // so that nothing to hide is cut in two before it is found
 	n, err := io.ReadFull(body, head)
 	if err == nil {

@@ -47,15 +47,15 @@ func (c *Client) Close() error { return c.sender.Close() }
 // departure. Its error is what a drain.Handler returns, and tells whether the receiver may have the request: one marked
 // drain.Unknown says that it may, all others that it has not.
 func (c *Client) Do(ctx context.Context, gate drain.Gate, timeout time.Duration, req *http.Request) (*Answer, error) {
-	a := attempting(ctx, gate, timeout)
-	defer a.end()
+	e := newExchange(ctx, gate, timeout)
+	defer e.end()
 	// A request that could not be written to its end was not understood by anybody: its length is given.
 	var broken atomic.Bool
-	a.trace.WroteRequest = func(w httptrace.WroteRequestInfo) { broken.Store(w.Err != nil) }
-	req = a.traced(req)
+	e.trace.WroteRequest = func(w httptrace.WroteRequestInfo) { broken.Store(w.Err != nil) }
+	req = e.traced(req)
 	resp, err := c.pool.transport.RoundTrip(req)
 	if err != nil {
-		return nil, c.unanswered(ctx, a, req, err, broken.Load())
+		return nil, c.unanswered(ctx, e, req, err, broken.Load())
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswerBytes+1))
@@ -66,8 +66,8 @@ func (c *Client) Do(ctx context.Context, gate drain.Gate, timeout time.Duration,
 }
 
 // unanswered says what became of a request to which there was no answer.
-func (c *Client) unanswered(ctx context.Context, a *attempt, req *http.Request, err error, broken bool) error {
-	said := explain(ctx, a, c.pool.dialer, req, err)
+func (c *Client) unanswered(ctx context.Context, e *exchange, req *http.Request, err error, broken bool) error {
+	said := explain(ctx, e, c.pool.dialer, req, err)
 	switch {
 	case drain.What(said).Verdict != queue.Hold:
 		return said
@@ -78,12 +78,12 @@ func (c *Client) unanswered(ctx context.Context, a *attempt, req *http.Request, 
 }
 
 // sent reports whether something of the request was written. The connection writes nothing more of it.
-func (a *attempt) sent() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.conn == nil {
+func (e *exchange) sent() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.conn == nil {
 		return false
 	}
-	a.conn.out.Store(false)
-	return a.conn.wrote.Load() != a.wrote
+	e.conn.out.Store(false)
+	return e.conn.wrote.Load() != e.wrote
 }

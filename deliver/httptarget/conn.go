@@ -21,7 +21,7 @@ var (
 type conn struct {
 	net.Conn
 	out   atomic.Bool
-	first atomic.Pointer[attempt] // the one whose first byte is the next; nil once that was let out
+	first atomic.Pointer[exchange] // the one whose first byte is the next; nil once that was let out
 	wrote atomic.Int64
 	asked atomic.Bool // since it was handed out
 
@@ -41,8 +41,8 @@ func (c *conn) Write(b []byte) (int, error) {
 	if !c.out.Load() {
 		return 0, errShut
 	}
-	if a := c.first.Swap(nil); a != nil {
-		if err := a.leave(); err != nil {
+	if e := c.first.Swap(nil); e != nil {
+		if err := e.leave(); err != nil {
 			c.out.Store(false)
 			return 0, err
 		}

@@ -21,12 +21,12 @@ const (
 // net/url's error would quote it
 var errURL = errors.New("deliver.http.url: cannot be requested; it must be an http or https URL")
 
-func (a *attempt) request(job *drain.Job, target *Target) (*http.Request, error) {
+func (e *exchange) request(job *drain.Job, target *Target) (*http.Request, error) {
 	empty, err := target.blank()
 	if err != nil {
 		return nil, err
 	}
-	req := a.traced(empty)
+	req := e.traced(empty)
 	carry(req, job.Payload)
 	req.Header = headers(job, target)
 	if target.Signing != nil {

@@ -61,27 +61,27 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, t
 	if err != nil {
 		return drain.Down(&secrets.Error{Err: err})
 	}
-	a := attempting(ctx, gate, target.Timeout.D())
-	defer a.end()
-	req, err := a.request(job, target)
+	e := newExchange(ctx, gate, target.Timeout.D())
+	defer e.end()
+	req, err := e.request(job, target)
 	if err != nil {
 		return drain.Down(errURL)
 	}
 	// RoundTrip and not http.Client: no redirects, no cookies, no surprises.
 	answer, err := pool.transport.RoundTrip(req)
 	if err != nil {
-		return explain(ctx, a, pool.dialer, req, Veil(err, func(text string) string { return hide(text, job, target) }))
+		return explain(ctx, e, pool.dialer, req, Veil(err, func(text string) string { return hide(text, job, target) }))
 	}
-	return a.read(answer, job, target)
+	return e.read(answer, job, target)
 }
 
 // explain says what an error of RoundTrip is to the drainer.
-func explain(ctx context.Context, a *attempt, d *tlsDialer, req *http.Request, err error) error {
-	refused, cause := a.refusal(), context.Cause(a.ctx)
+func explain(ctx context.Context, e *exchange, d *tlsDialer, req *http.Request, err error) error {
+	refused, cause := e.refusal(), context.Cause(e.ctx)
 	switch {
 	case ctx.Err() != nil:
 		err = fmt.Errorf("interrupted: %w", context.Cause(ctx))
-		if a.sent() {
+		if e.sent() {
 			return drain.Unknown(err) // no fault of the receiver's
 		}
 		return drain.Unsent(err)
@@ -97,9 +97,9 @@ func explain(ctx context.Context, a *attempt, d *tlsDialer, req *http.Request, e
 		}
 		return errUnready
 	case errors.Is(cause, errTimeout):
-		err = fmt.Errorf("no answer within %v", a.timeout)
+		err = fmt.Errorf("no answer within %v", e.timeout)
 	}
-	if a.sent() {
+	if e.sent() {
 		return drain.Trouble(drain.Unknown(err))
 	}
 	return drain.Down(err) // there was no connection, or none that took a byte

@@ -147,8 +147,8 @@ func TestPermit(t *testing.T) {
 	}{
 		{
 			"", nil, "email",
-			"the secret KEY may not be sent anywhere yet: to allow it, write the line a.example into the file KEY.allow of the secrets " +
-				"directory, or start ingress and drainer with --secret-allow 'KEY=a.example;email'",
+			"the secret KEY may not be sent anywhere yet: to allow it, write the line a.example into the file KEY.allow in " +
+				"the secrets directory, or start ingress and drainer with --secret-allow 'KEY=a.example;email'",
 		},
 		{
 			"a.example\n", nil, "email",

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // This file builds the chains of layers. Read each list from top to bottom, in the order in which a request, a call to
@@ -56,7 +57,7 @@ type layer func(next queue.Engine) (queue.Engine, error)
 
 // newEngine returns the store as the API sees it: behind these layers, the first one outermost.
 func (i *Ingress) newEngine(store queue.Engine) (_ queue.Engine, err error) {
-	rules, err := metrics.NewRules(i.o.Registry, i.o.MaxQueueLabels)
+	counted, err := metrics.NewRules(i.o.Registry, i.o.MaxQueueLabels)
 	if err != nil {
 		return nil, err
 	}
@@ -82,12 +83,12 @@ func (i *Ingress) newEngine(store queue.Engine) (_ queue.Engine, err error) {
 		// A take: the rule's away decides while the store does not answer.
 		func(next queue.Engine) (queue.Engine, error) {
 			i.admission = admission.New(next, admission.Options{
-				Observer: rules, Logger: i.o.Logger, Patience: i.o.Patience,
+				Observer: counted, Logger: i.o.Logger, Patience: i.o.Patience,
 			})
 			return takingEngine{next, i.admission}, nil
 		},
 		// Decisions of rules are counted, also the decisions within an append.
-		func(next queue.Engine) (queue.Engine, error) { return rules.Over(next), nil },
+		func(next queue.Engine) (queue.Engine, error) { return counted.Over(next), nil },
 	}
 	for _, over := range slices.Backward(layers) { // each layer may use the ones below
 		if store, err = over(store); err != nil {
@@ -115,7 +116,11 @@ func (e appendingEngine) Append(ctx context.Context, jobs []queue.Job) ([]queue.
 // takingEngine is an Engine with another Taker.
 type takingEngine struct {
 	queue.Engine
-	queue.Taker
+	taker queue.Taker
+}
+
+func (e takingEngine) Take(ctx context.Context, rule string, takes []rules.Take) ([]rules.Taken, error) {
+	return e.taker.Take(ctx, rule, takes)
 }
 
 // outflow takes jobs out of the store until ctx ends. A job passes these layers:

@@ -33,7 +33,7 @@ func (NATSFlags) LongHelp() map[string]string {
 	return map[string]string{
 		"nats": "NATS servers of the overflow, with JetStream, 2.11 or newer, such as nats://a:4222,nats://b:4222; " +
 			"tls:// for TLS. Without it a job that may be deferred is refused when there is no room.",
-		"nats-creds": "Credentials file for NATS. Alternatively, put a user and password, or a token, into the URL.",
+		"nats-creds":    "Credentials file for NATS. Alternatively, put a user and password, or a token, into the URL.",
 		"nats-tls-ca":   "PEM file of the certificate authorities of NATS (default: the system's).",
 		"nats-tls-cert": "PEM file of the client certificate for NATS. Needs --nats-tls-key.",
 		"nats-replicas": "Number of replicas of each deferred job in a JetStream cluster: 1, 3 or 5 (default ${default}). " +

@@ -40,7 +40,7 @@ func (PublishFlags) LongHelp() map[string]string {
 			"URL.",
 		"publish-prefix": "Prefix of all subjects that nats targets publish to, such as jobs or jobs.{app}. Needed by " +
 			"--publish-nats.",
-		"publish-tls-ca": "PEM file of the certificate authorities of --publish-nats (default: the system's).",
+		"publish-tls-ca":   "PEM file of the certificate authorities of --publish-nats (default: the system's).",
 		"publish-tls-cert": "PEM file of the client certificate for --publish-nats. Needs --publish-tls-key.",
 		"asynq-tls-ca":     "PEM file of the certificate authorities of --asynq-redis (default: the system's).",
 		"asynq-tls-cert":   "PEM file of the client certificate for --asynq-redis. Needs --asynq-tls-key.",

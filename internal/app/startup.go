@@ -28,7 +28,9 @@ type resource struct {
 }
 
 // Add pushes a resource.
-func (c *Cleanup) Add(name string, close func() error) { c.opened = append(c.opened, resource{name, close}) }
+func (c *Cleanup) Add(name string, close func() error) {
+	c.opened = append(c.opened, resource{name, close})
+}
 
 // Close closes all resources, last in, first out, and returns their errors. Closing again does nothing.
 func (c *Cleanup) Close() error {

@@ -20,7 +20,7 @@ var (
 )
 
 // attempt is one delivery under way.
-type attempt struct {
+type exchange struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	gate    drain.Gate
@@ -36,114 +36,114 @@ type attempt struct {
 	over    bool        // too late for the first connection
 }
 
-func attempting(ctx context.Context, gate drain.Gate, timeout time.Duration) *attempt {
-	a := &attempt{gate: gate, timeout: timeout}
-	a.trace.GotConn = a.gotConn
-	a.ctx, a.cancel = context.WithCancelCause(ctx)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.within(time.Until(gate.Closes()))
-	return a
+func newExchange(ctx context.Context, gate drain.Gate, timeout time.Duration) *exchange {
+	e := &exchange{gate: gate, timeout: timeout}
+	e.trace.GotConn = e.gotConn
+	e.ctx, e.cancel = context.WithCancelCause(ctx)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.within(time.Until(gate.Closes()))
+	return e
 }
 
 // traced returns a request that waits in gotConn.
-func (a *attempt) traced(req *http.Request) *http.Request {
-	return req.WithContext(httptrace.WithClientTrace(a.ctx, &a.trace))
+func (e *exchange) traced(req *http.Request) *http.Request {
+	return req.WithContext(httptrace.WithClientTrace(e.ctx, &e.trace))
 }
 
-func (a *attempt) end() {
-	a.mu.Lock()
-	a.timer.Stop()
-	a.mu.Unlock()
-	a.cancel(nil)
+func (e *exchange) end() {
+	e.mu.Lock()
+	e.timer.Stop()
+	e.mu.Unlock()
+	e.cancel(nil)
 }
 
 // within gives what comes next its time. a.mu is held.
-func (a *attempt) within(d time.Duration) {
-	a.due = time.Now().Add(d)
-	if a.timer == nil {
-		a.timer = time.AfterFunc(d, a.ranOut)
+func (e *exchange) within(d time.Duration) {
+	e.due = time.Now().Add(d)
+	if e.timer == nil {
+		e.timer = time.AfterFunc(d, e.ranOut)
 	} else {
-		a.timer.Reset(d)
+		e.timer.Reset(d)
 	}
 }
 
 // ranOut ends what took too long. A dial goes on, for the next job.
-func (a *attempt) ranOut() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (e *exchange) ranOut() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	switch {
-	case time.Now().Before(a.due): // something else has begun at this moment
-	case a.conn == nil:
-		a.over = true
-		a.cancel(errUnready)
+	case time.Now().Before(e.due): // something else has begun at this moment
+	case e.conn == nil:
+		e.over = true
+		e.cancel(errUnready)
 	default:
-		a.cancel(errTimeout)
+		e.cancel(errTimeout)
 	}
 }
 
-func (a *attempt) refusal() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.refused
+func (e *exchange) refusal() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.refused
 }
 
 // gotConn is where the request waits for its departure. net/http calls it in
 // the goroutine of RoundTrip, before the request is given to the connection. It is called again when
 // net/http wants to repeat the request on another connection.
-func (a *attempt) gotConn(info httptrace.GotConnInfo) {
+func (e *exchange) gotConn(info httptrace.GotConnInfo) {
 	c := info.Conn.(*conn) // the dialer makes no others
 	if !c.take() {
 		return // it writes nothing, and net/http takes another
 	}
-	if err := a.pass(c); err != nil {
-		a.mu.Lock()
-		a.refused = err
-		a.mu.Unlock()
+	if err := e.pass(c); err != nil {
+		e.mu.Lock()
+		e.refused = err
+		e.mu.Unlock()
 		// The connection writes nothing, and is lost: net/http has no way to put it back.
 		// The context keeps net/http from trying one kept connection after the other.
-		a.cancel(err)
+		e.cancel(err)
 		_ = c.Close()
 		return
 	}
-	c.first.Store(a)
+	c.first.Store(e)
 	c.out.Store(true)
 }
 
 // leave is asked right before the first byte is written. Between the gate and the write
 // net/http changes goroutines: where there is more to do than there are processors, that
 // alone can outlast the window, and a start would be late that the gate has let go.
-func (a *attempt) leave() error {
-	if !time.Now().After(a.gate.Closes()) {
+func (e *exchange) leave() error {
+	if !time.Now().After(e.gate.Closes()) {
 		return nil
 	}
-	a.mu.Lock()
-	a.refused = errOver
-	a.mu.Unlock()
-	a.cancel(errOver) // as in gotConn
+	e.mu.Lock()
+	e.refused = errOver
+	e.mu.Unlock()
+	e.cancel(errOver) // as in gotConn
 	return errOver
 }
 
-func (a *attempt) pass(c *conn) error {
-	a.mu.Lock()
-	before, wrote := a.conn, a.wrote
-	a.mu.Unlock()
+func (e *exchange) pass(c *conn) error {
+	e.mu.Lock()
+	before, wrote := e.conn, e.wrote
+	e.mu.Unlock()
 	if before != nil && before.wrote.Load() != wrote {
 		// One departure is one start: a request that may have arrived is not
 		// repeated before the next.
 		return errTwice
 	}
-	if err := a.gate.Wait(a.ctx); err != nil {
+	if err := e.gate.Wait(e.ctx); err != nil {
 		return err
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.over {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.over {
 		return errUnready
 	}
-	if a.conn == nil {
-		a.within(a.timeout)
+	if e.conn == nil {
+		e.within(e.timeout)
 	}
-	a.conn, a.wrote = c, c.wrote.Load()
+	e.conn, e.wrote = c, c.wrote.Load()
 	return nil
 }
