@@ -13,13 +13,13 @@ import (
 )
 
 var (
-	errUnready = fmt.Errorf("%w: there was no connection by then", drain.ErrLate)
-	errOver    = fmt.Errorf("%w: this process was kept from writing the request in time", drain.ErrLate)
+	errUnready = fmt.Errorf("%w: there was no connection in time", drain.ErrLate)
+	errOver    = fmt.Errorf("%w: this process was too busy to write the request in time", drain.ErrLate)
 	errTimeout = errors.New("timeout")
 	errTwice   = errors.New("the connection ended before an answer came; the receiver may have the request")
 )
 
-// attempt is one delivery under way.
+// exchange is the request of one delivery, and its answer.
 type exchange struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -29,10 +29,10 @@ type exchange struct {
 
 	mu      sync.Mutex
 	timer   *time.Timer // for the connection, then for the answer, then for its body
-	due     time.Time   // when that is over
-	conn    *conn       // that the request was let out on
-	wrote   int64       // what conn had written before
-	refused error       // why it was not
+	due     time.Time   // when the timer fires
+	conn    *conn       // the connection of the request
+	wrote   int64       // conn.wrote before the request
+	refused error       // why the request got no connection
 	over    bool        // too late for the first connection
 }
 
@@ -58,7 +58,7 @@ func (e *exchange) end() {
 	e.cancel(nil)
 }
 
-// within gives what comes next its time. a.mu is held.
+// within sets the time limit of the next step. mu is held.
 func (e *exchange) within(d time.Duration) {
 	e.due = time.Now().Add(d)
 	if e.timer == nil {
@@ -68,12 +68,12 @@ func (e *exchange) within(d time.Duration) {
 	}
 }
 
-// ranOut ends what took too long. A dial goes on, for the next job.
+// ranOut ends a step that took too long. A dial goes on, for the next job.
 func (e *exchange) ranOut() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case time.Now().Before(e.due): // something else has begun at this moment
+	case time.Now().Before(e.due): // the next step has just begun
 	case e.conn == nil:
 		e.over = true
 		e.cancel(errUnready)
@@ -88,20 +88,19 @@ func (e *exchange) refusal() error {
 	return e.refused
 }
 
-// gotConn is where the request waits for its departure. net/http calls it in
-// the goroutine of RoundTrip, before the request is given to the connection. It is called again when
-// net/http wants to repeat the request on another connection.
+// gotConn waits for the departure. net/http calls it in the goroutine of RoundTrip, before it writes the request to the
+// connection, and again to repeat the request on another connection.
 func (e *exchange) gotConn(info httptrace.GotConnInfo) {
-	c := info.Conn.(*conn) // the dialer makes no others
-	if !c.take() {
-		return // it writes nothing, and net/http takes another
+	c := info.Conn.(*conn) // as made by the dialer
+	if !c.claim() {
+		return // it writes nothing, and net/http tries another
 	}
 	if err := e.pass(c); err != nil {
 		e.mu.Lock()
 		e.refused = err
 		e.mu.Unlock()
-		// The connection writes nothing, and is lost: net/http has no way to put it back.
-		// The context keeps net/http from trying one kept connection after the other.
+		// The connection writes nothing, and is lost, because net/http cannot put it back. The context keeps net/http from
+		// trying one idle connection after the other.
 		e.cancel(err)
 		_ = c.Close()
 		return
@@ -110,9 +109,8 @@ func (e *exchange) gotConn(info httptrace.GotConnInfo) {
 	c.out.Store(true)
 }
 
-// leave is asked right before the first byte is written. Between the gate and the write
-// net/http changes goroutines: where there is more to do than there are processors, that
-// alone can outlast the window, and a start would be late that the gate has let go.
+// leave checks the window again right before the first byte is written. Between the gate and the write net/http changes
+// goroutines, and on a busy machine that alone may take longer than the window.
 func (e *exchange) leave() error {
 	if !time.Now().After(e.gate.Closes()) {
 		return nil
@@ -129,8 +127,7 @@ func (e *exchange) pass(c *conn) error {
 	before, wrote := e.conn, e.wrote
 	e.mu.Unlock()
 	if before != nil && before.wrote.Load() != wrote {
-		// One departure is one start: a request that may have arrived is not
-		// repeated before the next.
+		// One departure is one start: a request that may have arrived is not repeated.
 		return errTwice
 	}
 	if err := e.gate.Wait(e.ctx); err != nil {

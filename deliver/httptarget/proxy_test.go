@@ -213,7 +213,7 @@ func TestProxyRefuses(t *testing.T) {
 	// One that is no proxy, one that says more than it was asked, and one that says nothing.
 	for answer, says := range map[string]string{
 		"SSH-2.0-x Basic dXNlcjpodW50ZXIy\r\n":       "gave no answer in HTTP",
-		"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n": "said more than it was asked",
+		"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n": "sent data before the tunnel was used",
 		"": "gave no answer in HTTP",
 	} {
 		addr := raw(t, nil, func(_ int, c net.Conn) {

@@ -164,8 +164,8 @@ func TestBadSettings(t *testing.T) {
 		{func(x *Target) { x.TLS = &TLS{Cert: "a"} }, "deliver.http.tls", "belong together"},
 		{func(x *Target) { x.TLS = &TLS{CA: "a"} }, "deliver.http.tls.ca", "PEM"},
 		{func(x *Target) { x.TLS = &TLS{Cert: "a", Key: "hunter2"} }, "deliver.http.tls.cert", "key"},
-		{func(x *Target) { x.TLS = &TLS{CA: "x${secret:a}"} }, "deliver.http.tls.ca", "nothing but a reference"},
-		{func(x *Target) { x.TLS = &TLS{ServerName: "a b"} }, "deliver.http.tls.server_name", "host's name"},
+		{func(x *Target) { x.TLS = &TLS{CA: "x${secret:a}"} }, "deliver.http.tls.ca", "only a reference"},
+		{func(x *Target) { x.TLS = &TLS{ServerName: "a b"} }, "deliver.http.tls.server_name", "host name"},
 	} {
 		target := Default()
 		target.URL = "https://a/"
