@@ -89,10 +89,10 @@ func TestOwnKind(t *testing.T) {
 	}
 	nothing := func() setting.Setting { return &pigeon{} }
 	for name, bad := range map[string][]Kind{
-		"there already": {{Name: "http", Setting: nothing, Deliver: own.Deliver}},
-		"is there alr":  {own, own},
-		"its name must": {{Name: "Pigeon!", Setting: nothing, Deliver: own.Deliver}},
-		"needs both":    {{Name: "dove", Setting: nothing}},
+		"is taken":      {{Name: "http", Setting: nothing, Deliver: own.Deliver}},
+		"the name is t": {own, own},
+		"the name must": {{Name: "Pigeon!", Setting: nothing, Deliver: own.Deliver}},
+		"both Setting":  {{Name: "dove", Setting: nothing}},
 	} {
 		if _, err := NewKinds(bad...); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)

@@ -185,7 +185,7 @@ func TestGraceAndUnknown(t *testing.T) {
 			v := f.verdicts()
 			for id := range cancelled {
 				if v[id].Verdict != fate || v[id].Trouble || fate != queue.Release &&
-					!strings.HasPrefix(v[id].Reason, "broken off by the drainer's end; it may have been sent: ") {
+					!strings.HasPrefix(v[id].Reason, "interrupted by the end of the drainer; it may have been sent: ") {
 					t.Errorf("on_unknown %q: %s was settled as %+v, want %v", on, id, v[id].Settlement, fate)
 				}
 			}

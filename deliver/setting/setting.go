@@ -177,7 +177,7 @@ func Explain(err error, at string, into any) error {
 	switch {
 	case errors.Is(err, json.ErrUnknownName):
 		known := namesOf(typeAt(reflect.TypeOf(into), semantic.JSONPointer.Parent()))
-		return Error(path, "", "is not a known field; fields are "+strings.Join(known, ", ")+
+		return Error(path, "", "is not a field; fields are "+strings.Join(known, ", ")+
 			invalid.DidYouMean(semantic.JSONPointer.LastToken(), known))
 	case semantic.GoType == reflect.TypeFor[unit.Duration]():
 		return Error(path, string(semantic.JSONValue), `must be a duration such as "10s"`)
