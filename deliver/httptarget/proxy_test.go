@@ -286,7 +286,7 @@ func TestProxySettings(t *testing.T) {
 		"http://u:hunter2/x@proxy.example.com":      "percent-encoded",
 		"http://u:hunter2?x@proxy.example.com":      "percent-encoded",
 		"http://u:hunter2#x@proxy.example.com":      "percent-encoded",
-		"http://u:${REDIS_PASSWORD}@p.example.com":  "no reference to a secret",
+		"http://u:${REDIS_PASSWORD}@p.example.com":  "not a reference to a secret",
 		"http://2130706433:3128":                    "neither a name nor an address",
 		"http://u:hunter2@p.example.com/path":       "must be the URL of a proxy",
 	} {

@@ -47,7 +47,7 @@ func TestSettings(t *testing.T) {
 		},
 		{`{"host": "h", "username": "me"}`, "username", "together"},
 		{`{"host": "h", "password": "hunter22"}`, "username", "together"},
-		{`{"host": "h", "username": "me", "password": "${REDIS_PASSWORD}"}`, "password", "no reference to a secret"},
+		{`{"host": "h", "username": "me", "password": "${REDIS_PASSWORD}"}`, "password", "not a reference to a secret"},
 		{`{"host": "h", "username": "${secret:ME}", "password": "${secret:SMTP}"}`, "username", "only the password"},
 		{`{"host": "h", "username": "a\r\nb", "password": "hunter22"}`, "username", "control"},
 		{`{"host": "h", "username": "me", "password": "hunter22\n"}`, "password", "control"},
