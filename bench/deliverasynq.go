@@ -12,6 +12,7 @@ import (
 	"github.com/penstock/penstock/deliver/asynqtarget"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/test/redistest"
+	"github.com/penstock/penstock/queue"
 )
 
 // deliverAsynq delivers jobs of a queue to asynq on another Redis.
@@ -74,8 +75,8 @@ func deliverAsynq(name, where string, open func(context.Context) (store, error))
 	}
 }
 
-// deliverFor drains a queue until the handler has run count jobs; each must succeed.
-func deliverFor(ctx context.Context, e drain.Engine, h drain.Handler, count int, concurrency int) (float64, error) {
+// deliverFor drains a queue until the handler has done so many jobs, and insists that each went well.
+func deliverFor(ctx context.Context, e queue.Outflow, h drain.Handler, count int, concurrency int) (float64, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var n atomic.Int64

@@ -17,7 +17,7 @@ import (
 )
 
 // drainFor runs a drainer until the handler has been called count times.
-func drainFor(ctx context.Context, e drain.Engine, count, concurrency int) (float64, error) {
+func drainFor(ctx context.Context, e queue.Outflow, count, concurrency int) (float64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var n atomic.Int64

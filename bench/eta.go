@@ -69,8 +69,9 @@ func eta(name, what string, job func(i int) queue.Job) Figure {
 	}
 }
 
-// drainTimes starts to drain. wait waits until etaJobs jobs have left, and returns when each did.
-func drainTimes(ctx context.Context, e drain.Engine) (wait func() (map[string]time.Time, error)) {
+// drainTimes begins to drain, and returns what waits for etaJobs to leave and tells when
+// each did.
+func drainTimes(ctx context.Context, e queue.Outflow) (wait func() (map[string]time.Time, error)) {
 	ctx, stop := context.WithCancel(ctx)
 	var mu sync.Mutex
 	times := make(map[string]time.Time, etaJobs())

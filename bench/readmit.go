@@ -121,8 +121,8 @@ func (r *reservoir) once(ctx context.Context, first, count int64) error {
 	return nil
 }
 
-// takeOut drains count jobs and returns their ids.
-func takeOut(ctx context.Context, e drain.Engine, count int) ([]string, error) {
+// takeOut drains so many jobs, and returns their ids.
+func takeOut(ctx context.Context, e queue.Outflow, count int) ([]string, error) {
 	var mu sync.Mutex
 	var ids []string
 	ctx, cancel := context.WithTimeout(ctx, 10*patience) // ends the drainer, which is no error

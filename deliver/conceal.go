@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/deliver/setting"
 )
 
-// What package net says of connections and names, and what may be an address.
+// Errors of package net about connections and names, and texts that may be an address.
 var (
 	connecting = regexp.MustCompile(`\b(dial|read|write|proxyconnect) (tcp|udp)[46]? [^ ]*[0-9a-f:.\]]+: `)
 	lookingUp  = regexp.MustCompile(`\blookup ([^ :]+)(?: on [^ ]+)?: `)
@@ -26,8 +26,8 @@ const (
 	internalName    = "an internal name"
 )
 
-// conceal hides the operator's network in an error that an app is shown: internal addresses, the local ends of
-// connections, servers of names, and the name and certificate of a proxy. What the target names itself stays.
+// conceal hides the operator's network in an error shown to an app: internal addresses, local ends of connections, DNS
+// servers, and the name and certificate of a proxy. Hosts that the target itself names remain.
 func conceal(err error, s setting.Setting) error {
 	var own []string
 	if hosted, ok := s.(setting.Hosted); ok {
@@ -45,7 +45,7 @@ func conceal(err error, s setting.Setting) error {
 		var refused *egress.Refused
 		if errors.As(err, &refused) && !slices.Contains(own, refused.Addr.String()) {
 			text = strings.ReplaceAll(text, refused.Error(), shown(refused.Host)+" is at "+internalAddress+
-				", to which no target may connect unless the operator allows it")
+				", to which targets may connect only if the operator allows it")
 		}
 		text = connecting.ReplaceAllString(text, "$1 $2: ")
 		text = lookingUp.ReplaceAllStringFunc(text, func(found string) string {
@@ -57,7 +57,7 @@ func conceal(err error, s setting.Setting) error {
 			if err != nil {
 				name = address
 			}
-			if shown(name) == internalName { // what follows may name its certificate
+			if shown(name) == internalName { // the rest may describe its certificate
 				return "TLS handshake with " + internalName + " failed"
 			}
 			return found
@@ -72,7 +72,7 @@ func conceal(err error, s setting.Setting) error {
 	})
 }
 
-// addressIn is the first address in a text, which may have a port or the end of a sentence behind it.
+// addressIn returns the first address in a text. A port or the end of a sentence may follow it.
 func addressIn(text string) (addr netip.Addr, begin, end int) {
 	for begin = 0; ; begin++ {
 		for end = len(text); end > begin; end = strings.LastIndexAny(text[:end], ".:") {

@@ -53,9 +53,9 @@ func TestConceal(t *testing.T) {
 			"lookup an internal name: no such host",
 		},
 		{&net.OpError{Op: "dial", Net: "tcp", Addr: tcp("10.1.2.3:80"), Err: refused}, "dial tcp: hooks.example.com is at " +
-			"an internal address, to which no target may connect unless the operator allows it"},
-		{fmt.Errorf("the proxy: %w", proxied), "the proxy: an internal name is at an internal address, to which no target " +
-			"may connect unless the operator allows it"},
+			"an internal address, to which targets may connect only if the operator allows it"},
+		{fmt.Errorf("the proxy: %w", proxied), "the proxy: an internal name is at an internal address, to which targets " +
+			"may connect only if the operator allows it"},
 		{
 			fmt.Errorf("the proxy: TLS handshake with proxy.corp.internal:3128: %w", x509.HostnameError{
 				Certificate: &x509.Certificate{DNSNames: []string{"squid.corp.internal"}}, Host: "proxy.corp.internal",

@@ -1,7 +1,7 @@
-// Package deliver hands jobs to targets: a [Router] looks at a queue's deliver setting and hands the job to the
-// kind of target that it names. Each kind has a package of its own below this one: httptarget, smtptarget,
-// smstarget, asynqtarget and natstarget.
+// Package deliver hands jobs to targets: a [Router] reads a queue's deliver setting and hands the job to the kind of
+// target that it names. Each kind has a package of its own: httptarget, smtptarget, smstarget, asynqtarget and
+// natstarget.
 //
-// It promises that what a target cannot use is said with the field's name, that a queue without a usable target
-// costs its jobs no attempt, and that nothing that it says quotes a secret of a setting.
+// Errors about a setting name the field, and never quote a secret of the setting. A queue without a usable target costs
+// its jobs no attempt.
 package deliver

@@ -19,23 +19,22 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Kind is a kind of target of a program's own; docs/targets/custom.md tells how to make one.
+// Kind is a program's own kind of target; see docs/targets/custom.md.
 type Kind struct {
-	// Name is its name in a deliver setting: small letters, digits, _ and -, beginning with a letter.
+	// Name is the kind's name in a deliver setting: lower-case letters, digits, _ and -, beginning with a letter.
 	Name string
-	// Setting returns a pointer to what a document of this kind is read into, with its defaults. It is read strictly,
-	// and then checked by its Check.
+	// Setting returns a pointer to a setting with its defaults. JSON is decoded into it strictly, and then its Check is
+	// called.
 	Setting func() setting.Setting
 	// Deliver makes one attempt; see Sender.
 	Deliver func(ctx context.Context, job *drain.Job, gate drain.Gate, s setting.Setting) error
-	// Close is called when the Router is closed, if a job was ever delivered. Nil does nothing.
+	// Close is called when the Router is closed, if it has delivered jobs of this kind. Nil does nothing.
 	Close func() error
 }
 
-// Kinds are all kinds of targets that a program knows. A nil Kinds has those that are built in.
+// Kinds are all kinds of targets that a program knows. A nil Kinds has the built-in kinds.
 type Kinds struct{ own map[string]kind }
 
-// kind is a way to deliver.
 type kind struct {
 	setting func() setting.Setting // with its defaults
 	sender  func(Options) Sender
@@ -43,7 +42,7 @@ type kind struct {
 
 var kindName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
-// NewKinds returns Kinds that have a program's own beside those that are built in.
+// NewKinds returns the built-in kinds and a program's own.
 func NewKinds(own ...Kind) (*Kinds, error) {
 	k := &Kinds{own: make(map[string]kind, len(own))}
 	for _, o := range own {
@@ -51,20 +50,20 @@ func NewKinds(own ...Kind) (*Kinds, error) {
 		switch {
 		case !kindName.MatchString(o.Name):
 			return nil, fmt.Errorf(
-				"the kind of target %q: its name must be small letters, digits, _ and -, beginning with a letter, at most 32",
+				"kind of target %q: the name must have 1 to 32 lower-case letters, digits, _ and -, and begin with a letter",
 				o.Name,
 			)
 		case twice:
-			return nil, fmt.Errorf("the kind of target %q is there already; there are %s", o.Name, strings.Join(k.names(), ", "))
+			return nil, fmt.Errorf("kind of target %q: the name is taken by one of %s", o.Name, strings.Join(k.names(), ", "))
 		case o.Setting == nil || o.Deliver == nil:
-			return nil, fmt.Errorf("the kind of target %q needs both Setting and Deliver", o.Name)
+			return nil, fmt.Errorf("kind of target %q: both Setting and Deliver are required", o.Name)
 		}
 		k.own[o.Name] = kind{o.Setting, func(Options) Sender { return ownSender{o} }}
 	}
 	return k, nil
 }
 
-// ownSender is that of a program's own kind.
+// ownSender is the Sender of a program's own kind.
 type ownSender struct{ kind Kind }
 
 func (s ownSender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, with setting.Setting) error {
@@ -78,7 +77,7 @@ func (s ownSender) Close() error {
 	return s.kind.Close()
 }
 
-// NewIntake is the func NewIntake for these kinds.
+// NewIntake is like the function NewIntake, for these kinds.
 func (k *Kinds) NewIntake(next queue.Appender, specs queue.SpecReader) *Intake {
 	return &Intake{next: next, targets: newTargets(specs, k.Parse)}
 }
@@ -93,7 +92,7 @@ func (k *Kinds) of(name string) (kind, bool) {
 	return found, ok
 }
 
-// names are those of all, sorted.
+// names returns the names of all kinds, sorted.
 func (k *Kinds) names() []string {
 	all := slices.Collect(maps.Keys(builtIn))
 	if k != nil {
@@ -103,12 +102,12 @@ func (k *Kinds) names() []string {
 	return all
 }
 
-// noAsynq is the asynq target of a program that was not told where asynq is.
+// noAsynq is the Deliver of asynq targets in a program without asynq.
 func noAsynq(context.Context, *drain.Job, drain.Gate, setting.Setting) error {
-	return drain.Down(errors.New("these drainers have no asynq to release tasks into: start them with --asynq-redis"))
+	return drain.Down(errors.New("the drainers have no asynq to release tasks to: start them with --asynq-redis"))
 }
 
-// builtIn are by their names in a deliver setting.
+// builtIn has the built-in kinds by name.
 var builtIn = map[string]kind{
 	"http": {
 		func() setting.Setting { return httptarget.Default() },

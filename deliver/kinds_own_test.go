@@ -89,10 +89,10 @@ func TestOwnKind(t *testing.T) {
 	}
 	nothing := func() setting.Setting { return &pigeon{} }
 	for name, bad := range map[string][]Kind{
-		"there already": {{Name: "http", Setting: nothing, Deliver: own.Deliver}},
-		"is there alr":  {own, own},
-		"its name must": {{Name: "Pigeon!", Setting: nothing, Deliver: own.Deliver}},
-		"needs both":    {{Name: "dove", Setting: nothing}},
+		"is taken":      {{Name: "http", Setting: nothing, Deliver: own.Deliver}},
+		"the name is t": {own, own},
+		"the name must": {{Name: "Pigeon!", Setting: nothing, Deliver: own.Deliver}},
+		"both Setting":  {{Name: "dove", Setting: nothing}},
 	} {
 		if _, err := NewKinds(bad...); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
@@ -115,7 +115,7 @@ func TestWrongFields(t *testing.T) {
 		`{"sms": {"provider": "twilio", "account": "A", "auth_token": "x",
 			"url": "http://a..b"}}`: "deliver.sms.url: has a host",
 
-		`{"http": {"url": "http://a/"}, "smtp": {"host": "a"}}`: `deliver: names 2 targets, "http, smtp"; a queue has one`,
+		`{"http": {"url": "http://a/"}, "smtp": {"host": "a"}}`: `deliver: names 2 targets, "http, smtp"; a queue has only one`,
 	} {
 		_, err := Parse(json.RawMessage(raw))
 		if says == "" && err != nil || says != "" && (err == nil || !strings.HasPrefix(err.Error(), says)) {

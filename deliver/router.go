@@ -22,88 +22,86 @@ import (
 
 var errNoTarget = errors.New("the queue has no target: set its deliver, or pull")
 
-// unusable is logged, once a queue, of what somebody has to mend here.
+// unusable is logged once per queue, for problems that an operator must fix.
 const unusable = "queue cannot be delivered; its jobs wait"
 
-// maxTargets bounds the memory of parsed targets; beyond it they are parsed again.
+// maxTargets limits the number of parsed targets that are kept.
 const maxTargets = 10_000
 
-// Options of a Router. The zero Options are useful.
+// Options are the settings of a Router. The zero Options are valid.
 type Options struct {
-	// Concurrency is how many jobs are delivered at once, drain.MaxHandlers: so many connections to one host are kept
-	// at most. The default is drain.DefaultConcurrency.
+	// Concurrency is the maximum number of concurrent deliveries, drain.MaxHandlers. At most so many connections to one
+	// host are kept. The default is drain.DefaultConcurrency.
 	Concurrency int
-	// Logger gets what an operator should know; the default discards.
+	// Logger is for operators; the default discards.
 	Logger *slog.Logger
-	// Secrets is where ${secret:NAME} is resolved.
+	// Secrets resolves ${secret:NAME}.
 	Secrets secrets.Source
-	// Egress says where connections may go; nil is to public addresses alone.
+	// Egress decides where connections may go; nil permits only public addresses.
 	Egress *egress.Guard
-	// Asynq makes the Sender of asynq targets, for so many jobs at once: an asynqtarget.Options has it. With nil they
-	// cannot be delivered. It is not made here so that who delivers to no asynq links none.
+	// Asynq returns the Sender of asynq targets; see asynqtarget.Options.Sender. If it is nil, asynq targets cannot be
+	// delivered. The caller sets it, so that programs without asynq do not link it.
 	Asynq func(concurrency int) Sender
-	// NATS is where nats targets publish.
+	// NATS is the connection of nats targets.
 	NATS natstarget.Options
-	// TLS is the client's configuration; the default trusts the system's roots.
+	// TLS is the configuration of TLS clients; the default trusts the system's roots.
 	TLS *tls.Config
-	// Permitted returns what the app that has a queue may deliver to, nil if none has it. It is asked at each attempt,
-	// and an app is not shown the operator's network in errors. Nil is that there are no apps.
+	// Permitted returns what the app of a queue may deliver to, nil if the queue has no app. It is called for each
+	// delivery. Errors shown to an app do not reveal the operator's network. Nil means that there are no apps.
 	Permitted func(queueName string) (Permission, error)
-	// Kinds are the kinds of targets that there are; nil is those that are built in.
+	// Kinds are the kinds of targets; nil means the built-in kinds.
 	Kinds *Kinds
 }
 
-// Permission says what may be delivered to. Two that are equal say the same.
+// Permission decides which targets an app may deliver to. Equal Permissions decide alike.
 type Permission interface {
 	// PermitTarget checks a setting of a kind of target. Its error names the field.
 	PermitTarget(kind string, s setting.Setting) error
 }
 
-// Sender delivers to the targets of one kind. It is safe for use by many goroutines.
+// Sender delivers to the targets of one kind. It is safe for concurrent use.
 type Sender interface {
-	// Deliver makes one attempt; see drain.Handler for what its error says. s is the setting
-	// of the job's queue.
+	// Deliver makes one attempt with the setting of the job's queue. Its error is as in drain.Handler.
 	Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, s setting.Setting) error
-	// Close closes the connections that are kept, and waits for those being made.
+	// Close closes idle connections, and waits for connections being made.
 	Close() error
 }
 
-// Router is a drain.Handler that delivers each job to the target of its queue. A queue
-// whose target cannot be used is taken to be down, with the reason; one without a target stops. Their jobs wait, and
-// spend no attempt.
+// Router is a drain.Handler that delivers each job to the target of its queue. A queue with an unusable target counts as
+// down, with the reason; a queue without a target stops. Their jobs wait and spend no attempt.
 type Router struct {
 	o Options
 
 	mu      sync.RWMutex
 	targets map[string]*parsed // by queue
-	senders map[string]Sender  // by kind, from the first of its jobs on
+	senders map[string]Sender  // by kind; made for its first job
 }
 
 var _ drain.Handler = (*Router)(nil)
 
-// parsed is what became of a queue's deliver setting.
+// parsed is a queue's parsed deliver setting.
 type parsed struct {
 	raw      json.RawMessage
 	revision int64
 	target   Target
 	sender   Sender
 	err      error
-	told     atomic.Bool // that somebody has to mend it
+	logged   atomic.Bool // a problem was logged since the last delivered job
 	ruling   atomic.Pointer[ruling]
 }
 
-// ruling is what a Permission said of a target.
+// ruling is the decision of a Permission about a target.
 type ruling struct {
 	by  Permission
 	err error // a *notPermitted
 }
 
-// notPermitted is why the owner of a queue may not deliver to its target.
+// notPermitted is why the app of a queue may not deliver to its target.
 type notPermitted struct{ error }
 
 func (n *notPermitted) Unwrap() error { return n.error }
 
-// New returns a Router. Close it when nothing is being delivered any more.
+// New returns a Router. Close it after the last delivery has ended.
 func New(o Options) *Router {
 	if o.Concurrency <= 0 {
 		o.Concurrency = drain.DefaultConcurrency
@@ -127,11 +125,11 @@ func (r *Router) Handle(ctx context.Context, job *drain.Job, gate drain.Gate) er
 	if err == nil {
 		err = p.sender.Deliver(ctx, job, gate, p.target.Setting)
 	}
-	r.tell(job.Queue, p, err)
+	r.report(job.Queue, p, err)
 	if by != nil && err != nil {
 		shown := conceal(err, p.target.Setting)
-		if shown != err && p.told.CompareAndSwap(false, true) { //nolint:errorlint // it is the same or not
-			r.o.Logger.Warn("delivery failed; the app is not shown all of it", "queue", job.Queue, "error", err)
+		if shown != err && p.logged.CompareAndSwap(false, true) { //nolint:errorlint // identity is meant
+			r.o.Logger.Warn("delivery failed; the app does not see the whole error", "queue", job.Queue, "error", err)
 		}
 		err = shown
 	}
@@ -141,8 +139,8 @@ func (r *Router) Handle(ctx context.Context, job *drain.Job, gate drain.Gate) er
 	return err
 }
 
-// permitted checks that the owner of a queue may deliver to its target now, whatever was permitted when it was set. by
-// is nil if the queue is the operator's.
+// permitted checks that the app of a queue may deliver to its target now; permissions may have changed since it was set.
+// by is nil if the queue is the operator's.
 func (r *Router) permitted(name string, p *parsed) (by Permission, err error) {
 	if r.o.Permitted == nil {
 		return nil, nil
@@ -164,8 +162,7 @@ func (r *Router) permitted(name string, p *parsed) (by Permission, err error) {
 	return by, known.err
 }
 
-// byDefault decides about a job that may have been sent as its target does for queues that do not
-// say.
+// byDefault applies the target's default on_unknown to the error of a job that may have been sent.
 func byDefault(err error, onUnknown string) error {
 	said := drain.What(err)
 	if said.Verdict != queue.Hold {
@@ -183,7 +180,7 @@ func byDefault(err error, onUnknown string) error {
 	return err
 }
 
-// target parses a setting once, for as long as it stays the same.
+// target returns the parsed setting of a job's queue. It parses a setting only when it changes.
 func (r *Router) target(job *drain.Job) *parsed {
 	r.mu.RLock()
 	p := r.targets[job.Queue]
@@ -210,12 +207,12 @@ func (r *Router) target(job *drain.Job) *parsed {
 	return p
 }
 
-// of reports whether it is what a job's queue says.
+// of reports whether p is the current setting of a job's queue.
 func (p *parsed) of(job *drain.Job) bool {
 	return p != nil && bytes.Equal(p.raw, job.Spec.Deliver) && (p.err == nil || p.revision >= job.Revision)
 }
 
-// sender returns that of a kind. r.mu is held.
+// sender returns the sender of a kind. mu is held.
 func (r *Router) sender(kind string) Sender {
 	s := r.senders[kind]
 	if s == nil {
@@ -226,11 +223,11 @@ func (r *Router) sender(kind string) Sender {
 	return s
 }
 
-// tell logs what an operator has to mend, once until a job was delivered.
-func (r *Router) tell(name string, p *parsed, err error) {
+// report logs problems that an operator must fix, once until a job is delivered.
+func (r *Router) report(name string, p *parsed, err error) {
 	if err == nil || drain.What(err).Verdict == queue.Deliver {
-		if p.told.Load() { // a load is cheaper than a store, with many who deliver
-			p.told.Store(false)
+		if p.logged.Load() { // with many goroutines a load is cheaper than a store
+			p.logged.Store(false)
 		}
 		return
 	}
@@ -239,16 +236,16 @@ func (r *Router) tell(name string, p *parsed, err error) {
 	var forbidden *notPermitted
 	switch {
 	case errors.As(err, &refused):
-		err = refused // without the words of those who dialled
+		err = refused // without the text of the dialer
 		fallthrough
 	case errors.As(err, &secret), errors.As(err, &forbidden):
-		if p.told.CompareAndSwap(false, true) {
+		if p.logged.CompareAndSwap(false, true) {
 			r.o.Logger.Error(unusable, "queue", name, "error", err)
 		}
 	}
 }
 
-// Close closes the connections that are kept. It waits for those being dialled.
+// Close closes idle connections, and waits for connections being made.
 func (r *Router) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -29,9 +29,9 @@ func TestWithoutTarget(t *testing.T) {
 		says     string
 		logged   int // in all
 	}{
-		{1, `{"fax": {}}`, "deliver.fax: is no target", 1},
-		{1, `{"fax": {}}`, "deliver.fax: is no target", 1},
-		{2, `{"fax": {}}`, "deliver.fax: is no target", 2},
+		{1, `{"fax": {}}`, "deliver.fax: is not a kind of target", 1},
+		{1, `{"fax": {}}`, "deliver.fax: is not a kind of target", 1},
+		{2, `{"fax": {}}`, "deliver.fax: is not a kind of target", 2},
 		{3, "", "has no target", 2},
 		{4, string(good), "", 2},
 		{5, string(good), "", 2},

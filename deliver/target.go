@@ -16,18 +16,18 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Target is a queue's deliver setting: where its jobs go.
+// Target is a parsed deliver setting: where a queue's jobs go.
 type Target struct {
-	Kind string // http, say: its name in the setting
+	Kind string // its name in the setting, such as http
 	setting.Setting
 }
 
-// Parse reads and checks a deliver setting and fills in defaults. Unknown and repeated
-// names are errors, and so is Hidden in place of a secret; all errors are *invalid.Error with
-// the field's path, such as deliver.http.url, and none shows a secret.
+// Parse parses and checks a deliver setting and fills in defaults. Unknown and repeated names are errors, and so is
+// secrets.Hidden in place of a secret. All errors are *invalid.Error with the field's path, such as deliver.http.url;
+// none shows a secret.
 func Parse(raw stdjson.RawMessage) (Target, error) { return (*Kinds)(nil).Parse(raw) }
 
-// Parse is the func Parse for these kinds.
+// Parse is like the function Parse, for these kinds.
 func (k *Kinds) Parse(raw stdjson.RawMessage) (Target, error) {
 	if len(strings.TrimSpace(string(raw))) == 0 {
 		return Target{}, k.noTarget("")
@@ -41,7 +41,7 @@ func (k *Kinds) Parse(raw stdjson.RawMessage) (Target, error) {
 	if err := setting.Decode(raw, "deliver", &named); err != nil {
 		return Target{}, err
 	}
-	if _, err := secrets.Unmask(raw, nil); err != nil { // nothing is stored here that it could stand for
+	if _, err := secrets.Unmask(raw, nil); err != nil { // there is no stored setting whose secrets could be kept
 		return Target{}, err
 	}
 	if len(named) > 1 {
@@ -49,7 +49,7 @@ func (k *Kinds) Parse(raw stdjson.RawMessage) (Target, error) {
 			"deliver", "",
 			"names "+strconv.Itoa(len(named))+" targets, "+clip.Quote(
 				strings.Join(slices.Sorted(maps.Keys(named)), ", "), 80,
-			)+"; a queue has one: make a queue for each",
+			)+"; a queue has only one: create a queue for each",
 		)
 	}
 	if len(named) == 0 {
@@ -73,15 +73,14 @@ func (k *Kinds) Parse(raw stdjson.RawMessage) (Target, error) {
 		}
 		return Target{Kind: name, Setting: s}, nil
 	}
-	panic("unreachable: it has one")
+	panic("unreachable: there is one")
 }
 
-// Complete gives a spec that has a target, and does not say what becomes of a job that may have been sent, what its
-// target says of such, unless that is to try again: so the engine goes by it too. A target that cannot be used is left
-// to who checks it.
+// Complete sets the on_unknown of a spec without one to its target's default, unless that is retry, the engine's own
+// default. It leaves specs with an invalid target unchanged.
 func Complete(s *queue.Spec) { (*Kinds)(nil).Complete(s) }
 
-// Complete is the func Complete for these kinds.
+// Complete is like the function Complete, for these kinds.
 func (k *Kinds) Complete(s *queue.Spec) {
 	if s.OnUnknown != "" || len(s.Deliver) == 0 {
 		return
@@ -91,8 +90,8 @@ func (k *Kinds) Complete(s *queue.Spec) {
 	}
 }
 
-// Reach asks a guard for the hosts that are to be connected to, as far as that can be told without resolving their
-// names. Its error is an *invalid.Error.
+// Reach checks that a guard permits connections to the target's hosts, as far as that is known without resolving names.
+// Its error is an *invalid.Error.
 func (t Target) Reach(guard *egress.Guard) error {
 	hosted, ok := t.Setting.(setting.Hosted)
 	if !ok {
@@ -106,8 +105,8 @@ func (t Target) Reach(guard *egress.Guard) error {
 	return nil
 }
 
-// Permit asks a source whether the secrets to which the target refers may go where it is, with the jobs of a queue. Its
-// error is an *invalid.Error.
+// Permit checks that the target's secrets may be sent to its hosts, with the jobs of a queue. Its error is an
+// *invalid.Error.
 func (t Target) Permit(source secrets.Source, queueName string) error {
 	hosted, ok := t.Setting.(setting.Hosted)
 	if !ok {
@@ -122,11 +121,11 @@ func (t Target) Permit(source secrets.Source, queueName string) error {
 
 func (k *Kinds) noTarget(name string) error {
 	if name != "" {
-		return setting.Error("deliver."+name, "", "is no target; one of "+strings.Join(k.names(), ", "))
+		return setting.Error("deliver."+name, "", "is not a kind of target; use one of "+strings.Join(k.names(), ", "))
 	}
 	return setting.Error(
 		"deliver", "",
-		`names no target; name one, such as {"http": {"url": "https://api.example.com/v1/send"}}; there are `+
+		`names no target; name one, such as {"http": {"url": "https://api.example.com/v1/send"}}; the kinds are `+
 			strings.Join(k.names(), ", "),
 	)
 }

@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// specAge is how old a spec may be that jobs are taken in by, while the engine answers.
+	// specAge is the maximum age of a spec while the engine answers.
 	specAge = time.Second
-	// specPatience is how long a job waits to hear of its queue's target.
+	// specPatience is how long a job waits for the spec of its queue.
 	specPatience = 800 * time.Millisecond
 )
 
-// targets are those of the queues that are in use.
+// targets caches the targets of queues.
 type targets struct{ *speccache.Cache[usable] }
 
-// usable is what a queue's deliver setting is good for.
+// usable is a queue's deliver setting, as far as it can be used.
 type usable struct {
 	raw    []byte
-	target *Target // nil: it cannot be used; drainers say why
-	none   bool    // a target is needed and missing
+	target *Target // nil if it cannot be used; drainers report why
+	none   bool    // the queue needs a target and has none
 }
 
 func newTargets(specs queue.SpecReader, parse func(json.RawMessage) (Target, error)) targets {
@@ -38,7 +38,7 @@ func newTargets(specs queue.SpecReader, parse func(json.RawMessage) (Target, err
 			}
 			if known, _, ok := t.Known(name); ok && bytes.Equal(known.raw, info.Spec.Deliver) &&
 				known.none == info.Spec.NeedsTarget() {
-				return known, info.Revision, nil // a setting is parsed once
+				return known, info.Revision, nil // parsed before
 			}
 			u := usable{raw: bytes.Clone(info.Spec.Deliver), none: info.Spec.NeedsTarget()}
 			if target, err := parse(u.raw); err == nil {
@@ -50,10 +50,10 @@ func newTargets(specs queue.SpecReader, parse func(json.RawMessage) (Target, err
 	return t
 }
 
-// get returns what is known of a queue's target.
+// get returns the target of a queue, or the last one known if the engine does not answer.
 func (t targets) get(ctx context.Context, name string) usable {
 	u, err := t.Get(ctx, name)
-	if err != nil { // the engine is away, or the caller has no time
+	if err != nil {
 		u, _, _ = t.Known(name)
 	}
 	return u

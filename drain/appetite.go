@@ -10,34 +10,34 @@ import (
 )
 
 const (
-	// fullPause is how long to wait with the next request while as many jobs wait to start as may.
+	// fullPause is the time to the next request while the maximum number of jobs wait to start.
 	fullPause = 5 * time.Millisecond
-	// After a single job came too late, nothing is asked for during a pause. It doubles each time.
-	leastPause = 10 * time.Millisecond
-	mostPause  = time.Second
-	// waitsFor is how long after its departure a job counts as waiting at most. A job that starts later waits for its
+	// At a maximum of one job, each job that is too late causes a pause, which doubles from minPause to maxPause.
+	minPause = 10 * time.Millisecond
+	maxPause = time.Second
+	// waitsFor is how long after its departure a job still counts as waiting. A job that starts later waits for its
 	// receiver, and not for this process.
 	waitsFor = time.Second
 )
 
-// appetite bounds how many granted jobs wait to start: one more for each round of them that starts in time, and half as
-// many when one comes too late for its window, or its timer fires too late. A busy process would only release what it
-// is granted beyond that, and keep itself and the engine from better work. It is the additive increase and
-// multiplicative decrease of V. Jacobson, "Congestion Avoidance and Control", 1988.
+// appetite limits how many granted jobs wait to start. The maximum grows by one for each round of jobs that start in
+// time, and is halved when a job misses its window or its timer fires too late. A busy process would only release any
+// further jobs, at the expense of useful work. It is the additive increase and multiplicative decrease of V. Jacobson,
+// "Congestion Avoidance and Control", 1988.
 type appetite struct {
-	waiting atomic.Int64 // jobs that wait to start, and claimed ones
+	waiting atomic.Int64 // jobs that wait to start, including claimed ones
 	whole   atomic.Bool  // most is queue.MaxReserve
 
 	mu      sync.Mutex
 	most    int
-	inTime  int // that started since most last grew
+	inTime  int // jobs that started in time since most last changed
 	pause   time.Duration
-	resumes time.Time // when the pause is over
-	cut     time.Time // when most was halved last
-	batches []*batch  // of jobs that wait, the oldest first
+	resumes time.Time // end of the pause
+	cut     time.Time // when most was last halved
+	batches []*batch  // of waiting jobs, oldest first
 }
 
-// batch is the jobs of one answer. They count as waiting until the batch expires.
+// batch is the jobs of one answer. They count as waiting until they start, or the batch expires.
 type batch struct {
 	of      *appetite
 	waiting atomic.Int64
@@ -50,7 +50,7 @@ func newAppetite() *appetite {
 	return a
 }
 
-// claim counts up to n jobs that are about to be asked for. Without room for any it returns when to try again.
+// claim counts up to n jobs that are about to be requested. If there is no room it returns 0 and when to try again.
 // unclaim ends the claim.
 func (a *appetite) claim(n int, now time.Time) (claimed int, pause time.Duration) {
 	if !a.whole.Load() {
@@ -70,7 +70,7 @@ func (a *appetite) claim(n int, now time.Time) (claimed int, pause time.Duration
 
 func (a *appetite) unclaim(n int) { a.waiting.Add(-int64(n)) }
 
-// batch counts the jobs of an answer that came now. over is called for each that has started, or will not.
+// batch counts the n jobs of an answer. The caller calls over for each job that has started, or never will.
 func (a *appetite) batch(n int, now time.Time) *batch {
 	b := &batch{of: a, expires: now.Add(queue.Horizon + waitsFor)}
 	if n == 0 {
@@ -101,7 +101,7 @@ func (a *appetite) expire(now time.Time) {
 	}
 }
 
-// late halves the appetite. Jobs granted together are late together, so it does that at most once a horizon.
+// late halves the appetite, at most once per horizon because jobs granted together are late together.
 func (a *appetite) late(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -111,14 +111,14 @@ func (a *appetite) late(now time.Time) {
 	a.cut, a.inTime = now, 0
 	a.whole.Store(false)
 	if a.most == 1 {
-		a.pause = min(max(2*a.pause, leastPause), mostPause)
+		a.pause = min(max(2*a.pause, minPause), maxPause)
 		a.resumes = now.Add(a.pause)
 	}
-	// If fewer jobs wait than may, those were too many.
+	// If fewer jobs wait than the maximum, even that number was too many.
 	a.most = max(1, min(a.most, int(a.waiting.Load()))/2)
 }
 
-// started counts a job that starts in time.
+// started counts a job that started in time.
 func (a *appetite) started() {
 	if a.whole.Load() {
 		return

@@ -1,54 +1,54 @@
 package drain
 
-// AppOf says which app a queue is of, and which part of the handlers all queues of that app may have together, above 0
-// to 1; the name is empty of a queue whose app has no bound. It is asked for each job, under a mutex: it must answer at
-// once. What it says may change at any time.
+// AppOf returns the app of a queue, and the share of all handlers, above 0 to 1, that the queues of that app may use
+// together. The name is empty if the queue has no app with a limit. AppOf is called for each job, under a mutex, so it
+// must return at once. Its answers may change at any time.
 type AppOf func(queue string) (app string, share float64)
 
-// appUse is what the queues of an app have of the pool. It is a pool of its own to them: a queue may take another
-// handler while it holds fewer than are free of both.
+// appUse is what the queues of one app have of the pool. It is a pool within the pool: a queue may take another handler
+// while it holds fewer than are free in both.
 type appUse struct {
 	name   string
-	all    int // that they may have
+	all    int // handlers that the queues may have
 	held   int
-	asked  int // that requests are under way for
-	queues int // how many there are
+	asked  int // claimed by requests under way
+	queues int // number of queues that use it
 }
 
-// share is how many more handlers a queue may have. mu is held.
-func (l *pool) share(u *use) int {
-	free := l.all - l.used
+// share returns how many more handlers a queue may have. mu is held.
+func (pl *pool) share(u *use) int {
+	free := pl.all - pl.used
 	if a := u.app; a != nil {
 		free = min(free, a.all-a.held-a.asked)
 	}
 	return max(0, (free-u.held+1)/2)
 }
 
-// place counts what a queue has to the app that it is of by now. mu is held.
-func (l *pool) place(name string, u *use) {
-	if l.appOf == nil {
+// place moves a queue's use to its present app. mu is held.
+func (pl *pool) place(name string, u *use) {
+	if pl.appOf == nil {
 		return
 	}
-	app, share := l.appOf(name)
+	app, share := pl.appOf(name)
 	if u.app != nil && u.app.name != app {
-		l.leave(u)
+		pl.leave(u)
 	}
 	if app == "" {
 		return
 	}
 	if u.app == nil {
-		if u.app = l.apps[app]; u.app == nil {
+		if u.app = pl.apps[app]; u.app == nil {
 			u.app = &appUse{name: app}
-			l.apps[app] = u.app
+			pl.apps[app] = u.app
 		}
 		u.app.held += u.held
 		u.app.queues++
 	}
-	u.app.all = max(1, int(share*float64(l.all)))
+	u.app.all = max(1, int(share*float64(pl.all)))
 }
 
-// leave counts what a queue has to no app. mu is held.
-func (l *pool) leave(u *use) {
+// leave removes a queue's use from its app. mu is held.
+func (pl *pool) leave(u *use) {
 	a := u.app
 	if a == nil {
 		return
@@ -57,11 +57,11 @@ func (l *pool) leave(u *use) {
 	a.held -= u.held
 	u.app, u.asked = nil, 0
 	if a.queues--; a.queues == 0 {
-		delete(l.apps, a.name)
+		delete(pl.apps, a.name)
 	}
 }
 
-// claim keeps what a request asks for from other requests, and returns it. mu is held.
+// claim sets aside n handlers of the app for a request, and returns n. mu is held.
 func (u *use) claim(n int) int {
 	if u.app != nil {
 		u.asked += n
@@ -70,10 +70,10 @@ func (u *use) claim(n int) int {
 	return n
 }
 
-// unclaim lets others ask for what a request of a partition did not bring, and has them do so.
-func (l *pool) unclaim(p *partition) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// unclaim frees what a partition's request had claimed and did not use, and has other partitions ask for it.
+func (pl *pool) unclaim(p *partition) {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
 	left := 0
 	for _, u := range p.uses {
 		if u.asked > 0 {
@@ -83,6 +83,6 @@ func (l *pool) unclaim(p *partition) {
 		}
 	}
 	if left > 0 {
-		l.wake(p.d, p)
+		pl.wake(p.d, p)
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// clock rings at instants, more precisely than the runtime's timers do on Linux: those
-// round what is left up to a millisecond, which at 1,000 departures a second is a
-// whole interval. A nil clock rings never; every wait has a plain timer as well.
+// clock is a set of timers that are more precise than the runtime's on Linux, which round the time left up to a
+// millisecond: a whole interval at 1,000 departures a second. A nil clock never rings; every wait has a plain timer
+// as well.
 type clock struct {
 	mu    sync.Mutex
 	bells bells
@@ -19,11 +19,11 @@ type clock struct {
 // alarm is one timer of the operating system.
 type alarm interface {
 	set(d time.Duration) error
-	wait() error // until it goes off, or is closed
+	wait() error // until it goes off or is closed
 	close() error
 }
 
-// newClock returns nil where there is no better alarm than the runtime's.
+// newClock returns nil if the system has no better alarm than the runtime's timers.
 func newClock() *clock {
 	a, err := newAlarm()
 	if err != nil {
@@ -32,7 +32,7 @@ func newClock() *clock {
 	return &clock{alarm: a, ended: make(chan struct{})}
 }
 
-// after returns a channel that is rung once when d has passed.
+// after returns a channel that receives once when d has passed.
 func (c *clock) after(d time.Duration) <-chan struct{} {
 	if c == nil {
 		return nil
@@ -42,7 +42,7 @@ func (c *clock) after(d time.Duration) <-chan struct{} {
 	defer c.mu.Unlock()
 	heap.Push(&c.bells, b)
 	if c.bells[0].ring == b.ring {
-		_ = c.alarm.set(d) // should it fail, the plain timers remain
+		_ = c.alarm.set(d) // if it fails, the plain timers remain
 	}
 	return b.ring
 }
@@ -63,7 +63,7 @@ func (c *clock) run() {
 	}
 }
 
-// close ends run and waits for it.
+// close ends run and waits until it has returned.
 func (c *clock) close() {
 	if c != nil {
 		_ = c.alarm.close()

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timerfd is an alarm that the runtime waits for as it does for a socket. A socket's
-// readiness wakes it at once, while its own timers wait in whole milliseconds.
+// timerfd is an alarm that the runtime polls like a socket. It wakes at once when a socket is ready, while its own
+// timers wait in whole milliseconds.
 type timerfd struct {
 	file *os.File
 	raw  syscall.RawConn

@@ -13,26 +13,20 @@ import (
 )
 
 const (
-	// patience is how long a stopping drainer waits for handlers that were told to end,
-	// and then for its last settlements.
+	// patience is how long a stopping drainer waits for cancelled handlers, and then for its last settlements.
 	patience       = 5 * time.Second
 	complaintPause = 10 * time.Second
 
 	specTimeout = 2 * time.Second
-	// maxSpecs is more than a drainer has jobs of at a time.
+	// maxSpecs is larger than the number of queues whose jobs a drainer has at a time.
 	maxSpecs = 100_000
 )
 
-// Engine is what a drainer needs of a queue.Engine.
-type Engine interface{ queue.Outflow }
-
-// Run drains every queue of the engine into h until ctx ends. Then it stops reserving,
-// gives back at once what has not started, lets handlers go on for Options.Grace,
-// cancels those that still run, settles what is left, and returns: nil after a clean end,
-// an error when handlers or settlements had to be left behind, or when the engine
-// was closed under it. Nothing of it is left running, but handlers that would not end, and
-// calls to an engine that does not heed its context.
-func Run(ctx context.Context, engine Engine, h Handler, o Options) error {
+// Run drains every queue of the engine into h until ctx ends. Then it stops reserving, gives back every job that has
+// not started, and lets handlers go on for Options.Grace. After that it cancels them, settles what is left, and returns.
+// The error is nil after a clean end. It is not nil if handlers or settlements were left behind, or the engine was
+// closed. Nothing is left running except handlers that do not end, and engine calls that ignore their context.
+func Run(ctx context.Context, engine queue.Outflow, h Handler, o Options) error {
 	o, err := o.withDefaults()
 	if err != nil {
 		return err
@@ -43,9 +37,9 @@ func Run(ctx context.Context, engine Engine, h Handler, o Options) error {
 	return newDrainer(engine, h, o).run(ctx)
 }
 
-// drainer is one Run.
+// drainer is the state of one Run.
 type drainer struct {
-	engine   Engine
+	engine   queue.Outflow
 	handler  Handler
 	options  Options
 	log      *slog.Logger
@@ -58,14 +52,14 @@ type drainer struct {
 	clock    *clock
 	parts    []*partition
 
-	stop  context.Context // ends when the drainer is to stop
+	stop  context.Context // ends when the drainer should stop
 	fail  context.CancelCauseFunc
-	work  context.Context // of handlers and requests for jobs: ends with the grace period
-	calls context.Context // of calls about jobs at hand: ends last
+	work  context.Context // for handlers and requests for jobs: ends with the grace period
+	calls context.Context // for calls about jobs at hand: ends last
 
-	loops     sync.WaitGroup // whatever makes attempts
-	jobs      sync.WaitGroup // attempts
-	workers   *workers       // carry them through
+	loops     sync.WaitGroup // goroutines that start deliveries
+	jobs      sync.WaitGroup // deliveries
+	workers   *workers       // run the deliveries
 	appetite  *appetite
 	turnstile turnstile
 
@@ -73,22 +67,22 @@ type drainer struct {
 	complained map[string]*complaint // by message
 }
 
-// complaint is when a message was last logged, and how often its failure has happened since.
+// complaint records when a message was last logged, and how often its failure has occurred since.
 type complaint struct {
 	logged time.Time
 	since  int
 }
 
-func newDrainer(engine Engine, h Handler, o Options) *drainer {
+func newDrainer(engine queue.Outflow, h Handler, o Options) *drainer {
 	d := &drainer{
 		engine: engine, handler: h, options: o, log: o.Logger, observer: o.Observer,
-		// A fresh id each time: requests are numbered from 1, and numbers must grow.
+		// A new ID for each run: requests are numbered from 1, and a client's numbers must grow.
 		client:     queue.Client{ID: queue.NewID(), Name: o.Name, Version: o.Version},
 		tokens:     newTokens(MaxHandlers(o.Concurrency), o.Observer.Free),
 		pool:       newPool(o.Concurrency, o.AppOf),
 		specs:      speccache.Specs(engine, specTimeout, maxSpecs),
 		paces:      paces{queues: make(map[string]*pace)},
-		workers:    newWorkers((*attempt).do),
+		workers:    newWorkers((*delivery).run),
 		turnstile:  newTurnstile(),
 		appetite:   newAppetite(),
 		complained: make(map[string]*complaint),
@@ -104,10 +98,9 @@ func newDrainer(engine Engine, h Handler, o Options) *drainer {
 }
 
 func (d *drainer) run(ctx context.Context) error {
-	var closed error
 	d.stop, d.fail = context.WithCancelCause(ctx)
 	defer d.fail(nil)
-	// Handlers and calls outlive ctx; that is what a grace period is.
+	// Handlers and calls outlive ctx, for the grace period.
 	lasting := context.WithoutCancel(ctx)
 	work, endWork := context.WithCancelCause(lasting)
 	calls, endCalls := context.WithCancelCause(lasting)
@@ -123,8 +116,8 @@ func (d *drainer) run(ctx context.Context) error {
 
 	d.log.Info("draining", "client", d.client.ID, "concurrency", d.options.Concurrency, "partitions", len(d.parts))
 	d.observer.Free(MaxHandlers(d.options.Concurrency))
-	d.options.Usage.of(d)
-	defer d.options.Usage.of(nil)
+	d.options.Usage.attach(d)
+	defer d.options.Usage.attach(nil)
 	keeping, endKeeping := context.WithCancel(lasting)
 	var leases, settlers sync.WaitGroup
 	for _, p := range d.parts {
@@ -135,25 +128,37 @@ func (d *drainer) run(ctx context.Context) error {
 	d.loops.Go(d.listen)
 
 	<-d.stop.Done()
+	var closed error
 	if ctx.Err() == nil {
 		closed = fmt.Errorf("drain: %w", context.Cause(d.stop))
 	}
 	d.log.Info("stopping", "grace", d.options.Grace)
+	err := d.finish(endWork)
+	endKeeping()
+	leases.Wait()
+	err = errors.Join(err, d.settleLast(&settlers, endCalls))
+	d.log.Info("stopped", "client", d.client.ID)
+	return errors.Join(closed, err)
+}
+
+// finish gives back what has not started, and waits for the rest.
+func (d *drainer) finish(endWork context.CancelCauseFunc) error {
 	quiet, idle := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(idle)
 		d.giveBack()
 		d.loops.Wait()
-		d.giveBack() // what an answer under way brought
+		d.giveBack() // jobs of a request that was under way
 		d.specs.Close()
 		close(quiet)
 		d.jobs.Wait()
 		d.workers.running.Wait()
 	}()
-	err := d.await(quiet, idle, endWork)
-	endKeeping()
-	leases.Wait()
+	return d.await(quiet, idle, endWork)
+}
 
+// settleLast waits until the settlers have ended, at most for the patience.
+func (d *drainer) settleLast(settlers *sync.WaitGroup, endCalls context.CancelCauseFunc) error {
 	settled := make(chan struct{})
 	go func() {
 		defer close(settled)
@@ -162,25 +167,22 @@ func (d *drainer) run(ctx context.Context) error {
 		}
 		settlers.Wait()
 	}()
-	if !within(settled, patience) {
-		err = errors.Join(err,
-			errors.New("drain: the engine did not take the last settlements in time; these jobs may be delivered "+
-				"again"))
-		endCalls(ErrStopping)
-		<-settled
+	if within(settled, patience) {
+		return nil
 	}
-	d.log.Info("stopped", "client", d.client.ID)
-	return errors.Join(closed, err)
+	endCalls(ErrStopping)
+	<-settled
+	return errors.New("drain: the engine did not take the last settlements in time; these jobs may be delivered again")
 }
 
-// await waits until everything is idle, at most for the grace period and the patience. Quiet is
-// when nothing asks for jobs or their specs any more.
+// await waits until everything is idle, at most for the grace period and the patience. quiet closes when nothing
+// requests jobs or specs any more.
 func (d *drainer) await(quiet, idle <-chan struct{}, endWork context.CancelCauseFunc) error {
 	if within(idle, d.options.Grace) {
 		return nil
 	}
 	handlers, _ := d.left()
-	d.log.Warn("grace period over; cancelling what still runs", "handlers", handlers)
+	d.log.Warn("grace period over; cancelling handlers", "handlers", handlers)
 	endWork(ErrStopping)
 	if within(idle, patience) {
 		return nil
@@ -188,33 +190,33 @@ func (d *drainer) await(quiet, idle <-chan struct{}, endWork context.CancelCause
 	handlers, jobs := d.left()
 	var err error
 	if handlers > 0 {
-		err = fmt.Errorf("drain: %d of the handlers did not end within %v of being cancelled; "+
-			"jobs of theirs that may be delivered again when the leases have run out: %d", handlers, patience, jobs)
+		err = fmt.Errorf("drain: handlers that did not end within %v of being cancelled: %d; their jobs that may be "+
+			"delivered again when the leases have run out: %d", patience, handlers, jobs)
 	}
 	select {
 	case <-quiet:
 		if err == nil {
-			<-idle // the last handler returned at this moment
+			<-idle // the last handler has just returned
 		}
 	default:
 		err = errors.Join(err,
-			fmt.Errorf("drain: the engine did not return from a call within %v of its being cancelled", patience))
+			fmt.Errorf("drain: a call to the engine did not return within %v of being cancelled", patience))
 	}
 	return err
 }
 
-// left counts the handlers that have not ended, and their jobs that are neither given back nor lost.
+// left returns the number of handlers that still run, and of their jobs that are neither given back nor lost.
 func (d *drainer) left() (handlers, jobs int) {
 	for _, p := range d.parts {
-		for _, a := range p.leases.all() {
-			a.mu.Lock()
-			if a.handling {
+		for _, dl := range p.leases.all() {
+			dl.mu.Lock()
+			if dl.handling {
 				handlers++
-				if !a.over {
+				if !dl.over {
 					jobs++
 				}
 			}
-			a.mu.Unlock()
+			dl.mu.Unlock()
 		}
 	}
 	return handlers, jobs
@@ -223,13 +225,13 @@ func (d *drainer) left() (handlers, jobs int) {
 // giveBack releases all jobs that have not started.
 func (d *drainer) giveBack() {
 	for _, p := range d.parts {
-		for _, a := range p.leases.all() {
-			a.giveBack(Stopping)
+		for _, dl := range p.leases.all() {
+			dl.giveBack(Stopping)
 		}
 	}
 }
 
-// listen hands wake-ups to their partitions.
+// listen passes wakeups to their partitions.
 func (d *drainer) listen() {
 	for w := range d.engine.Wake(d.stop) {
 		if w.Queue == "" && w.Partition >= 0 && w.Partition < len(d.parts) {
@@ -238,8 +240,8 @@ func (d *drainer) listen() {
 	}
 }
 
-// complain logs a failure that is being dealt with. Each message is logged at most once per complaintPause. The next
-// line then says how often the failure happened since the last one, itself included.
+// complain logs a failure that the drainer handles by itself. Each message is logged at most once per complaintPause;
+// the next line then counts the failures since the last one, itself included.
 func (d *drainer) complain(message string, err error, args ...any) {
 	now := time.Now()
 	d.mu.Lock()
@@ -263,14 +265,15 @@ func (d *drainer) complain(message string, err error, args ...any) {
 	if err != nil {
 		args = append(args, "error", err)
 	}
-	d.log.Warn(message, args...) //nolint:sloglint // the callers give constants
+	d.log.Warn(message, args...) //nolint:sloglint // callers pass constants
 }
 
-func within(done <-chan struct{}, d time.Duration) bool {
+// within reports whether ended closes within d.
+func within(ended <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
-	case <-done:
+	case <-ended:
 		return true
 	case <-timer.C:
 		return false

@@ -8,39 +8,34 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// ErrLate is what a Gate says when the job must not start: its window is over,
-// its lease is gone, or the drainer is stopping. A handler returns it, wrapped or
-// not, and the job is given back: it keeps its turn and spends no attempt. A handler
-// that was kept from running after the gate had let it start may look at Gate.Closes, or
-// wait again, and return it too, if the receiver has noticed nothing: then the job
-// is late and has not departed.
+// ErrLate is returned by a Gate when the job must not start: its window is over, its lease is lost, or the drainer is
+// stopping. A handler returns it, wrapped or not, and the job is given back: it keeps its turn and spends no attempt.
+// A handler that was delayed behind the gate may check Gate.Closes, or wait again. It may still return ErrLate if the
+// receiver has noticed nothing: then the job is late and has not departed.
 var ErrLate = errors.New("too late to start")
 
 // Causes of a handler's context being cancelled; see context.Cause.
 var (
-	// ErrLeaseLost: the job belongs to somebody else by now, or may. What the
-	// handler returns is not settled.
+	// ErrLeaseLost: another client has the job, or may have it. The handler's result is not settled.
 	ErrLeaseLost = errors.New("the lease was lost")
-	// ErrStopping: the drainer is stopping and its grace period is over, or the
-	// job had not started. The job is given back, or unknown; see Handler.
+	// ErrStopping: the drainer is stopping, and its grace period is over or the job had not started. The job is given
+	// back, or counts as Unknown; see Handler.
 	ErrStopping = errors.New("the drainer is stopping")
 )
 
-// What a handler's error says besides its text. The outermost mark counts, of errors that are joined the first; but
-// Permanent wherever it is, beside a DeliveredThen too: who says both has a person look at it. Each of nil is nil.
+// The functions below mark a handler's error. The outermost mark counts, and in joined errors the first. Permanent
+// counts wherever it is, even beside DeliveredThen: such a job needs a person. A marked nil is nil.
 
-// Permanent marks an error after which trying again is pointless: the job is dead
-// at once.
+// Permanent marks an error that a retry would not change: the job is dead at once.
 func Permanent(err error) error { return marked(err, Said{Verdict: queue.Bury}) }
 
-// RetryAt marks an error after which the job is tried again, not before that instant, which
-// the receiver named. It spends an attempt.
+// RetryAt marks an error after which the job is retried, not before the instant that the receiver named. It spends an
+// attempt.
 func RetryAt(err error, at time.Time) error { return marked(err, Said{Verdict: queue.Fail, Until: at}) }
 
-// Throttled is what a handler returns when the receiver asks to be spared until an instant: nothing leaves the queue
-// until then, whichever drainer has it, and the job spends no attempt. A zero instant is of a receiver that does not
-// say until when: the queue stops for 1 s, then 2, 4 and so on to 60, until a job is taken. So too where it says less
-// than a second again and again.
+// Throttled returns the error of a handler whose receiver asks for no jobs until an instant. Nothing leaves the queue
+// until then, from any drainer, and the job spends no attempt. With a zero instant the queue stops for 1 s, then 2, 4
+// and so on up to 60, until the receiver takes a job. The same holds if a receiver repeatedly names less than a second.
 func Throttled(until time.Time) error {
 	if until.IsZero() {
 		return ThrottledBy(errors.New("throttled"), until)
@@ -48,46 +43,45 @@ func Throttled(until time.Time) error {
 	return ThrottledBy(fmt.Errorf("throttled until %s", until.UTC().Format(time.RFC3339)), until)
 }
 
-// ThrottledBy is Throttled with the receiver's answer.
+// ThrottledBy is like Throttled, with the receiver's answer as the reason.
 func ThrottledBy(err error, until time.Time) error {
 	return marked(err, Said{Verdict: queue.Throttle, Until: until})
 }
 
-// noTargetFor is how long a queue without a target stops: a drainer that still goes by an earlier spec may stop it
-// after it was given one.
+// noTargetFor is how long a queue without a target stops. The stop must end by itself, because a drainer with an
+// outdated spec may stop a queue that has just got a target.
 const noTargetFor = time.Minute
 
-// NoTarget marks an error of a queue that has no target. Nothing leaves the queue for a minute, or until its spec
+// NoTarget marks the error of a queue that has no target. Nothing leaves the queue for a minute, or until its spec
 // changes. The job spends no attempt, and the queue's circuit and adapted rate stay as they are.
 func NoTarget(err error) error {
 	return marked(err, Said{Verdict: queue.Throttle, Until: time.Now().Add(noTargetFor), NoTarget: true})
 }
 
-// LaneThrottled is ThrottledBy for the job's lane alone.
+// LaneThrottled is like ThrottledBy, but stops only the job's lane.
 func LaneThrottled(err error, until time.Time) error {
 	return marked(err, Said{Verdict: queue.Throttle, Until: until, LaneOnly: true})
 }
 
-// DeliveredThen is what a handler returns that has delivered the job, of a receiver that asks to be spared until an
-// instant: nothing leaves the queue until then, whichever drainer has it. reason is for people.
+// DeliveredThen returns the error of a handler that has delivered the job to a receiver that asks for no further jobs
+// until an instant. Nothing leaves the queue until then, from any drainer. reason is for people.
 func DeliveredThen(until time.Time, reason string) error {
 	return marked(errors.New(reason), Said{Verdict: queue.Deliver, Until: until})
 }
 
-// Down marks an error of a target that is down: nothing of the job was sent, it spends no attempt, and after
-// some in a row the queue's circuit opens. Said before the gate it gives back its departure and its part of quotas.
+// Down marks the error of a target that is down: nothing of the job was sent, it spends no attempt, and after several
+// in a row the queue's circuit opens. Before the gate it also gives back the job's departure and its part of quotas.
 func Down(err error) error { return marked(err, Said{Verdict: queue.Down}) }
 
-// Unknown marks an error after which nobody can know whether the job was sent. The queue's on_unknown says
-// what becomes of it.
+// Unknown marks an error that leaves open whether the job was sent. The queue's on_unknown decides what happens to it.
 func Unknown(err error) error { return marked(err, Said{Verdict: queue.Hold}) }
 
-// Unsent marks an error of a handler that knows, behind the gate, that the receiver has nothing of the job: because it
-// was interrupted, say. The job is given back: it keeps its turn and spends no attempt.
+// Unsent marks an error behind the gate after which the handler knows that nothing of the job was sent, for example
+// because it was interrupted. The job is given back: it keeps its turn and spends no attempt.
 func Unsent(err error) error { return marked(err, Said{Verdict: queue.Release}) }
 
-// Trouble marks an error as the target's fault, whosever job it was: the circuit counts it. What another
-// mark in it says stands.
+// Trouble marks an error as the target's fault, independent of the job: the circuit counts it. Other marks in err keep
+// their meaning.
 func Trouble(err error) error {
 	said := What(err)
 	said.Trouble = true
@@ -97,18 +91,18 @@ func Trouble(err error) error {
 // IsPermanent reports whether err was marked by Permanent.
 func IsPermanent(err error) bool { return What(err).Verdict == queue.Bury }
 
-// Said is what an error of a handler says.
+// Said is what the marks of a handler's error say.
 type Said struct {
-	// Verdict is Fail without a mark, Hold of Unknown, whatever the queue makes of it, Release of Unsent, and Deliver
-	// of DeliveredThen.
+	// Verdict is Fail without a mark, Hold for Unknown (whatever the queue's on_unknown), Release for Unsent, and Deliver
+	// for DeliveredThen.
 	Verdict  queue.Verdict
-	Until    time.Time // of RetryAt, DeliveredThen and of the throttled
+	Until    time.Time // of RetryAt, DeliveredThen and Throttled
 	LaneOnly bool
 	Trouble  bool
 	NoTarget bool
 }
 
-// What returns what an error of a handler says; Deliver if it is nil.
+// What returns what a handler's error says. For nil the verdict is Deliver.
 func What(err error) Said {
 	if err == nil {
 		return Said{Verdict: queue.Deliver}
@@ -122,7 +116,7 @@ func What(err error) Said {
 	return said
 }
 
-// marks are all in an error, those of joined ones too, from the outermost on.
+// marks appends to found all marks of an error, outermost first, including joined errors.
 func marks(err error, found []*markedError) []*markedError {
 	switch e := any(err).(type) {
 	case *markedError:

@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// Closes is the last instant at which Wait returns nil.
-func (a *attempt) Closes() time.Time { return a.latest }
+// Closes implements Gate.
+func (dl *delivery) Closes() time.Time { return dl.latest }
 
-// Wait is the gate.
-func (a *attempt) Wait(ctx context.Context) error {
-	if a.job.Span == nil {
-		return a.wait(ctx)
+// Wait implements Gate.
+func (dl *delivery) Wait(ctx context.Context) error {
+	if dl.job.Span == nil {
+		return dl.wait(ctx)
 	}
 	since := time.Now()
-	err := a.wait(ctx)
-	a.job.Span.Waited(since, err)
+	err := dl.wait(ctx)
+	dl.job.Span.Waited(since, err)
 	return err
 }
 
-func (a *attempt) wait(ctx context.Context) error {
+func (dl *delivery) wait(ctx context.Context) error {
 	for {
-		wait, err := a.try(time.Now())
+		wait, err := dl.try(time.Now())
 		if err == nil && wait > 0 {
-			err = a.sleep(ctx, wait)
+			err = dl.sleep(ctx, wait)
 		}
 		if err != nil {
-			a.pace.leave(a)
+			dl.pace.leave(dl)
 			return err
 		}
 		if wait <= 0 {
@@ -37,70 +37,70 @@ func (a *attempt) wait(ctx context.Context) error {
 }
 
 // try starts the job, refuses it, or returns how long to wait before trying again.
-func (a *attempt) try(now time.Time) (time.Duration, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	again := !a.passed.IsZero()
+func (dl *delivery) try(now time.Time) (time.Duration, error) {
+	dl.mu.Lock()
+	defer dl.mu.Unlock()
+	again := !dl.passed.IsZero()
 	switch {
-	case a.over || a.refused != 0:
+	case dl.over || dl.refused != 0:
 		return 0, ErrLate
-	case now.After(a.latest):
-		if a.waited { // it was in time, and its timer was not
-			a.part.d.appetite.late(now)
+	case now.After(dl.latest):
+		if dl.waited { // the job was in time, but its timer was late
+			dl.part.d.appetite.late(now)
 		}
-		a.refused = Late
+		dl.refused = Late
 		return 0, ErrLate
 	case again:
 		return 0, nil
-	case a.part.d.stop.Err() != nil:
-		a.refused = Stopping
+	case dl.part.d.stop.Err() != nil:
+		dl.refused = Stopping
 		return 0, fmt.Errorf("%w: %w", ErrLate, ErrStopping)
 	}
-	if wait := a.Earliest.Sub(now); wait > 0 {
-		a.waited = true
+	if wait := dl.Earliest.Sub(now); wait > 0 {
+		dl.waited = true
 		return wait, nil
 	}
-	if !a.job.Spec.Rate.Unlimited() {
-		if wait := a.pace.start(a, now); wait > 0 {
-			if now.Add(wait).After(a.latest) {
-				a.refused = Late
+	if !dl.job.Spec.Rate.Unlimited() {
+		if wait := dl.pace.start(dl, now); wait > 0 {
+			if now.Add(wait).After(dl.latest) {
+				dl.refused = Late
 				return 0, ErrLate
 			}
 			return wait, nil
 		}
 	}
-	a.passed = now
-	a.part.d.appetite.started()
-	a.batch.over()
+	dl.passed = now
+	dl.part.d.appetite.started()
+	dl.batch.over()
 	return 0, nil
 }
 
-// depart tells the observer that the job has departed, once. The gate does not: a handler that
-// is kept from running behind it may find that it is too late after all. a.mu is held.
-func (a *attempt) depart() {
-	if a.passed.IsZero() || a.departed {
+// depart reports the departure to the observer, once. The gate does not do that: a handler delayed behind the gate may
+// still find out that it is too late. mu is held.
+func (dl *delivery) depart() {
+	if dl.passed.IsZero() || dl.departed {
 		return
 	}
-	a.departed = true
-	a.part.d.observer.Departed(&a.job, a.passed.Sub(a.Departs))
+	dl.departed = true
+	dl.part.d.observer.Departed(&dl.job, dl.passed.Sub(dl.Departs))
 }
 
-func (a *attempt) sleep(ctx context.Context, wait time.Duration) error {
-	d := a.part.d
+func (dl *delivery) sleep(ctx context.Context, wait time.Duration) error {
+	d := dl.part.d
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-d.clock.after(wait):
 	case <-timer.C:
 	case <-d.stop.Done():
-	case <-a.ctx.Done():
+	case <-dl.ctx.Done():
 	case <-ctx.Done():
-		if a.ctx.Err() == nil {
+		if dl.ctx.Err() == nil {
 			return context.Cause(ctx)
 		}
 	}
-	if err := a.ctx.Err(); err != nil {
-		return fmt.Errorf("%w: %w", ErrLate, context.Cause(a.ctx))
+	if err := dl.ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrLate, context.Cause(dl.ctx))
 	}
 	return nil
 }

@@ -7,28 +7,28 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Job is what a handler is given. It must not be changed.
+// Job is the job that a handler gets. Handlers must not change it.
 type Job struct {
 	queue.Reservation
-	// Spec is that of the job's queue, of Reservation.Revision or later. Its other jobs share it.
+	// Spec is the spec of the job's queue, of Reservation.Revision or later. It is shared with the queue's other jobs.
 	Spec *queue.Spec
-	// Deadline is until when it may be tried again, by this process's clock; zero is for ever.
+	// Deadline is the instant, on this process's clock, after which the job is not retried. Zero means never.
 	Deadline time.Time
-	// Span follows this attempt; nil unless it is traced.
+	// Span traces this delivery; nil if it is not traced.
 	Span Span
 }
 
-// Last reports whether there will be no other try if this one fails now, to be tried again after that long.
+// Last reports whether this is the job's last attempt if it fails now and would be retried after the given time.
 func (j *Job) Last(after time.Duration) bool {
 	return j.Attempt >= j.Spec.Retry.MaxAttempts || !j.Deadline.IsZero() &&
 		time.Now().Add(after+settleMargin).After(j.Deadline)
 }
 
 // Handler does the work of a job. It is called from many goroutines, each time some tens of milliseconds before the
-// departure, so that it can prepare: look up, dial, log in. Then it waits in the gate, and only behind the gate may it
-// do what the receiver notices.
+// departure, so that it can prepare: look up, dial, log in. Then it waits in the gate. Only behind the gate may it do
+// anything that the receiver notices.
 //
-// What it returns decides what becomes of the job:
+// The result decides what happens to the job:
 //
 //	nil                 delivered
 //	DeliveredThen(until, why)  delivered; nothing leaves the queue until then
@@ -38,38 +38,35 @@ func (j *Job) Last(after time.Duration) bool {
 //	Down(err)           the target is down; the job spends no attempt
 //	Unknown(err)        it may have been sent; the queue's on_unknown decides
 //	Unsent(err)         nothing was sent; given back
-//	RetryAt(err, at)    tried again, not before at; dead at max_attempts
-//	any other error     tried again after the queue's backoff; dead at max_attempts
+//	RetryAt(err, at)    retried, not before at; dead at max_attempts
+//	any other error     retried after the queue's backoff; dead at max_attempts
 //
-// That holds whether or not the handler waited in the gate: one that cannot prepare need not, and spends an attempt all
-// the same. But when the gate said ErrLate the job never started, and any error but those of Permanent and Unknown
-// gives it back. A panic counts as any other error, also after ErrLate; behind the gate as Unknown, where the queue's
-// on_unknown is hold or dead.
+// This holds whether or not the handler waited in the gate: a handler that has nothing to prepare need not wait, and
+// spends an attempt all the same. If the gate returned ErrLate, however, the job has not started, and any error except
+// Permanent and Unknown gives it back. A panic counts as any other error, even after ErrLate. Behind the gate it counts
+// as Unknown if the queue's on_unknown is hold or dead.
 //
-// ctx is cancelled when the lease is lost, or could not be extended in time, or at the end of the grace period of a
-// drainer that stops (see context.Cause). What the handler returns after a lost lease is not settled; when the lease
-// was only not extended, nil is. A job whose handler returns with the cancellation at the end of the grace period is
-// given back; but behind the gate it counts as Unknown where the queue's on_unknown is hold or dead, for nobody knows
-// how far it came. One that does says Unsent.
+// ctx is cancelled when the lease is lost or could not be extended in time, and when the grace period of a stopping
+// drainer ends (see context.Cause). After a lost lease nothing is settled. If the lease was only not extended, success
+// is settled. A job whose handler returns because the grace period ended is given back. If the handler was behind the
+// gate and the queue's on_unknown is hold or dead, it counts as Unknown, because the job may have been sent; a handler
+// that knows better returns Unsent.
 type Handler interface {
 	Handle(ctx context.Context, job *Job, gate Gate) error
 }
 
 // Gate stands before the departure.
 type Gate interface {
-	// Wait blocks until the job may start and returns nil: start now, without
-	// delay. ErrLate means that it must not start; ctx's cause that ctx ended first. It
-	// may be called again, before the same work is begun anew on another
-	// connection, say: then it only checks again that it is not too late.
+	// Wait blocks until the job may start and returns nil: start now, without delay. ErrLate means that the job must not
+	// start. If ctx ends first, Wait returns its cause. Wait may be called again, for example before the same request is
+	// sent on another connection: then it only checks that it is not too late.
 	Wait(ctx context.Context) error
-	// Closes is the last instant at which Wait can return nil for the first time. What is
-	// being prepared for one job and will not be ready by then is worth finishing
-	// only if another job can use it.
+	// Closes returns the last instant at which a first Wait can return nil. Preparations that would take longer are
+	// worth finishing only if another job can use them.
 	Closes() time.Time
 }
 
-// HandlerFunc is a Handler that has nothing to prepare: the func is called at the
-// departure.
+// HandlerFunc is a Handler with nothing to prepare: the function is called at the departure.
 type HandlerFunc func(ctx context.Context, job *Job) error
 
 // Handle waits in the gate and calls f.

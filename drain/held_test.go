@@ -38,7 +38,7 @@ func TestUnknownIsHeld(t *testing.T) {
 			if err := <-ended; err != nil {
 				t.Error(err)
 			}
-			if text := said.String(); !strings.Contains(text, "a job is held") ||
+			if text := said.String(); !strings.Contains(text, "job held") ||
 				!strings.Contains(text, `queue=q id=000000 reason="the connection was lost"`) {
 				t.Errorf("the held job was not logged: %s", text)
 			}

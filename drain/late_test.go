@@ -21,8 +21,8 @@ func TestLateJobsAreLoggedOnceInAWhile(t *testing.T) {
 		prepare time.Duration // of the handler
 		says    string
 	}{
-		{"before the handler", -6 * ms, 0, "it could begin only when its slack was over"},
-		{"in the gate", 20 * ms, 30 * ms, "it did not start before its slack was over"},
+		{"before the handler", -6 * ms, 0, "its slack was over before a handler got it"},
+		{"in the gate", 20 * ms, 30 * ms, "it did not start within its slack"},
 	} {
 		bubble(t, c.name, func(t *testing.T) {
 			late := func(next time.Duration, ids ...string) answer {

@@ -9,29 +9,29 @@ import (
 )
 
 const (
-	// keepEvery is how often the leases of attempts are looked at. The shortest lease is 1 s and is extended after a
-	// third, so an extension that fails is tried several times before the lease is over.
+	// keepEvery is how often leases are checked. The shortest lease is 1 s and is extended after a third, so a failed
+	// extension is retried several times before the lease ends.
 	keepEvery     = 100 * time.Millisecond
 	extendTimeout = time.Second
 )
 
-// leases keeps those of the attempts of one partition.
+// leases extends the leases of one partition's deliveries.
 type leases struct {
-	d        *drainer
-	part     *partition
-	mu       sync.Mutex
-	attempts map[*attempt]struct{}
-	bell     chan struct{} // 1: there are attempts again
+	d          *drainer
+	part       *partition
+	mu         sync.Mutex
+	deliveries map[*delivery]struct{}
+	bell       chan struct{} // 1: there are deliveries again
 }
 
 func newLeases(d *drainer, p *partition) *leases {
-	return &leases{d: d, part: p, attempts: make(map[*attempt]struct{}), bell: make(chan struct{}, 1)}
+	return &leases{d: d, part: p, deliveries: make(map[*delivery]struct{}), bell: make(chan struct{}, 1)}
 }
 
-func (l *leases) add(a *attempt) {
+func (l *leases) add(dl *delivery) {
 	l.mu.Lock()
-	l.attempts[a] = struct{}{}
-	first := len(l.attempts) == 1
+	l.deliveries[dl] = struct{}{}
+	first := len(l.deliveries) == 1
 	l.mu.Unlock()
 	if first {
 		select {
@@ -41,23 +41,23 @@ func (l *leases) add(a *attempt) {
 	}
 }
 
-func (l *leases) remove(a *attempt) {
+func (l *leases) remove(dl *delivery) {
 	l.mu.Lock()
-	delete(l.attempts, a)
+	delete(l.deliveries, dl)
 	l.mu.Unlock()
 }
 
-func (l *leases) all() []*attempt {
+func (l *leases) all() []*delivery {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := make([]*attempt, 0, len(l.attempts))
-	for a := range l.attempts {
-		all = append(all, a)
+	all := make([]*delivery, 0, len(l.deliveries))
+	for dl := range l.deliveries {
+		all = append(all, dl)
 	}
 	return all
 }
 
-// run looks after the leases until ctx ends. Without attempts it sleeps.
+// run checks the leases until ctx ends. Without deliveries it sleeps.
 func (l *leases) run(ctx context.Context) {
 	tick := time.NewTicker(keepEvery)
 	defer tick.Stop()
@@ -83,29 +83,29 @@ func (l *leases) run(ctx context.Context) {
 	}
 }
 
-// keep extends the leases that are due and gives up those that ran out. Work that goes on when its window has been over
-// for a while has departed.
-func (l *leases) keep(all []*attempt) {
-	var due []*attempt
+// keep extends the leases that are due and gives up the leases that have run out. A delivery that still runs some time
+// after its window has departed.
+func (l *leases) keep(all []*delivery) {
+	var due []*delivery
 	now := time.Now()
-	// An engine that does not answer must not keep a handler from being told in time.
+	// Even if the engine does not answer, handlers must be cancelled in time.
 	until := now.Add(extendTimeout)
-	for _, a := range all {
-		a.mu.Lock()
-		if now.Sub(a.latest) > keepEvery {
-			a.depart()
+	for _, dl := range all {
+		dl.mu.Lock()
+		if now.Sub(dl.latest) > keepEvery {
+			dl.depart()
 		}
-		running := !a.over && !a.passed.IsZero()
-		ended, extend := now.After(a.LeaseEnd), running && !now.Before(a.extendAt)
-		if !ended && a.LeaseEnd.Before(until) {
-			until = a.LeaseEnd
+		running := !dl.over && !dl.passed.IsZero()
+		ended, extend := now.After(dl.LeaseEnd), running && !now.Before(dl.extendAt)
+		if !ended && dl.LeaseEnd.Before(until) {
+			until = dl.LeaseEnd
 		}
-		a.mu.Unlock()
+		dl.mu.Unlock()
 		switch {
 		case ended:
-			a.lose(true)
+			dl.lose(true)
 		case extend:
-			due = append(due, a)
+			due = append(due, dl)
 		}
 	}
 	for len(due) > 0 {
@@ -115,10 +115,10 @@ func (l *leases) keep(all []*attempt) {
 	}
 }
 
-func (l *leases) extend(due []*attempt, until time.Time) {
+func (l *leases) extend(due []*delivery, until time.Time) {
 	names := make([]queue.Lease, len(due))
-	for i, a := range due {
-		names[i] = a.lease()
+	for i, dl := range due {
+		names[i] = dl.lease()
 	}
 	asked := time.Now()
 	ctx, cancel := context.WithDeadline(l.d.calls, until)
@@ -128,45 +128,44 @@ func (l *leases) extend(due []*attempt, until time.Time) {
 		l.d.complain("extending leases failed; trying again", err, "jobs", len(due))
 		return
 	}
-	for i, a := range due {
+	for i, dl := range due {
 		switch e := &answers[i]; {
 		case e.Err != nil:
-			l.d.complain("extending a lease failed; trying again", e.Err, "queue", a.job.Queue)
+			l.d.complain("extending a lease failed; trying again", e.Err, "queue", dl.job.Queue)
 		case e.Left <= 0:
-			a.lose(false)
+			dl.lose(false)
 		default:
-			a.extended(asked, e)
+			dl.extended(asked, e)
 		}
 	}
 }
 
-// extendWhenSlow has the lease extended at the latest when circuit.slow has passed again: the engine may count a
-// failure then. a.mu is held.
-func (a *attempt) extendWhenSlow(since time.Time) {
-	c := &a.job.Spec.Circuit
+// extendWhenSlow has the lease extended no later than when circuit.slow has passed again, because the engine may count
+// a failure then. mu is held.
+func (dl *delivery) extendWhenSlow(since time.Time) {
+	c := &dl.job.Spec.Circuit
 	if c.Off {
 		return
 	}
-	if !since.Before(a.slowAt) {
-		a.slowAt = since.Add(c.Slow.D())
+	if !since.Before(dl.slowAt) {
+		dl.slowAt = since.Add(c.Slow.D())
 	}
-	if a.slowAt.Before(a.extendAt) {
-		a.extendAt = a.slowAt
+	if dl.slowAt.Before(dl.extendAt) {
+		dl.extendAt = dl.slowAt
 	}
 }
 
-// extended goes by the answer to an extension that was asked for then. Only it counts, and not how long the lease was
-// when it was granted: that may have been lowered since, or the engine's clock may have jumped. Until now the deadline
-// of before has stood.
-func (a *attempt) extended(asked time.Time, e *queue.Extended) {
-	a.mu.Lock()
-	a.LeaseEnd = asked.Add(e.Left)
-	a.extendAt = asked.Add(e.Left / 3)
-	a.extendWhenSlow(time.Now())
-	a.mu.Unlock()
+// extended applies the answer to an extension requested at the given instant. The new end depends only on the answer,
+// not on the original length of the lease: the queue's lease may be shorter now, or the engine's clock may have jumped.
+func (dl *delivery) extended(asked time.Time, e *queue.Extended) {
+	dl.mu.Lock()
+	dl.LeaseEnd = asked.Add(e.Left)
+	dl.extendAt = asked.Add(e.Left / 3)
+	dl.extendWhenSlow(time.Now())
+	dl.mu.Unlock()
 	if e.Effect != (queue.Effect{}) {
-		s := queue.Settlement{Lease: a.lease(), Verdict: queue.Fail, Trouble: true, Reason: queue.SlowReason}
-		a.part.d.observer.Affected(s, e.Effect)
-		a.part.settler.tell(&s, e.Effect)
+		s := queue.Settlement{Lease: dl.lease(), Verdict: queue.Fail, Trouble: true, Reason: queue.SlowReason}
+		dl.part.d.observer.Affected(s, e.Effect)
+		dl.part.settler.logEffect(&s, e.Effect)
 	}
 }

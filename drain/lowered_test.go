@@ -81,8 +81,8 @@ func TestLoweredLeaseInDoubt(t *testing.T) {
 		put(t, e, spec)
 		push(t, e, "q", 0, 1)
 		began := time.Now()
-		told := make(chan time.Time, 10)                                  // of each delivery
-		cut := &unreachable{Engine: e, from: began.Add(12 * time.Second)} // after the first extension
+		told := make(chan time.Time, 10)                                   // of each delivery
+		cut := &unreachable{Outflow: e, from: began.Add(12 * time.Second)} // behind the first extension
 		one := start(cut, drain.HandlerFunc(func(ctx context.Context, _ *drain.Job) error {
 			<-ctx.Done()
 			told <- time.Now()
@@ -102,7 +102,7 @@ func TestLoweredLeaseInDoubt(t *testing.T) {
 
 // unreachable fails to extend from an instant on.
 type unreachable struct {
-	drain.Engine
+	queue.Outflow
 	from time.Time
 }
 
@@ -110,5 +110,5 @@ func (u *unreachable) Extend(ctx context.Context, leases []queue.Lease) ([]queue
 	if !time.Now().Before(u.from) {
 		return nil, queue.ErrUnavailable
 	}
-	return u.Engine.Extend(ctx, leases)
+	return u.Outflow.Extend(ctx, leases)
 }

@@ -6,45 +6,38 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Observer is told what happens in a drainer: metrics are made of it. Its methods
-// are called from many goroutines, often, and in the way of the work: they must
-// not block. Embed NoObserver to take only some.
+// Observer receives the events of a drainer, for metrics. Its methods are called often, from many goroutines, in the
+// path of the work: they must not block. Embed NoObserver to implement only some of them.
 type Observer interface {
-	// Reserved: the engine was asked for at most max jobs of a partition and
-	// answered with n after took, or with err.
+	// Reserved: the engine was asked for at most max jobs of a partition, and answered with n after took, or with err.
 	Reserved(partition, max, n int, took time.Duration, err error)
-	// Lost: a backlogged queue could have had so many departures since anybody asked,
-	// and did not. The engine counts them.
+	// Lost: a queue with a backlog lost that many departures since the last call, because no client asked for them. The
+	// engine counts them.
 	Lost(queue string, slots int64)
-	// Expired: the engine took back a lease that ran out, anybody's.
+	// Expired: the engine took back a lease that ran out, of any client.
 	Expired(queue string)
-	// Departed: a job passed its gate, late after its departure. That is an upper bound:
-	// the true lateness may be less by the time the grant took to arrive. It is told when
-	// the handler has returned, or goes on though its window is over: until then it may find
-	// that it was kept from starting, and the job is released as Late instead.
+	// Departed: a job passed its gate, late after its departure. That is an upper bound: the true lateness may be less by
+	// the time the grant took to arrive. Departed is called when the handler has returned, or goes on although the window
+	// is over. Until then the handler may still find out that it was too late, and the job is released as Late.
 	Departed(job *Job, late time.Duration)
-	// Returned: the handler returned, or panicked, and verdict is what will be
-	// settled; whether a failure was the job's last, Settled tells. took is counted from
-	// the gate, and 0 when the handler gave its answer without passing it. It is not
-	// called for jobs that are given back or whose lease is lost.
+	// Returned: the handler returned or panicked, and verdict will be settled; Settled then says whether a failure was the
+	// job's last. took is measured from the gate, and 0 if the handler did not pass the gate. Returned is not called for
+	// jobs that are given back or whose lease is lost.
 	Returned(job *Job, verdict queue.Verdict, took time.Duration)
-	// Released: a job is given back, by its handler or before it had one; Settled
-	// follows.
+	// Released: a job is given back, by its handler or before it had a handler. Settled follows.
 	Released(queue string, why Reason)
-	// Settled: the engine has accepted a settlement and put the job in state, or
-	// found it stale (state is StateNone): the lease was lost before. A failure leaves
-	// the job Scheduled, or Dead when it was the last attempt.
+	// Settled: the engine accepted a settlement and put the job in state, or found it stale (StateNone), because the lease
+	// was lost before. A failed job is Scheduled, or Dead after its last attempt.
 	Settled(queue string, verdict queue.Verdict, state queue.State)
-	// Affected: what the answer to a job did to its queue, besides; Settled has been told. A Fail with the reason
-	// queue.SlowReason is no answer: the attempt still goes on, after its queue's Circuit.Slow.
+	// Affected: a settlement also changed its queue, as e says. It is called after Settled. A Fail with the reason
+	// queue.SlowReason is not a settlement: the attempt still goes on, longer than its queue's Circuit.Slow.
 	Affected(s queue.Settlement, e queue.Effect)
-	// Unsettled: a settlement was given up, because the engine could not be reached
-	// for long or cannot carry it out. The job is delivered again when its lease has run out.
+	// Unsettled: a settlement was given up, because the engine was unreachable for too long or cannot carry it out. The
+	// job is delivered again when its lease has run out.
 	Unsettled(queue string, verdict queue.Verdict, err error)
-	// LeaseLost: a handler was told to stop because its lease no longer stands, or
-	// could not be extended in time.
+	// LeaseLost: a handler was cancelled because its lease is no longer valid, or could not be extended in time.
 	LeaseLost(queue string)
-	// Free: so many handlers are free.
+	// Free: the number of free handlers.
 	Free(handlers int)
 }
 
@@ -54,11 +47,11 @@ type Reason uint8
 // The reasons.
 const (
 	Late        Reason = iota + 1 // its window was over before it could start, or before its handler did
-	Stopping                      // the drainer stops and it had not started
-	Interrupted                   // it had started, and the drainer's grace period ended
-	NoHandler                     // a grant came for which there was no free handler any more, of all or of its app
+	Stopping                      // the drainer stops, and the job had not started
+	Interrupted                   // the drainer's grace period ended while its handler ran
+	NoHandler                     // granted although no handler was free, in total or of its app
 	NoSpec                        // its queue's spec could not be read
-	Handlers                      // the handler asked for it while its window was open
+	Handlers                      // its handler gave it back while its window was open
 )
 
 func (r Reason) String() string {

@@ -15,34 +15,31 @@ const (
 	DefaultGrace       = 30 * time.Second
 )
 
-// Options of Run. The zero Options are useful.
+// Options are the settings of Run. The zero Options are valid.
 type Options struct {
-	// Concurrency is how many handlers of one queue may be at work, or waiting in their gates, at
-	// once. Handlers wait up to queue.Horizon for their departures, so the fastest
-	// outflow of a queue is Concurrency / (Horizon + the time that the work takes).
-	// Of all queues together there are at most twice as many, see MaxHandlers: a queue may take
-	// another while it holds fewer than are free, so that one whose receiver hangs stops no other.
+	// Concurrency is the maximum number of handlers of one queue that run, or wait in their gates, at once. Handlers wait
+	// up to queue.Horizon for their departures, so the maximum outflow of a queue is Concurrency / (Horizon + the time
+	// that a handler works). All queues together have at most MaxHandlers(Concurrency). A queue may take another handler
+	// while it holds fewer than are free, so a queue whose receiver hangs does not stop the others.
 	Concurrency int
-	// AppOf says whose queues are that share their part of the handlers; nil if none do.
+	// AppOf returns the app of a queue, whose queues share a part of the handlers; nil if there are no apps.
 	AppOf AppOf
-	// Grace is how long handlers that have started may go on once Run's context has
-	// ended, before theirs are cancelled.
+	// Grace is how long handlers that have started may go on after Run's context has ended, before they are cancelled.
 	Grace time.Duration
-	// Name is the drainer's name for people; the default is host:pid.
+	// Name is the drainer's name, for people; the default is host:pid.
 	Name string
-	// Version is the program's, for people.
+	// Version is the program's version, for people.
 	Version string
-	// Logger gets what an operator should know; the default discards.
+	// Logger is for operators; the default discards.
 	Logger *slog.Logger
-	// Observer is told what happens; the default does nothing.
+	// Observer receives the drainer's events; the default does nothing.
 	Observer Observer
-	// Tracer, if it is given, follows attempts.
+	// Tracer traces deliveries; nil traces none.
 	Tracer Tracer
-	// Usage, if it is given, tells who holds the handlers.
+	// Usage, if not nil, reports which queues hold the drainer's handlers.
 	Usage *Usage
-	// PlainTimers leaves departures to the runtime's timers alone, which on Linux
-	// fire up to a millisecond late. testing/synctest needs it: a bubble's
-	// time stands still while a goroutine waits for the system's clock.
+	// PlainTimers uses only the runtime's timers for departures, which fire up to a millisecond late on Linux.
+	// testing/synctest needs it: time in a bubble stands still while a goroutine waits for the system's clock.
 	PlainTimers bool
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// maxPaces is how many queues' paces are kept at least; beyond it those not used for paceAge are forgotten.
+	// maxPaces is how many paces are kept; beyond that, paces unused for paceAge are dropped.
 	maxPaces = 10_000
 	paceAge  = time.Minute
 
@@ -16,131 +16,126 @@ const (
 	jitter = time.Millisecond
 )
 
-// paces has the pace of each queue, from one job to the next.
+// paces keeps the pace of each queue between its jobs.
 type paces struct {
 	mu      sync.Mutex
 	queues  map[string]*pace
-	pruneAt int // at so many; twice as many as were left last, so that it costs each use next to nothing
+	pruneAt int // number of paces at which to prune: twice what the last pruning left, so the cost per job is small
 }
 
-// pace keeps the starts of one queue's jobs as far apart as their departures were granted.
+// pace keeps the starts of one queue's jobs as far apart as their departures.
 type pace struct {
-	users  atomic.Int64 // jobs that use it; from none to one only under paces.mu
-	unused atomic.Int64 // when the last of them ended, in ns since 1970
+	users  atomic.Int64 // jobs that use it; raised from 0 only under paces.mu
+	unused atomic.Int64 // when the last job released it, in ns since 1970
 
 	mu       sync.Mutex
-	departed time.Time     // the latest earliest start of a job that started
+	departed time.Time     // the latest Earliest of the jobs that have started
 	started  time.Time     // when the last job started
-	late     time.Duration // how late it was, and how much of that
-	over     time.Duration // was its timer's fault and not a shift
-	ready    []*attempt    // those that were told to wait for their distance
+	late     time.Duration // how late that job was
+	over     time.Duration // the part of late caused by its timer, and not by a shift
+	ready    []*delivery   // jobs that wait only to keep their distance
 }
 
-// use returns the pace of a queue, for one job.
-func (q *paces) use(name string) *pace {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	p := q.queues[name]
+// acquire returns the pace of a queue, for one job.
+func (ps *paces) acquire(name string) *pace {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p := ps.queues[name]
 	if p == nil {
-		if len(q.queues) >= max(maxPaces, q.pruneAt) {
-			q.prune(time.Now())
-			q.pruneAt = 2 * len(q.queues)
+		if len(ps.queues) >= max(maxPaces, ps.pruneAt) {
+			ps.prune(time.Now())
+			ps.pruneAt = 2 * len(ps.queues)
 		}
 		p = &pace{}
-		q.queues[name] = p
+		ps.queues[name] = p
 	}
 	p.users.Add(1)
 	return p
 }
 
-// done is called when the job has ended.
-func (p *pace) done() {
-	p.unused.Store(time.Now().UnixNano()) // first: of a pace that nobody uses it says since when
+// release ends a job's use of its pace.
+func (p *pace) release() {
+	p.unused.Store(time.Now().UnixNano()) // first: prune reads it once users is 0
 	p.users.Add(-1)
 }
 
-func (q *paces) prune(now time.Time) {
-	for name, p := range q.queues {
+func (ps *paces) prune(now time.Time) {
+	for name, p := range ps.queues {
 		if p.users.Load() == 0 && now.Sub(time.Unix(0, p.unused.Load())) > paceAge {
-			delete(q.queues, name)
+			delete(ps.queues, name)
 		}
 	}
 }
 
-// start notes that a job starts now, or returns how long it must wait to keep its
-// distance from the one that started before: after a stall of the process jobs
-// shift instead of bunching, in the order of their departures.
-func (p *pace) start(a *attempt, now time.Time) (wait time.Duration) {
+// start records that a job starts now, or returns how long the job must wait to keep its distance from the job that
+// started before. After a stall of the process jobs shift instead of bunching, in the order of their departures.
+func (p *pace) start(dl *delivery, now time.Time) (wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	wait = p.due(a).Sub(now)
+	wait = p.due(dl).Sub(now)
 	for _, w := range p.ready {
-		if w != a && w.Earliest.Before(a.Earliest) {
-			// It goes first. Others between the two may have gone already.
-			distance := min(a.Earliest.Sub(w.Earliest), a.interval)
-			wait = max(wait, max(0, p.due(w).Sub(now))+distance-p.heal(distance, a.slack))
+		if w != dl && w.Earliest.Before(dl.Earliest) {
+			// w goes first. Jobs between the two may have started already.
+			distance := min(dl.Earliest.Sub(w.Earliest), dl.interval)
+			wait = max(wait, max(0, p.due(w).Sub(now))+distance-p.heal(distance, dl.slack))
 		}
 	}
-	at := slices.Index(p.ready, a)
+	at := slices.Index(p.ready, dl)
 	if wait > 0 {
 		if at < 0 {
-			p.ready = append(p.ready, a)
+			p.ready = append(p.ready, dl)
 		}
-		a.toldToWait = now.Add(wait)
+		dl.toldToWait = now.Add(wait)
 		return wait
 	}
 	if at >= 0 {
 		p.ready = slices.Delete(p.ready, at, at+1)
 	}
-	p.started, p.late, p.over = now, now.Sub(a.Earliest), now.Sub(a.Earliest)
-	if a.toldToWait.After(a.Earliest) {
-		p.over = now.Sub(a.toldToWait)
+	p.started, p.late, p.over = now, now.Sub(dl.Earliest), now.Sub(dl.Earliest)
+	if dl.toldToWait.After(dl.Earliest) {
+		p.over = now.Sub(dl.toldToWait)
 	}
-	if a.Earliest.After(p.departed) {
-		p.departed = a.Earliest
+	if dl.Earliest.After(p.departed) {
+		p.departed = dl.Earliest
 	}
 	return 0
 }
 
-// leave is called when a job that may have been told to wait will not start.
-func (p *pace) leave(a *attempt) {
+// leave removes a job that will not start.
+func (p *pace) leave(dl *delivery) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if at := slices.Index(p.ready, a); at >= 0 {
+	if at := slices.Index(p.ready, dl); at >= 0 {
 		p.ready = slices.Delete(p.ready, at, at+1)
 	}
 }
 
-// due is when a job may start for its own departure and the last start. p.mu is held.
-func (p *pace) due(a *attempt) time.Time {
+// due returns when a job may start, given its own departure and the last start. mu is held.
+func (p *pace) due(dl *delivery) time.Time {
 	if p.started.IsZero() {
-		return a.Earliest
+		return dl.Earliest
 	}
-	distance := a.Earliest.Sub(p.departed)
+	distance := dl.Earliest.Sub(p.departed)
 	if distance < 0 {
-		// A later job overtook this one, which was still preparing. It fills in
-		// at the queue's own pace.
-		distance = min(-distance, a.interval)
+		// A later job overtook this one while it was preparing. It follows at the queue's own pace.
+		distance = min(-distance, dl.interval)
 	}
-	due := p.started.Add(distance - p.heal(distance, a.slack))
-	if due.Before(a.Earliest) {
-		return a.Earliest
+	due := p.started.Add(distance - p.heal(distance, dl.slack))
+	if due.Before(dl.Earliest) {
+		return dl.Earliest
 	}
 	return due
 }
 
-// heal is by how much less than a distance the next start may be behind the last. p.mu
-// is held.
+// heal returns by how much the distance to the last start may be shortened. mu is held.
 //
-// It is a twentieth of the distance: 0.95 is kept, and not all. A shift of the whole
-// distance would never heal. Once one job was late, all behind it would be as late, every
-// timer's jitter would add to it, and before long everything would be later than slack
-// and given back, of a queue whose receiver could have had it all.
+// It is a twentieth of the distance: 95% is kept, and not all. If starts kept the whole distance, lateness would never
+// heal. Once one job was late, all jobs behind it would be as late, and the jitter of every timer would add to it. Soon
+// every job would miss its slack and be given back, although the receiver could have taken it.
 //
-// Where a twentieth is less than timers err by, above 50 departures a second, what
-// the last one erred by is healed as well, or jitter would add up all the same. And as the
-// lateness nears the slack it heals faster, by up to a fifth of itself: bunching a little
-// within the window law is better than losing departures.
+// Above 50 departures a second a twentieth is less than the jitter of a timer. The last timer's error is then healed as
+// well, or jitter would still add up. As lateness approaches the slack it heals faster, by up to a fifth of itself:
+// bunching a little within the window law is better than losing departures.
 func (p *pace) heal(distance, slack time.Duration) time.Duration {
 	heal := distance / 20
 	heal += min(p.over, max(0, jitter-heal))

@@ -14,7 +14,7 @@ func TestManyPaces(t *testing.T) {
 		pruned, at := 0, 0
 		use := func(prefix string, n int) {
 			for i := range n {
-				q.use(fmt.Sprint(prefix, i)).done()
+				q.acquire(fmt.Sprint(prefix, i)).release()
 				if q.pruneAt != at {
 					pruned, at = pruned+1, q.pruneAt
 				}

@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	// A partition that granted something within handOverAge is handed over, which
-	// takes no longer than handOverTime.
+	// A partition that granted something within handOverAge is handed over, which takes at most handOverTime.
 	handOverAge  = 5 * time.Second
 	handOverTime = time.Second
 )
@@ -30,38 +29,36 @@ type partition struct {
 	clock    departure.Clock
 	failures int
 	granted  time.Time     // when it last granted something
-	bell     chan struct{} // 1: one of the two below was set
+	bell     chan struct{} // 1: ask or backup was set
 	ask      atomic.Bool   // ask now
-	back     atomic.Bool   // ask after the backup time, unless something is due sooner
+	backup   atomic.Bool   // ask after the backup time, unless something is due sooner
 	sweeping atomic.Bool
 
-	// Of the pool, under its mu: what its queues hold, and which are short by the last answer.
+	// The pool's view of the partition, under the pool's mu.
 	uses  map[string]*use
 	short map[string]struct{}
 }
 
-// run asks until the drainer stops.
+// run requests jobs until the drainer stops.
 func (p *partition) run() {
 	p.loop()
 	p.handOver()
 }
 
-// loop asks and asks. Every job that it was granted is an attempt of its own.
 func (p *partition) loop() {
 	for {
-		// Short jobs just begun get the chance to end first: it makes one large
-		// request out of two small ones.
+		// Let short jobs that have just started end first: one large request is better than two small ones.
 		runtime.Gosched()
 		if p.clock.Resync(time.Now()) {
-			p.seen()
+			p.ping()
 		}
-		n := p.d.tokens.take(p.d.stop, queue.MaxReserve, p.seen)
+		n := p.d.tokens.acquire(p.d.stop, queue.MaxReserve, p.ping)
 		if n == 0 {
 			return
 		}
 		claimed, pause := p.d.appetite.claim(n, time.Now())
 		if claimed == 0 {
-			p.d.tokens.put(n)
+			p.d.tokens.release(n)
 			if !p.sleep(pause, pause) {
 				return
 			}
@@ -69,7 +66,7 @@ func (p *partition) loop() {
 		}
 		most, shares := p.d.pool.shares(p)
 		if most = min(most, claimed); n > most {
-			p.d.tokens.put(n - most)
+			p.d.tokens.release(n - most)
 			n = most
 		}
 		res, ok := p.reserve(n, n, shares)
@@ -94,17 +91,15 @@ func (p *partition) loop() {
 	}
 }
 
-// handOver makes sure that a partition under load is watched by somebody else
-// before this drainer leaves. The engine believes in its watcher until some time after it
-// should have asked; that would be a pause in the outflow. But a watcher that was
-// granted all it asked for is held to be busy: it gives the watch up, and
-// everybody is woken. So it asks for one job, and gives it back at once: the slot is not
-// lost by that, because no later one was granted.
+// handOver makes sure that another client watches a partition under load before this drainer leaves. The engine trusts
+// its watcher until some time after the next request was due, which would be a pause in the outflow. But a watcher that
+// is granted all it asked for is taken to be busy: it loses the watch, and all clients are woken. So handOver asks for
+// one job and gives it back at once. The slot is not lost, because no later slot was granted.
 func (p *partition) handOver() {
-	begin := time.Now()
-	for begin.Sub(p.granted) < handOverAge {
+	began := time.Now()
+	for began.Sub(p.granted) < handOverAge {
 		res, _ := p.reserve(1, 0, nil)
-		left := handOverTime - time.Since(begin)
+		left := handOverTime - time.Since(began)
 		if len(res.Jobs) > 0 || res.Next <= 0 || res.Next > left || p.d.work.Err() != nil {
 			return
 		}
@@ -112,24 +107,24 @@ func (p *partition) handOver() {
 	}
 }
 
-// reserve makes one request for at most limit jobs, of some queues for no more than their shares, as often as it
-// takes, and starts what it grants. It is given held tokens and leaves none behind. It reports false when the
-// drainer stops.
+// reserve requests at most limit jobs, and of the queues in shares no more than their shares. It repeats the request
+// until it is answered, and starts the granted jobs. It owns held tokens, and uses or returns all of them. It returns
+// false when the drainer stops.
 func (p *partition) reserve(limit, held int, shares map[string]int) (queue.Reserved, bool) {
 	p.number++
 	req := queue.ReserveRequest{Partition: p.index, Client: p.d.client, Number: p.number, Max: limit, Shares: shares}
 	var backoff departure.Backoff
 	for tries, repeated := 0, false; ; repeated = true {
-		// What rang before the request is answered by it; what rings later is not.
+		// The request answers earlier wakeups, but not later ones.
 		p.ask.Store(false)
-		p.back.Store(false)
-		a, err := p.call(req, departure.Timeout)
+		p.backup.Store(false)
+		a, err := p.call(req, grant.Timeout)
 		if err == nil {
 			p.recovered()
 			if repeated {
 				a.Short = p.d.pool.stillShort(p, a.Short)
 			}
-			p.begin(&a, held)
+			p.start(&a, held)
 			return a.Reserved, p.d.stop.Err() == nil
 		}
 
@@ -142,16 +137,15 @@ func (p *partition) reserve(limit, held int, shares map[string]int) (queue.Reser
 		}
 		if stopping && (tries >= departure.StopTries || p.d.work.Err() != nil || errors.Is(err, queue.ErrClosed) ||
 			errors.Is(err, queue.ErrUnavailable)) {
-			p.d.tokens.put(held)
+			p.d.tokens.release(held)
 			return queue.Reserved{}, false
 		}
 		p.failures++
 		p.d.complain("reserving failed; repeating the request", err, "partition", p.index)
-		// The request is repeated under its number, so that what it was granted, if
-		// it was, is not lost. Until then the other partitions have more use for the
-		// handlers; should the grant turn out larger, begin takes them back.
+		// The request is repeated under its number, so that jobs it may have been granted are not lost. Until then other
+		// partitions can use the handlers; if the grant turns out larger, start acquires more.
 		if held > 0 {
-			p.d.tokens.put(held)
+			p.d.tokens.release(held)
 			held = 0
 		}
 		p.d.pool.unclaim(p)
@@ -160,23 +154,23 @@ func (p *partition) reserve(limit, held int, shares map[string]int) (queue.Reser
 	}
 }
 
-// seen asks for nothing, so that the engine knows that this drainer lives while all of its handlers are busy, or the
-// drainer what the engine's clock shows. Nothing is lost if that fails.
-func (p *partition) seen() {
+// ping makes a request for no jobs. It shows the engine that this drainer is alive while all handlers are busy, and
+// reads the engine's clock. Nothing is lost if it fails.
+func (p *partition) ping() {
 	p.number++
 	_, _ = p.call(queue.ReserveRequest{Partition: p.index, Client: p.d.client, Number: p.number}, departure.Timeout)
 }
 
-// call makes a request once, and tells what it brought to light.
-func (p *partition) call(req queue.ReserveRequest, timeout time.Duration) (departure.Answer, error) {
+// call makes a request once, and reports its side results to the observer.
+func (p *partition) call(req queue.ReserveRequest, timeout time.Duration) (grant.Answer, error) {
 	leave := p.d.turnstile.enter(p.d.work)
 	defer leave()
 	a, err := departure.Ask(p.d.work, p.d.engine, &p.clock, req, timeout)
 	p.d.observer.Reserved(p.index, req.Max, len(a.Jobs), a.Trip, err)
 	for _, name := range a.Expired {
 		p.d.observer.Expired(name)
-		p.d.complain("a lease ran out: its drainer died, or hangs; its job is tried again, held or dead, "+
-			"as on_unknown of the queue says", nil, "queue", name)
+		p.d.complain("a lease ran out because its drainer died or hangs; its job is retried, held or dead by the "+
+			"queue's on_unknown", nil, "queue", name)
 	}
 	for name, slots := range a.Lost {
 		p.d.observer.Lost(name, slots)
@@ -184,10 +178,10 @@ func (p *partition) call(req queue.ReserveRequest, timeout time.Duration) (depar
 	return a, err
 }
 
-// begin starts jobs with n tokens and puts back what is left over.
-func (p *partition) begin(granted *departure.Answer, n int) {
+// start starts the granted jobs. It owns n tokens, acquires more if it can, and returns those left over.
+func (p *partition) start(granted *grant.Answer, n int) {
 	if extra := len(granted.Jobs) - n; extra > 0 {
-		n += p.d.tokens.tryTake(extra)
+		n += p.d.tokens.tryAcquire(extra)
 	}
 	if len(granted.Jobs) > 0 {
 		p.granted = time.Now()
@@ -205,39 +199,39 @@ func (p *partition) begin(granted *departure.Answer, n int) {
 	}
 	used, batch := 0, p.d.appetite.batch(len(granted.Jobs), granted.At)
 	for i := range granted.Jobs {
-		a := p.newAttempt(&granted.Jobs[i], granted.Windows[i], granted.At.Add(-granted.Trip))
-		a.batch = batch
+		dl := p.newDelivery(&granted.Jobs[i], granted.Windows[i], granted.At.Add(-granted.Trip))
+		dl.batch = batch
 		switch {
 		case stopping:
-			a.giveBack(Stopping)
+			dl.giveBack(Stopping)
 			batch.over()
 		case used == n:
-			a.giveBack(NoHandler)
+			dl.giveBack(NoHandler)
 			batch.over()
-		case !p.d.pool.begin(p, a.job.Queue):
-			a.giveBack(NoHandler)
+		case !p.d.pool.assign(p, dl.job.Queue):
+			dl.giveBack(NoHandler)
 			batch.over()
-			if !slices.Contains(granted.Short, a.job.Queue) {
-				granted.Short = append(granted.Short, a.job.Queue)
+			if !slices.Contains(granted.Short, dl.job.Queue) {
+				granted.Short = append(granted.Short, dl.job.Queue)
 			}
 		default:
 			used++
-			a.pace = p.d.paces.use(a.job.Queue)
-			p.leases.add(a)
+			dl.pace = p.d.paces.acquire(dl.job.Queue)
+			p.leases.add(dl)
 			p.d.jobs.Add(1)
-			p.d.workers.begin(p.d.stop, a)
+			p.d.workers.start(p.d.stop, dl)
 		}
 	}
-	p.d.tokens.put(n - used)
+	p.d.tokens.release(n - used)
 	p.d.pool.unclaim(p)
 }
 
-func (p *partition) newAttempt(job *queue.Reservation, w departure.Window, asked time.Time) *attempt {
-	a := &attempt{
+func (p *partition) newDelivery(job *queue.Reservation, w grant.Window, asked time.Time) *delivery {
+	dl := &delivery{
 		job: Job{Reservation: *job}, part: p, asked: asked, Window: w, extendAt: w.Departs.Add(job.Lease / 3),
 	}
-	a.ctx, a.cancel = context.WithCancelCause(p.d.work)
-	return a
+	dl.ctx, dl.cancel = context.WithCancelCause(p.d.work)
+	return dl
 }
 
 func (p *partition) recovered() {
@@ -247,8 +241,7 @@ func (p *partition) recovered() {
 	}
 }
 
-// sleep waits for next, or less if somebody rings, and reports false when the drainer
-// stops.
+// sleep waits for next, or less after a wakeup. It returns false when the drainer stops.
 func (p *partition) sleep(next, backup time.Duration) bool {
 	due := time.Now().Add(next)
 	timer := time.NewTimer(next)
@@ -263,7 +256,7 @@ func (p *partition) sleep(next, backup time.Duration) bool {
 			if p.ask.Load() {
 				return true
 			}
-			if p.back.Swap(false) && time.Until(due) > backup {
+			if p.backup.Swap(false) && time.Until(due) > backup {
 				due = time.Now().Add(backup)
 				timer.Reset(backup)
 			}
@@ -271,12 +264,12 @@ func (p *partition) sleep(next, backup time.Duration) bool {
 	}
 }
 
-// woken is told of a Wakeup of this partition.
+// woken handles a Wakeup of this partition for one client, or for all if client is empty.
 func (p *partition) woken(client string) {
 	if client == "" || client == p.d.client.ID {
 		p.ask.Store(true)
 	} else {
-		p.back.Store(true)
+		p.backup.Store(true)
 	}
 	select {
 	case p.bell <- struct{}{}:
@@ -284,8 +277,7 @@ func (p *partition) woken(client string) {
 	}
 }
 
-// rest pauses between repeated requests; it lasts when the drainer is stopping, but
-// not beyond its grace period.
+// rest pauses between repeated requests, also while the drainer stops, but not beyond its grace period.
 func (p *partition) rest(pause time.Duration) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -295,11 +287,11 @@ func (p *partition) rest(pause time.Duration) {
 	}
 }
 
-// sweep frees what deleted queues left.
+// sweep frees what deleted queues left behind.
 func (p *partition) sweep() {
 	defer p.d.loops.Done()
 	defer p.sweeping.Store(false)
-	if err := departure.Sweep(p.d.stop, p.d.engine, p.index); err != nil {
-		p.d.complain("sweeping failed", err, "partition", p.index)
+	if err := grant.Sweep(p.d.stop, p.d.engine, p.index); err != nil {
+		p.d.complain("sweeping deleted queues failed", err, "partition", p.index)
 	}
 }

@@ -110,7 +110,7 @@ type running struct {
 	end  chan error
 }
 
-func start(e drain.Engine, h drain.Handler, o drain.Options) *running {
+func start(e queue.Outflow, h drain.Handler, o drain.Options) *running {
 	ctx, stop := context.WithCancel(context.Background())
 	r := &running{stop, make(chan error, 1)}
 	go func() { r.end <- drain.Run(ctx, e, h, o) }()

@@ -49,21 +49,21 @@ func TestSeenWhileBusy(t *testing.T) {
 func TestAnUnreachablePartitionHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tokens := newTokens(1, func(int) {})
-		tokens.take(t.Context(), 1, nil)
-		go tokens.take(t.Context(), 1, func() { time.Sleep(time.Hour) })
+		tokens.acquire(t.Context(), 1, nil)
+		go tokens.acquire(t.Context(), 1, func() { time.Sleep(time.Hour) })
 		synctest.Wait()
 		taken := make(chan time.Time, 1)
 		begin := time.Now()
 		go func() {
-			tokens.take(t.Context(), 1, func() {})
+			tokens.acquire(t.Context(), 1, func() {})
 			taken <- time.Now()
 		}()
-		time.Sleep(seenEach + time.Second)
-		tokens.put(1)
-		if at := (<-taken).Sub(begin); at != seenEach+time.Second {
+		time.Sleep(pingEvery + time.Second)
+		tokens.release(1)
+		if at := (<-taken).Sub(begin); at != pingEvery+time.Second {
 			t.Errorf("the other had its handler after %v", at)
 		}
-		tokens.put(1)
-		time.Sleep(2 * time.Hour) // the partition returns, and is served
+		tokens.release(1)
+		time.Sleep(2 * time.Hour) // who was away comes back, and is served
 	})
 }

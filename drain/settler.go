@@ -13,34 +13,32 @@ import (
 )
 
 const (
-	// settleAfterLease is how long after its lease's end a settlement is still tried. The
-	// engine may have been away all that time, and with it everybody who could have
-	// taken the job.
+	// settleAfterLease is how long after the end of its lease a settlement is still tried. If the engine was away all that
+	// time, no other client can have got the job.
 	settleAfterLease = time.Minute
 
 	settleTimeout = 5 * time.Second
 	settleBatch   = coalesce.MaxItems
 )
 
-// entry is a settlement and how long it is worth trying.
-type entry struct {
+// pendingSettlement is a settlement that the engine has not answered yet.
+type pendingSettlement struct {
 	queue.Settlement
-	until time.Time
-	span  Span // nil unless the attempt is traced
+	until time.Time // when it is given up
+	span  Span      // nil unless the delivery is traced
 }
 
-// settler settles the jobs of one partition: what comes while a call is under way
-// goes with the next. What the engine did not answer is sent again; the same
-// settlement gets the same answer.
+// settler settles the jobs of one partition. Settlements that arrive during a call go with the next call. A call
+// without an answer is repeated; the same settlement gets the same answer.
 type settler struct {
 	d     *drainer
-	limit int // pending entries beyond which handlers wait with the next job
+	limit int // number of pending settlements from which on handlers wait before their next job
 
 	mu      sync.Mutex
-	pending []entry
+	pending []pendingSettlement
 	closed  bool
 	bell    chan struct{} // 1: something to do
-	below   chan struct{} // closed and renewed when pending falls below the limit
+	below   chan struct{} // closed and replaced when pending falls below the limit
 }
 
 func newSettler(d *drainer) *settler {
@@ -50,15 +48,15 @@ func newSettler(d *drainer) *settler {
 	}
 }
 
-// add never blocks. After the end it gives up at once.
-func (s *settler) add(e entry) {
+// add queues a settlement and never blocks. When the settler is closed it gives the settlement up at once.
+func (s *settler) add(p pendingSettlement) {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		s.giveUp(e, errors.New("the drainer has stopped"))
+		s.giveUp(&p, errors.New("the drainer has stopped"))
 		return
 	}
-	s.pending = append(s.pending, e)
+	s.pending = append(s.pending, p)
 	first := len(s.pending) == 1
 	s.mu.Unlock()
 	if first {
@@ -73,8 +71,8 @@ func (s *settler) ring() {
 	}
 }
 
-// room waits until there are not too many unsettled jobs: an engine that grants but does
-// not settle must not fill the memory. When the drainer stops no more are granted.
+// room waits until fewer settlements are pending than the limit: an engine that grants jobs but does not settle them
+// must not fill the memory. When the drainer stops, nothing is granted any more and room returns.
 func (s *settler) room() {
 	for {
 		s.mu.Lock()
@@ -91,7 +89,7 @@ func (s *settler) room() {
 	}
 }
 
-// close lets run end when everything is settled.
+// close has run end when everything is settled.
 func (s *settler) close() {
 	s.mu.Lock()
 	s.closed = true
@@ -101,7 +99,7 @@ func (s *settler) close() {
 
 // run settles until the settler is closed and empty, or the drainer's calls end.
 func (s *settler) run() {
-	var batch []entry
+	var batch []pendingSettlement
 	var sent []queue.Settlement
 	var backoff departure.Backoff
 	for {
@@ -110,8 +108,8 @@ func (s *settler) run() {
 			return
 		}
 		sent = sent[:0]
-		for _, e := range batch {
-			sent = append(sent, e.Settlement)
+		for i := range batch {
+			sent = append(sent, batch[i].Settlement)
 		}
 		ctx, cancel := context.WithTimeout(s.d.calls, settleTimeout)
 		answers, err := s.d.engine.Settle(ctx, sent)
@@ -134,17 +132,16 @@ func (s *settler) run() {
 	}
 }
 
-// next waits for entries and moves up to a batch of them to batch, or returns nil at
-// the end.
-func (s *settler) next(batch []entry) []entry {
+// next waits for settlements and appends the first of them to batch, at most settleBatch. It returns nil at the end.
+func (s *settler) next(batch []pendingSettlement) []pendingSettlement {
 	for {
 		s.mu.Lock()
 		if s.d.calls.Err() != nil {
 			left := s.pending
 			s.pending, s.closed = nil, true
 			s.mu.Unlock()
-			for _, e := range left {
-				s.giveUp(e, context.Cause(s.d.calls))
+			for i := range left {
+				s.giveUp(&left[i], context.Cause(s.d.calls))
 			}
 			return nil
 		}
@@ -176,37 +173,25 @@ func (s *settler) next(batch []entry) []entry {
 	}
 }
 
-// land tells what was answered and returns what must be sent again.
-func (s *settler) land(batch []entry, answers []queue.Settled, err error) (again []entry) {
+// land reports the answers to a batch, and returns the settlements that must be sent again.
+func (s *settler) land(batch []pendingSettlement, answers []queue.Settled, err error) (again []pendingSettlement) {
 	if err == nil && len(answers) != len(batch) {
 		err = fmt.Errorf("%d answers to %d settlements", len(answers), len(batch))
 	}
 	now := time.Now()
 	var last error
-	for i, e := range batch {
-		failed := err
+	for i := range batch {
+		p, failed := &batch[i], err
 		if err == nil || i < len(answers) && (answers[i].Stale || answers[i].State != queue.StateNone) {
 			failed = answers[i].Err
 		}
 		switch {
 		case failed == nil:
-			s.d.observer.Settled(e.Queue, e.Verdict, answers[i].State)
-			if e.span != nil {
-				e.span.Settled(answers[i].State, nil)
-			}
-			if answers[i].State == queue.Held {
-				s.d.log.Warn("a job is held: it may have been sent, and waits for a person to decide; see penstock "+
-					"held ls",
-					"queue", e.Queue, "id", e.ID, "reason", e.Reason)
-			}
-			if effect := answers[i].Effect; effect != (queue.Effect{}) {
-				s.d.observer.Affected(e.Settlement, effect)
-				s.tell(&e.Settlement, effect)
-			}
-		case now.After(e.until) || errors.Is(failed, queue.ErrCorrupt) || errors.Is(failed, queue.ErrClosed):
-			s.giveUp(e, failed)
+			s.answered(p, &answers[i])
+		case now.After(p.until) || errors.Is(failed, queue.ErrCorrupt) || errors.Is(failed, queue.ErrClosed):
+			s.giveUp(p, failed)
 		default:
-			again, last = append(again, e), failed
+			again, last = append(again, *p), failed
 		}
 	}
 	if len(again) > 0 {
@@ -215,39 +200,55 @@ func (s *settler) land(batch []entry, answers []queue.Settled, err error) (again
 	return again
 }
 
-// tell logs what an answer did to a queue. One of the engine's answers tells of each, whichever drainer gets it.
-func (s *settler) tell(e *queue.Settlement, effect queue.Effect) {
-	switch {
-	case effect.Opened:
-		s.d.log.Warn("the circuit of a queue opened: its target is taken to be down, and probed", "queue", e.Queue,
-			"probe_in", effect.Stopped, "reason", e.Reason)
-	case effect.Stopped > 0 && e.LaneOnly:
-		s.d.log.Info("a lane stops: its receiver asks to be spared", "queue", e.Queue, "for", effect.Stopped,
-			"reason", e.Reason)
-	case effect.Stopped > 0 && e.NoTarget:
-		s.d.log.Warn("a queue stops: it has no target; set its deliver, or pull", "queue", e.Queue)
-	case effect.Stopped > 0:
-		s.d.log.Warn("a queue stops: its receiver asks to be spared", "queue", e.Queue, "for", effect.Stopped,
-			"reason", e.Reason)
+// answered reports the engine's answer to a settlement.
+func (s *settler) answered(p *pendingSettlement, answer *queue.Settled) {
+	s.d.observer.Settled(p.Queue, p.Verdict, answer.State)
+	if p.span != nil {
+		p.span.Settled(answer.State, nil)
 	}
-	switch from, to := effect.From.PerSecond(), effect.To.PerSecond(); {
-	case to < from:
-		s.d.log.Info("the rate of a queue was lowered: its receiver throttles", "queue", e.Queue,
-			"from", effect.From.String(), "to", effect.To.String(), "per_second", to, "reason", e.Reason)
-	case to > from: // which comes every second while it goes well
-		s.d.log.Debug("the rate of a queue was raised: its receiver takes what is sent", "queue", e.Queue,
-			"from", effect.From.String(), "to", effect.To.String(), "per_second", to)
+	if answer.State == queue.Held {
+		s.d.log.Warn("job held: it may have been sent, and needs a decision; see penstock held ls",
+			"queue", p.Queue, "id", p.ID, "reason", p.Reason)
 	}
-	if effect.Closed {
-		s.d.log.Info("the circuit of a queue closed: its target answers", "queue", e.Queue)
+	if answer.Effect != (queue.Effect{}) {
+		s.d.observer.Affected(p.Settlement, answer.Effect)
+		s.logEffect(&p.Settlement, answer.Effect)
 	}
 }
 
-func (s *settler) giveUp(e entry, err error) {
-	s.d.observer.Unsettled(e.Queue, e.Verdict, err)
-	if e.span != nil {
-		e.span.Settled(queue.StateNone, err)
+// logEffect logs what a settlement did to its queue. The engine reports each effect to one drainer only.
+func (s *settler) logEffect(of *queue.Settlement, effect queue.Effect) {
+	switch {
+	case effect.Opened:
+		s.d.log.Warn("circuit opened: the queue's target seems to be down, and is probed", "queue", of.Queue,
+			"probe_in", effect.Stopped, "reason", of.Reason)
+	case effect.Stopped > 0 && of.LaneOnly:
+		s.d.log.Info("lane stopped: its receiver throttles", "queue", of.Queue, "for", effect.Stopped,
+			"reason", of.Reason)
+	case effect.Stopped > 0 && of.NoTarget:
+		s.d.log.Warn("queue stopped: it has no target; set its deliver, or pull", "queue", of.Queue)
+	case effect.Stopped > 0:
+		s.d.log.Warn("queue stopped: its receiver throttles", "queue", of.Queue, "for", effect.Stopped,
+			"reason", of.Reason)
+	}
+	switch from, to := effect.From.PerSecond(), effect.To.PerSecond(); {
+	case to < from:
+		s.d.log.Info("rate lowered: the queue's receiver throttles", "queue", of.Queue,
+			"from", effect.From.String(), "to", effect.To.String(), "per_second", to, "reason", of.Reason)
+	case to > from: // every second while all goes well
+		s.d.log.Debug("rate raised: the queue's receiver keeps up", "queue", of.Queue,
+			"from", effect.From.String(), "to", effect.To.String(), "per_second", to)
+	}
+	if effect.Closed {
+		s.d.log.Info("circuit closed: the queue's target answers", "queue", of.Queue)
+	}
+}
+
+func (s *settler) giveUp(p *pendingSettlement, err error) {
+	s.d.observer.Unsettled(p.Queue, p.Verdict, err)
+	if p.span != nil {
+		p.span.Settled(queue.StateNone, err)
 	}
 	s.d.log.Error("settlement given up; the job is delivered again when its lease has run out",
-		"queue", e.Queue, "id", e.ID, "verdict", e.Verdict.String(), "error", err)
+		"queue", p.Queue, "id", p.ID, "verdict", p.Verdict.String(), "error", err)
 }

@@ -36,7 +36,7 @@ func TestARepeatEndsNoShortage(t *testing.T) {
 			}
 		}
 		d.finish()
-		if n, m := strings.Count(text.String(), "a queue hangs"), strings.Count(text.String(), "that hung goes on"); n != 1 ||
+		if n, m := strings.Count(text.String(), "queue hangs"), strings.Count(text.String(), "no longer hangs"); n != 1 ||
 			m != 0 {
 			t.Errorf("logged %d times that it hangs and %d that it continues, want once and never:\n%s", n, m, text.String())
 		}

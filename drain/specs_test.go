@@ -14,7 +14,7 @@ import (
 
 // specEngine answers ReadSpecs with get's error.
 type specEngine struct {
-	Engine
+	queue.Outflow
 	get   func(ctx context.Context) error
 	reads int
 }

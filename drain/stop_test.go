@@ -184,7 +184,7 @@ func TestGraceAndUnknown(t *testing.T) {
 			v := f.verdicts()
 			for id := range cancelled {
 				if v[id].Verdict != fate || v[id].Trouble || fate != queue.Release &&
-					!strings.HasPrefix(v[id].Reason, "broken off by the drainer's end; it may have been sent: ") {
+					!strings.HasPrefix(v[id].Reason, "interrupted by the end of the drainer; it may have been sent: ") {
 					t.Errorf("on_unknown %q: %s was settled as %+v, want %v", on, id, v[id].Settlement, fate)
 				}
 			}
@@ -230,11 +230,11 @@ func (d *deaf) Sweep(ctx context.Context, partition int) (bool, error) {
 // Run leaves behind what cannot be ended, and reports exactly that.
 func TestLeftBehind(t *testing.T) {
 	const (
-		one = "1 of the handlers did not end within 5s of being cancelled; jobs of theirs that may be delivered again " +
-			"when the leases have run out: 1"
-		lost = "1 of the handlers did not end within 5s of being cancelled; jobs of theirs that may be delivered again " +
-			"when the leases have run out: 0"
-		calls = "the engine did not return from a call within 5s of its being cancelled"
+		one = "handlers that did not end within 5s of being cancelled: 1; their jobs that may be delivered again when the " +
+			"leases have run out: 1"
+		lost = "handlers that did not end within 5s of being cancelled: 1; their jobs that may be delivered again when the " +
+			"leases have run out: 0"
+		calls = "a call to the engine did not return within 5s of being cancelled"
 	)
 	for _, c := range []struct {
 		name   string

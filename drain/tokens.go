@@ -9,13 +9,12 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// tokens counts free handlers, shared by all partitions. Whoever waits is served
-// in order of arrival, and leaves a fair share to those who wait behind: a
-// partition with a long backlog cannot starve the others.
+// tokens counts the free handlers, which all partitions share. Waiting partitions are served in order of arrival, and
+// each leaves a fair share to those behind it: a partition with a long backlog cannot starve the others.
 type tokens struct {
 	mu      sync.Mutex
 	free    int
-	waiting []*waiter // the first that is there is rung when something is free
+	waiting []*waiter // the first that is not away is rung when a token is free
 	observe func(free int)
 }
 
@@ -25,16 +24,16 @@ type waiter struct {
 	away bool
 }
 
-// seenEach is how often who waits for a handler says that it is there.
-const seenEach = queue.SeenFor / 4
+// pingEvery is how often a waiting partition pings the engine.
+const pingEvery = queue.SeenFor / 4
 
 func newTokens(n int, observe func(int)) *tokens {
 	return &tokens{free: n, observe: observe}
 }
 
-// take waits until a handler is free and takes up to limit of them, at least one. It
-// returns 0 when ctx ended first. While it waits it calls seen, each seenEach.
-func (t *tokens) take(ctx context.Context, limit int, seen func()) int {
+// acquire waits for a free token and acquires at least one, at most limit. It returns 0 if ctx ends first. While it
+// waits it calls ping every pingEvery.
+func (t *tokens) acquire(ctx context.Context, limit int, ping func()) int {
 	t.mu.Lock()
 	if t.free > 0 && len(t.waiting) == 0 {
 		defer t.mu.Unlock()
@@ -45,16 +44,15 @@ func (t *tokens) take(ctx context.Context, limit int, seen func()) int {
 	t.ring()
 	t.mu.Unlock()
 
-	timer := time.NewTimer(seenEach)
+	timer := time.NewTimer(pingEvery)
 	defer timer.Stop()
 	for {
 		select {
 		case <-timer.C:
-			t.leaveFor(w, seen)
-			timer.Reset(seenEach)
+			t.leaveFor(w, ping)
+			timer.Reset(pingEvery)
 		case <-w.bell:
-			// By now more may be free than what rang the bell. Taking it all in one
-			// makes large grants of small jobs.
+			// More may be free by now. Acquiring everything at once makes for large grants of small jobs.
 			t.mu.Lock()
 			if t.free == 0 {
 				t.mu.Unlock()
@@ -72,7 +70,7 @@ func (t *tokens) take(ctx context.Context, limit int, seen func()) int {
 	}
 }
 
-// cut takes a share of what is free. t.mu is held.
+// cut acquires a fair share of the free tokens. mu is held.
 func (t *tokens) cut(limit int) int {
 	heads := len(t.waiting) + 1
 	n := min(limit, (t.free+heads-1)/heads)
@@ -81,8 +79,8 @@ func (t *tokens) cut(limit int) int {
 	return n
 }
 
-// tryTake takes up to limit, perhaps none, without waiting.
-func (t *tokens) tryTake(limit int) int {
+// tryAcquire acquires at most limit tokens without waiting, possibly none.
+func (t *tokens) tryAcquire(limit int) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := max(0, min(limit, t.free))
@@ -91,7 +89,8 @@ func (t *tokens) tryTake(limit int) int {
 	return n
 }
 
-func (t *tokens) put(n int) {
+// release returns n tokens.
+func (t *tokens) release(n int) {
 	if n == 0 {
 		return
 	}
@@ -102,7 +101,7 @@ func (t *tokens) put(n int) {
 	t.mu.Unlock()
 }
 
-// ring wakes the first in line that is there, if there is something for it. t.mu is held.
+// ring wakes the first waiter that is not away, if a token is free. mu is held.
 func (t *tokens) ring() {
 	if t.free == 0 {
 		return
@@ -118,17 +117,17 @@ func (t *tokens) ring() {
 	}
 }
 
-// leaveFor lets others go first while a waiter does something else.
+// leaveFor calls do, and lets others go first meanwhile.
 func (t *tokens) leaveFor(w *waiter, do func()) {
-	there := func(yes bool) {
+	setAway := func(away bool) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		w.away = !yes
+		w.away = away
 		t.ring()
 	}
-	there(false)
+	setAway(true)
 	do()
-	there(true)
+	setAway(false)
 }
 
 func (t *tokens) leave(w *waiter) {
@@ -138,7 +137,7 @@ func (t *tokens) leave(w *waiter) {
 	t.ring()
 }
 
-// remove takes a waiter out of the line. t.mu is held.
+// remove removes a waiter from the line. mu is held.
 func (t *tokens) remove(w *waiter) {
 	if i := slices.Index(t.waiting, w); i >= 0 {
 		t.waiting = slices.Delete(t.waiting, i, i+1)

@@ -118,8 +118,8 @@ func TestTracer(t *testing.T) {
 
 // Without a Tracer, the start of an attempt allocates nothing for it.
 func TestNoTracerAllocatesNothing(t *testing.T) {
-	a := &attempt{part: &partition{d: &drainer{}}, ctx: t.Context()}
-	if n := testing.AllocsPerRun(1000, func() { a.begin() }); n != 0 {
+	dl := &delivery{part: &partition{d: &drainer{}}, ctx: t.Context()}
+	if n := testing.AllocsPerRun(1000, func() { dl.trace() }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	// askingAtOnce is how many partitions ask the engine for jobs at a time. One server carries out the calls of all its
-	// partitions one after another. More calls at a time would only wait for one another, and their answers come late.
+	// askingAtOnce is how many partitions may call the engine at a time. One server runs the calls of all its partitions
+	// one after another, so more calls would only wait for one another, and be answered late.
 	askingAtOnce = 3
-	// askingFor is how long a call waits for others at most. Where those are not answered, the partitions of other
-	// servers go on.
+	// askingFor is the longest that a call waits for a place. If calls to one server get no answer, the partitions of
+	// other servers go on after that.
 	askingFor = 10 * time.Millisecond
 )
 
-// turnstile lets askingAtOnce calls go at a time.
+// turnstile limits concurrent calls to askingAtOnce.
 type turnstile chan struct{}
 
 func newTurnstile() turnstile {
@@ -25,19 +25,19 @@ func newTurnstile() turnstile {
 	return t
 }
 
-// enter waits for a place, askingFor at most, and returns a function to call when the call is over.
+// enter waits for a place, at most askingFor. The caller calls leave when its call is over.
 func (t turnstile) enter(ctx context.Context) (leave func()) {
-	give := func() { t <- struct{}{} }
+	free := func() { t <- struct{}{} }
 	select {
 	case <-t:
-		return give
+		return free
 	default:
 	}
 	timer := time.NewTimer(askingFor)
 	defer timer.Stop()
 	select {
 	case <-t:
-		return give
+		return free
 	case <-timer.C:
 	case <-ctx.Done():
 	}

@@ -7,27 +7,28 @@ import (
 	"time"
 )
 
-// QueueUse is what a queue holds of a drainer's handlers.
+// QueueUse describes the handlers that a queue holds.
 type QueueUse struct {
 	Queue string
-	// App is the one whose share of the handlers bounds it; empty if none does.
+	// App is the app whose share of the handlers limits the queue; empty if it has none.
 	App      string
 	Handlers int
-	// Longest is how long the one has been at work that began first: behind its gate. 0 if none is.
+	// Longest is how long the queue's longest-running handler has been working behind its gate; 0 if none is.
 	Longest time.Duration
-	// Short: more jobs of it are due than it may have handlers for.
+	// Short means that more jobs are due than the queue may have handlers for.
 	Short bool
-	// Hanging: it is short, and has had no answer for 10 s.
+	// Hanging means that the queue is short and has had no answer for 10 s.
 	Hanging bool
 }
 
-// Usage tells who holds the handlers of the drainer that was given it in its Options; of none while it does not run.
+// Usage reports which queues hold the handlers of a drainer, which gets it in its Options. While the drainer does not
+// run, there are none.
 type Usage struct {
 	mu sync.Mutex
 	d  *drainer
 }
 
-// Queues returns the queues that hold handlers, those with the most first.
+// Queues returns the queues that hold or want handlers, sorted by the number of handlers, largest first.
 func (u *Usage) Queues() []QueueUse {
 	u.mu.Lock()
 	d := u.d
@@ -36,28 +37,28 @@ func (u *Usage) Queues() []QueueUse {
 		return nil
 	}
 	now := time.Now()
-	begun := make(map[string]time.Time)
+	oldest := make(map[string]time.Time)
 	for _, p := range d.parts {
-		for _, a := range p.leases.all() {
-			a.mu.Lock()
-			if first, ok := begun[a.job.Queue]; !a.passed.IsZero() && (!ok || a.passed.Before(first)) {
-				begun[a.job.Queue] = a.passed
+		for _, dl := range p.leases.all() {
+			dl.mu.Lock()
+			if first, ok := oldest[dl.job.Queue]; !dl.passed.IsZero() && (!ok || dl.passed.Before(first)) {
+				oldest[dl.job.Queue] = dl.passed
 			}
-			a.mu.Unlock()
+			dl.mu.Unlock()
 		}
 	}
 	var list []QueueUse
 	d.pool.mu.Lock()
 	for _, p := range d.parts {
-		for name, held := range p.uses {
-			if held.held == 0 && !held.short {
+		for name, use := range p.uses {
+			if use.held == 0 && !use.short {
 				continue
 			}
-			q := QueueUse{Queue: name, Handlers: held.held, Short: held.short, Hanging: held.hangs(now)}
-			if held.app != nil {
-				q.App = held.app.name
+			q := QueueUse{Queue: name, Handlers: use.held, Short: use.short, Hanging: use.hangs(now)}
+			if use.app != nil {
+				q.App = use.app.name
 			}
-			if at, ok := begun[name]; ok {
+			if at, ok := oldest[name]; ok {
 				q.Longest = now.Sub(at)
 			}
 			list = append(list, q)
@@ -70,7 +71,7 @@ func (u *Usage) Queues() []QueueUse {
 	return list
 }
 
-func (u *Usage) of(d *drainer) {
+func (u *Usage) attach(d *drainer) {
 	if u == nil {
 		return
 	}

@@ -11,109 +11,156 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// settleMargin is how long before its deadline a try is taken to come too late: what counts is when the engine has the
-// settlement of the one before.
+// settleMargin is subtracted from a job's deadline: a retry must be settled before the deadline, not only begin.
 const settleMargin = time.Second
 
-// finish settles what the handler returned.
-func (a *attempt) finish(err error) {
-	a.mu.Lock()
-	over, refused, doubtful, passed := a.over, a.refused, a.doubtful, a.passed
-	a.over, a.handling = true, false
-	// A handler that says so once the window is over has begun nothing behind the gate.
-	late := errors.Is(err, ErrLate) && !IsPermanent(err) && !time.Now().Before(a.latest)
-	if !late {
-		a.depart()
+// finish settles the job by what the handler returned.
+func (dl *delivery) finish(err error) {
+	d, now := dl.part.d, time.Now()
+	dl.mu.Lock()
+	over := dl.over
+	o := outcome{
+		job: &dl.job, err: err, passed: !dl.passed.IsZero(), refused: dl.refused, doubtful: dl.doubtful,
+		// A handler that returns ErrLate after its window has done nothing behind the gate.
+		late:   errors.Is(err, ErrLate) && !IsPermanent(err) && !now.Before(dl.latest),
+		ending: d.work.Err() != nil, now: now,
 	}
-	a.mu.Unlock()
+	dl.over, dl.handling = true, false
+	if !o.late {
+		dl.depart()
+	}
+	dl.mu.Unlock()
 	if over {
 		return
 	}
-	said, verdict, why := Said{Verdict: queue.Fail}, queue.Fail, refused
-	panicked := err != nil && hasPanicked(err)
-	switch {
-	case !panicked && !errors.Is(err, errExited):
-		said = What(err)
-	case !passed.IsZero() && a.job.Spec.Lends(): // a handler that broke off behind the gate may have sent it
-		said.Verdict = queue.Hold
-	}
-	switch {
-	case said.Verdict == queue.Deliver: // also when the lease is in doubt
-		verdict = queue.Deliver
-	case said.Verdict == queue.Hold: // also then, and when it was interrupted: it must not go out again unseen
-		verdict = a.job.Spec.Fate()
-	case doubtful:
+	s, why := decide(o)
+	switch s.Verdict {
+	case unsettled:
 		return
-	case panicked:
-	case said.Verdict == queue.Bury:
-		verdict = queue.Bury
-	case said.Verdict == queue.Release, errors.Is(err, ErrLate):
-		verdict = queue.Release
-		if why == 0 {
-			why = Handlers
-			switch {
-			case late:
-				why = Late
-			case a.part.d.work.Err() != nil:
-				why = Interrupted
-			}
-		}
-	case passed.IsZero() && refused != 0:
-		verdict = queue.Release
-	case a.part.d.work.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrStopping)):
-		verdict, why = queue.Release, Interrupted
-		if !passed.IsZero() && a.job.Spec.Lends() && said.Verdict == queue.Fail && said.Until.IsZero() {
-			// As when its lease runs out: who broke off behind the gate, and says no more, may have sent it.
-			said.Trouble = false // it was the drainer's end
-			verdict, err = a.job.Spec.Fate(), fmt.Errorf("broken off by the drainer's end; it may have been sent: %w",
-				err)
-		}
-	default:
-		verdict = said.Verdict
-	}
-	if verdict == queue.Release {
+	case queue.Release:
 		if why == Late {
-			a.part.d.complain("a job was given back unused: it did not start before its slack was over; see whether its "+
-				"receiver is slow to connect, give this process more CPU, or raise the queue's slack", nil,
-				"queue", a.job.Queue, "late_by", time.Since(a.Departs), "slack", a.slack, "handler", reason(err))
+			d.complain("job given back unused: it did not start within its slack; check whether its receiver is slow to "+
+				"connect, give this process more CPU, or raise the queue's slack", nil,
+				"queue", dl.job.Queue, "late_by", time.Since(dl.Departs), "slack", dl.slack, "handler", reason(err))
 		}
-		a.release(why)
+		dl.release(why)
 		return
 	}
-	s := queue.Settlement{
-		Lease: a.lease(), Verdict: verdict, LaneOnly: said.LaneOnly, Trouble: said.Trouble, NoTarget: said.NoTarget,
+	s.Lease = dl.lease()
+	var took time.Duration
+	if o.passed {
+		took = time.Since(dl.passed)
 	}
-	if err != nil {
-		s.Reason = reason(err)
+	d.observer.Returned(&dl.job, s.Verdict, took)
+	dl.settle(s)
+}
+
+// outcome is how a delivery ended: everything that decides what becomes of its job.
+type outcome struct {
+	job      *Job
+	err      error     // what the handler returned
+	passed   bool      // the gate let the job start
+	refused  Reason    // why the gate refused the job; 0 if it did not
+	late     bool      // the window is over, and the handler returned ErrLate
+	doubtful bool      // the lease could not be extended in time
+	ending   bool      // the drainer's grace period is over
+	now      time.Time // when the handler returned
+}
+
+// unsettled is the verdict on a job that is left to its lease.
+const unsettled queue.Verdict = 0
+
+// decide returns the settlement of a job, without its lease, and if it is released, the reason. It returns unsettled
+// if the job's lease is in doubt and the handler's answer is not worth the risk.
+func decide(o outcome) (s queue.Settlement, why Reason) {
+	said := o.said()
+	s = queue.Settlement{Verdict: said.Verdict, LaneOnly: said.LaneOnly, Trouble: said.Trouble, NoTarget: said.NoTarget}
+	switch {
+	case said.Verdict == queue.Deliver: // also with a doubtful lease
+	case said.Verdict == queue.Hold: // also when interrupted: the job must not be sent twice unnoticed
+		s.Verdict = o.job.Spec.Fate()
+	case o.doubtful:
+		return queue.Settlement{}, 0
+	case hasPanicked(o.err), said.Verdict == queue.Bury:
+	case said.Verdict == queue.Release, errors.Is(o.err, ErrLate):
+		return released(o.releaseReason())
+	case !o.passed && o.refused != 0:
+		return released(o.refused)
+	case o.interrupted():
+		if !o.maybeSent() || said.Verdict != queue.Fail || !said.Until.IsZero() {
+			return released(Interrupted)
+		}
+		s.Verdict, s.Trouble = o.job.Spec.Fate(), false // the drainer ended it, and not the target
+		o.err = fmt.Errorf("interrupted by the end of the drainer; it may have been sent: %w", o.err)
 	}
-	switch verdict {
+	if o.err != nil {
+		s.Reason = reason(o.err)
+	}
+	o.schedule(&s, said.Until)
+	return s, 0
+}
+
+func released(why Reason) (queue.Settlement, Reason) {
+	return queue.Settlement{Verdict: queue.Release}, why
+}
+
+// said returns what the handler's error says. A handler that crashed behind the gate may have sent the job.
+func (o *outcome) said() Said {
+	switch {
+	case !hasPanicked(o.err) && !errors.Is(o.err, errExited):
+		return What(o.err)
+	case o.maybeSent():
+		return Said{Verdict: queue.Hold}
+	}
+	return Said{Verdict: queue.Fail}
+}
+
+// maybeSent reports whether a handler that ended without an answer may have sent the job, and the queue cares.
+func (o *outcome) maybeSent() bool { return o.passed && o.job.Spec.Lends() }
+
+// interrupted reports whether the handler returned because the drainer's grace period ended.
+func (o *outcome) interrupted() bool {
+	return o.ending && (errors.Is(o.err, context.Canceled) || errors.Is(o.err, ErrStopping))
+}
+
+// releaseReason returns why a handler gave its job back.
+func (o *outcome) releaseReason() Reason {
+	switch {
+	case o.refused != 0:
+		return o.refused
+	case o.late:
+		return Late
+	case o.ending:
+		return Interrupted
+	}
+	return Handlers
+}
+
+// schedule sets how long the job, or the queue, waits after a settlement.
+func (o *outcome) schedule(s *queue.Settlement, until time.Time) {
+	after := max(0, until.Sub(o.now))
+	switch s.Verdict {
 	case queue.Down:
-		s.Unused = passed.IsZero()
+		s.Unused = !o.passed
 	case queue.Fail:
-		s.After = a.job.Spec.Retry.Backoff(a.job.Attempt)
-		if !said.Until.IsZero() {
-			s.After = min(max(0, time.Until(said.Until)), queue.MaxBackoffLimit)
+		s.After = o.job.Spec.Retry.Backoff(o.job.Attempt)
+		if !until.IsZero() {
+			s.After = min(after, queue.MaxBackoffLimit)
 		}
 	case queue.Deliver:
-		if !said.Until.IsZero() {
-			s.After = min(max(0, time.Until(said.Until)), queue.MaxStop)
+		if !until.IsZero() {
+			s.After = min(after, queue.MaxStop)
 		}
 	case queue.Throttle:
-		s.After = min(max(0, time.Until(said.Until)), queue.MaxStop)
-		switch alone := said.LaneOnly && a.job.Lane != ""; {
+		s.After = min(after, queue.MaxStop)
+		switch alone := s.LaneOnly && o.job.Lane != ""; {
 		case s.After >= queue.MinThrottleStop:
 		case !alone:
 			s.Untold = true
-		case said.Until.IsZero(): // of a lane no more is kept than until when it stops
+		case until.IsZero(): // a lane keeps only until when it stops
 			s.After = queue.MinThrottleStop
 		}
 	}
-	var took time.Duration
-	if !passed.IsZero() {
-		took = time.Since(passed)
-	}
-	a.part.d.observer.Returned(&a.job, verdict, took)
-	a.settle(s)
 }
 
 func hasPanicked(err error) bool {
@@ -121,14 +168,15 @@ func hasPanicked(err error) bool {
 	return errors.As(err, &fault)
 }
 
-// User, password and query of a URL, which the errors of net/http and others
-// quote. A reason is kept and shown to people.
+// The user, password and query of a URL, which errors of net/http and others quote. A reason is kept and shown to
+// people.
 var (
 	userOfURL  = regexp.MustCompile(`(?i)\b(https?://)[^\s/@"'<>]+@`)
 	queryOfURL = regexp.MustCompile(`(?i)\b(https?://[^\s?"'<>]*\?)[^\s"'<>]+`)
 )
 
-// reason makes a settlement's reason of an error.
+// reason returns an error as the reason of a settlement: valid UTF-8, without secrets of URLs, at most
+// queue.MaxReasonBytes long.
 func reason(err error) string {
 	text := strings.ToValidUTF8(err.Error(), "\uFFFD")
 	if strings.Contains(text, "://") {

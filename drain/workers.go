@@ -6,45 +6,45 @@ import (
 	"sync/atomic"
 )
 
-// maxIdle is how many goroutines that have nothing to do are kept for the next attempts.
+// maxIdle is the maximum number of idle goroutines kept for the next deliveries.
 const maxIdle = 256
 
-// workers carry attempts through. A goroutine is used again: one made for each attempt would have its stack grown, by
-// copying, in each delivery anew.
+// workers run deliveries in goroutines that are reused. A new goroutine for each delivery would have to grow its stack,
+// by copying, every time.
 type workers struct {
-	do      func(*attempt)
-	next    chan *attempt // to one that is idle
+	run     func(*delivery)
+	next    chan *delivery // to an idle goroutine
 	idle    atomic.Int64
 	running sync.WaitGroup
 }
 
-func newWorkers(do func(*attempt)) *workers { return &workers{do: do, next: make(chan *attempt)} }
+func newWorkers(run func(*delivery)) *workers { return &workers{run: run, next: make(chan *delivery)} }
 
-// begin carries an attempt through, in another goroutine. The idle ones end with stop.
-func (w *workers) begin(stop context.Context, a *attempt) {
+// start runs a delivery in another goroutine. Idle goroutines end with stop.
+func (w *workers) start(stop context.Context, dl *delivery) {
 	select {
-	case w.next <- a:
+	case w.next <- dl:
 	default:
-		w.running.Go(func() { w.work(stop, a) })
+		w.running.Go(func() { w.work(stop, dl) })
 	}
 }
 
-func (w *workers) work(stop context.Context, a *attempt) {
-	for a != nil {
-		w.do(a)
-		a = w.wait(stop)
+func (w *workers) work(stop context.Context, dl *delivery) {
+	for dl != nil {
+		w.run(dl)
+		dl = w.wait(stop)
 	}
 }
 
-// wait returns the next attempt, or nil when there is none to wait for.
-func (w *workers) wait(stop context.Context) *attempt {
+// wait returns the next delivery, or nil if this goroutine should end.
+func (w *workers) wait(stop context.Context) *delivery {
 	defer w.idle.Add(-1)
 	if w.idle.Add(1) > maxIdle {
 		return nil
 	}
 	select {
-	case a := <-w.next:
-		return a
+	case dl := <-w.next:
+		return dl
 	case <-stop.Done():
 		return nil
 	}

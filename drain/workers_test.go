@@ -12,7 +12,7 @@ func TestWorkers(t *testing.T) {
 		stop, end := context.WithCancel(t.Context())
 		defer end()
 		work := make(chan struct{})
-		w := newWorkers(func(*attempt) { <-work })
+		w := newWorkers(func(*delivery) { <-work })
 		wantIdle := func(want int64) {
 			t.Helper()
 			synctest.Wait()
@@ -21,13 +21,13 @@ func TestWorkers(t *testing.T) {
 			}
 		}
 		for range 3 {
-			w.begin(stop, &attempt{})
+			w.start(stop, &delivery{})
 			wantIdle(0)
 			work <- struct{}{}
 			wantIdle(1)
 		}
 		for range maxIdle + 10 {
-			w.begin(stop, &attempt{})
+			w.start(stop, &delivery{})
 		}
 		wantIdle(0)
 		close(work)

@@ -10,22 +10,23 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// client is a client of the engine: all that ask under one worker's name, so that a job's timeline has it.
+// client is a client of the engine. It stands for all requests under one worker's name, so that the name appears in a
+// job's timeline.
 type client struct {
 	queue.Client
 	number uint64
 }
 
-// reply is what came of asking the engine once.
+// reply is the result of one request to the engine.
 type reply struct {
-	departure.Answer
-	spec  *queue.Spec // as it is known now
+	grant.Answer
+	spec  *queue.Spec // the latest known
 	asked bool        // for jobs, and not only for the spec
 	err   error
 }
 
-// useful is how many jobs a request for so many could get at once, at the queue's pace. More would be granted only to
-// be given back, and their slots with them.
+// useful returns how many of most jobs a request could get at once, at the queue's pace. More would be granted only to
+// be given back.
 func (l *loop) useful(most int) int {
 	if l.spec == nil || l.spec.Rate.Unlimited() {
 		return most
@@ -33,7 +34,7 @@ func (l *loop) useful(most int) int {
 	return int(min(int64(most), l.spec.Burst+int64(l.spec.EffectiveSlack()/2/max(1, l.spec.Fastest().Interval()))))
 }
 
-// wants is how many jobs more those who wait could get who are next and have the same worker's name.
+// wants returns how many more jobs the first waiting requests with the same worker could get, and the worker.
 func (l *loop) wants() (n int, worker string) {
 	if l.bytes >= maxGranted || l.d.full() {
 		return 0, ""
@@ -53,7 +54,7 @@ func (l *loop) wants() (n int, worker string) {
 	return min(n, queue.MaxReserve), worker
 }
 
-// clientOf returns the client that asks for a worker.
+// clientOf returns the client that reserves for a worker.
 func (l *loop) clientOf(worker string) *client {
 	c := l.clients[worker]
 	if c == nil {
@@ -69,7 +70,7 @@ func (l *loop) clientOf(worker string) *client {
 	return c
 }
 
-// ask asks the engine, if there is reason to.
+// ask sends a request to the engine if one is due.
 func (l *loop) ask(now time.Time) {
 	n, worker := l.wants()
 	most := max(1, n)
@@ -80,8 +81,8 @@ func (l *loop) ask(now time.Time) {
 		if l.stopped {
 			l.tries++
 		}
-		if l.tries > departure.StopTries {
-			l.repeat = false // what it was granted is taken back when the leases have run out
+		if l.tries > grant.StopTries {
+			l.repeat = false // the engine takes jobs it may have granted back when their leases have run out
 			return
 		}
 	case l.stopped, n < 1, !l.fresh && now.Before(l.askAt):
@@ -104,12 +105,12 @@ func (l *loop) ask(now time.Time) {
 	l.d.loops.Add(1)
 	go func() {
 		defer l.d.loops.Done()
-		l.replies <- l.d.ask(&l.clock, req, spec)
+		l.replies <- l.d.reserve(&l.clock, req, spec)
 	}()
 }
 
-// ask asks the engine: first of all for the queue's spec, later for jobs.
-func (d *Dispatcher) ask(clock *departure.Clock, req queue.ReserveRequest, spec *queue.Spec) reply {
+// reserve reads the queue's spec if it is not known yet, and otherwise requests jobs.
+func (d *Dispatcher) reserve(clock *grant.Clock, req queue.ReserveRequest, spec *queue.Spec) reply {
 	if spec == nil {
 		spec, err := d.specs.AtLeast(d.calls, req.Queue, 0)
 		if err == nil && !spec.Pull {
@@ -125,16 +126,16 @@ func (d *Dispatcher) ask(clock *departure.Clock, req queue.ReserveRequest, spec 
 	for i := range a.Jobs {
 		revision = max(revision, a.Jobs[i].Revision)
 	}
-	// else the slack that was known will do
+	// On an error the known slack will do.
 	if changed, err := d.specs.AtLeast(d.calls, req.Queue, revision); err == nil {
 		spec = changed
 	}
 	return reply{Answer: a, spec: spec, asked: true}
 }
 
-// call makes a request once, and tells what it brought to light.
-func (d *Dispatcher) call(clock *departure.Clock, req queue.ReserveRequest) (departure.Answer, error) {
-	a, err := departure.Ask(d.calls, d.engine, clock, req, departure.Timeout)
+// call makes a request once, and reports its side results to the observer.
+func (d *Dispatcher) call(clock *grant.Clock, req queue.ReserveRequest) (grant.Answer, error) {
+	a, err := grant.Ask(d.calls, d.engine, clock, req, grant.Timeout)
 	for _, name := range a.Expired {
 		d.o.Observer.Expired(name)
 	}
@@ -144,7 +145,7 @@ func (d *Dispatcher) call(clock *departure.Clock, req queue.ReserveRequest) (dep
 	return a, err
 }
 
-// answered takes in what the engine answered.
+// answered applies a reply of the engine.
 func (l *loop) answered(r reply) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +160,7 @@ func (l *loop) answered(r reply) {
 		return
 	}
 	for _, w := range l.waiting {
-		w.seen = w.seen || w.asked && r.Next > 0 // else there is more for those whose turn it was not
+		w.seen = w.seen || w.asked && r.Next > 0 // with more jobs due now, later requests have not been considered yet
 	}
 	next := r.Next
 	if len(r.Jobs) == 0 {
@@ -181,8 +182,8 @@ func (l *loop) answered(r reply) {
 	}
 }
 
-// fail decides whether the request is repeated. What it was granted, if it was, must not be lost: so it keeps its
-// number, unless nothing was changed by it, and by none that it repeats.
+// fail decides whether a failed request is repeated. Jobs that it may have been granted must not be lost: so it keeps
+// its number, unless neither it nor an earlier try of it can have changed anything.
 func (l *loop) fail(r reply) {
 	if hopeless(r.err) {
 		for _, w := range l.waiting {
@@ -195,13 +196,13 @@ func (l *loop) fail(r reply) {
 		return
 	}
 	if l.failed == nil {
-		l.d.o.Logger.Warn("asking for jobs of a pull queue failed; trying again", "queue", l.name, "error", r.err)
+		l.d.o.Logger.Warn("reserving jobs of a pull queue failed; trying again", "queue", l.name, "error", r.err)
 	}
 	l.failed, l.repeat = r.err, l.repeat || r.asked && !errors.Is(r.err, queue.ErrUnavailable)
 	l.askAt = time.Now().Add(l.backoff.Next())
 }
 
-// hopeless reports whether asking again mends nothing.
+// hopeless reports whether repeating the request is pointless.
 func hopeless(err error) bool {
 	var field *invalid.Error
 	return errors.Is(err, queue.ErrUnknownQueue) || errors.Is(err, queue.ErrClosed) || errors.As(err, &field)

@@ -13,16 +13,16 @@ const (
 	settlePause   = 100 * time.Millisecond
 )
 
-// Batch is the jobs that a request was handed. Its answer is to be written at once, and then End called.
+// Batch is the jobs handed to one request. The caller writes Body at once, and then calls End.
 type Batch struct {
-	Body []byte // the answer
+	Body []byte // the answer, as JSON
 
 	d    *Dispatcher
 	jobs []*job
-	size int64 // of the jobs
+	size int64 // of the jobs, in bytes
 }
 
-// hand makes the answer of those jobs that are not late.
+// hand returns a Batch of the jobs that are not late, and gives back the others.
 func (d *Dispatcher) hand(jobs []*job) *Batch {
 	b := &Batch{d: d}
 	now := time.Now()
@@ -40,11 +40,11 @@ func (d *Dispatcher) hand(jobs []*job) *Batch {
 	return b
 }
 
-// Jobs is how many they are.
+// Jobs returns the number of jobs.
 func (b *Batch) Jobs() int { return len(b.jobs) }
 
-// End says whether the answer was written. If not, the jobs are given back: who asked for them
-// does not know of them. It waits until the engine has done that, or cannot be reached.
+// End completes the batch. If Body was not written, the client does not know of the jobs and they are given back: End
+// waits until the engine has done that, or cannot be reached.
 func (b *Batch) End(written bool) {
 	if !written {
 		b.d.giveBack(b.jobs, Gone)
@@ -60,7 +60,7 @@ func (b *Batch) End(written bool) {
 	}
 }
 
-// giveBack releases jobs, and returns when that is done or given up; then their leases run out.
+// giveBack releases jobs. If that fails, their leases run out.
 func (d *Dispatcher) giveBack(jobs []*job, why Reason) {
 	if len(jobs) == 0 {
 		return
@@ -72,12 +72,12 @@ func (d *Dispatcher) giveBack(jobs []*job, why Reason) {
 		d.o.Observer.Released(j.Queue, why)
 	}
 	if err := d.settle(s); err != nil {
-		d.o.Logger.Warn("jobs could not be given back; they are granted again when their leases have run out",
+		d.o.Logger.Warn("giving jobs back failed; they are granted again when their leases have run out",
 			"queue", jobs[0].Queue, "jobs", len(jobs), "error", err)
 	}
 }
 
-// settle settles, and returns when that is done or given up.
+// settle settles jobs, with a few tries.
 func (d *Dispatcher) settle(s []queue.Settlement) (err error) {
 	for try := range settleTries {
 		if try > 0 {

@@ -14,43 +14,43 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Errors of Take.
+// Errors of Lease.
 var (
-	// ErrCrowded: as many requests wait for jobs of this queue as may.
+	// ErrCrowded: the maximum number of requests wait for jobs of this queue.
 	ErrCrowded = errors.New("too many requests wait for jobs of this queue")
-	// ErrOverloaded: as many wait for jobs of any, or what they were handed takes too much memory.
+	// ErrOverloaded: the maximum number of requests wait for jobs of any queue, or their jobs take too much memory.
 	ErrOverloaded = errors.New("too many requests wait for jobs")
 )
 
-// Engine is what a Dispatcher needs of a queue.Engine.
+// Engine is the part of a queue.Engine that a Dispatcher uses.
 type Engine interface {
 	queue.Outflow
 	queue.SpecReader
 }
 
-// Options of a Dispatcher. Zero fields mean what is said beside them.
+// Options are the settings of a Dispatcher. Zero fields mean the defaults named here.
 type Options struct {
-	Name     string       // of this process, for people: host:pid
+	Name     string       // of this process, for people; host:pid
 	Version  string       // of the program
-	Observer Observer     // does nothing
-	Logger   *slog.Logger // discards
-	// Handed is told of each job that a worker got, without its payload, and when it departed: traces are made of it. It
-	// must not block. Nobody is.
+	Observer Observer     // by default none
+	Logger   *slog.Logger // by default discards
+	// Handed is called for each job that a worker got, without its payload, and with its departure, for traces. It must
+	// not block. By default nothing is called.
 	Handed func(job *queue.Reservation, departed time.Time)
 
-	MaxWaiting    int   // requests that wait at once, of all queues: 4,096
-	MaxQueue      int   // of one queue: 1,024
-	MaxHeldMemory int64 // of jobs that were granted, and whose answers are not written: 256 MiB
-	// Held is told by how much that grows or shrinks, where memory is counted. Nobody is.
+	MaxWaiting    int   // waiting requests of all queues; 4,096
+	MaxQueue      int   // waiting requests of one queue; 1,024
+	MaxHeldMemory int64 // bytes of granted jobs whose answers are not written yet; 256 MiB
+	// Held is called when that memory grows or shrinks, for the process's memory budget. By default nothing is called.
 	Held func(bytes int64)
 }
 
-// Dispatcher hands the jobs of pull queues to those who ask for them. It is safe for use by many goroutines.
+// Dispatcher hands the jobs of pull queues to requests. It is safe for concurrent use.
 type Dispatcher struct {
 	engine Engine
 	o      Options
 	specs  *speccache.Cache[*queue.Spec]
-	calls  context.Context // of calls to the engine
+	calls  context.Context // for calls to the engine
 	stop   context.Context
 	end    context.CancelFunc
 	memory atomic.Int64
@@ -60,11 +60,11 @@ type Dispatcher struct {
 	waiting  int
 	queues   map[string]*loop
 	stopped  bool
-	loops    sync.WaitGroup // of queues, and what gives jobs back
+	loops    sync.WaitGroup // of queues, and goroutines that give jobs back
 	sweeping atomic.Bool
 }
 
-// New returns a dispatcher, which must be run.
+// New returns a Dispatcher. It serves requests only while Run runs.
 func New(engine Engine, o Options) *Dispatcher {
 	if o.Name == "" {
 		o.Name = departure.ProcessName()
@@ -89,8 +89,15 @@ func New(engine Engine, o Options) *Dispatcher {
 	return d
 }
 
-// Run hears the engine's wake-ups until ctx ends. Then requests that wait are answered with
-// nothing, and what was granted to nobody is given back. Later ones are answered with nothing at once.
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Run receives the engine's wakeups until ctx ends. Then it answers waiting and later requests without jobs, and gives
+// back granted jobs without a request.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	d.loops.Go(func() {
 		for w := range d.engine.Wake(d.stop) {
@@ -115,12 +122,12 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// Request asks for jobs.
+// Request is a worker's request for jobs.
 type Request struct {
 	Queue  string
 	Max    int           // 1 to queue.MaxReserve
-	Wait   time.Duration // for the first; 0 asks the engine once
-	Worker string        // for people; may be empty
+	Wait   time.Duration // maximum wait for the first job; 0 asks the engine once
+	Worker string        // the worker's name, for people; may be empty
 }
 
 // waiter is a Request that waits.
@@ -128,7 +135,7 @@ type waiter struct {
 	Request
 	ctx    context.Context
 	until  time.Time
-	asked  bool // the engine was asked, or is being, since it came
+	asked  bool // the engine was asked since the request came
 	seen   bool // and has answered
 	answer chan answer
 }
@@ -138,11 +145,10 @@ type answer struct {
 	err  error
 }
 
-// Take waits until jobs may start, and returns them then, to be written at once: none when the
-// wait is over or the dispatcher stops. Errors: ErrCrowded, ErrOverloaded, queue.ErrUnknownQueue, a
-// *invalid.Error if it is not a pull queue, the engine's when it does not answer until the
-// wait is over, and ctx's.
-func (d *Dispatcher) Take(ctx context.Context, r Request) (*Batch, error) {
+// Lease waits until jobs may start and returns them, to be written at once. It returns no jobs when the wait is over or
+// the dispatcher stops. Errors: ErrCrowded, ErrOverloaded, queue.ErrUnknownQueue, an *invalid.Error if the queue is not
+// a pull queue, the engine's if it does not answer before the wait is over, and ctx's.
+func (d *Dispatcher) Lease(ctx context.Context, r Request) (*Batch, error) {
 	w := &waiter{Request: r, ctx: ctx, until: time.Now().Add(r.Wait), answer: make(chan answer, 1)}
 	for {
 		w.asked, w.seen = false, false
@@ -168,11 +174,11 @@ func (d *Dispatcher) Take(ctx context.Context, r Request) (*Batch, error) {
 		case got.err != nil || len(b.jobs) > 0 || len(got.jobs) == 0:
 			return b, got.err
 		}
-		// This goroutine was kept from running until all of them were late: they were given back.
+		// This goroutine was delayed until all of the jobs were late, and they were given back: wait again.
 	}
 }
 
-// enter puts a request among those that wait for its queue; nil if the dispatcher has stopped.
+// enter adds a request to the waiting requests of its queue. The loop is nil if the dispatcher has stopped.
 func (d *Dispatcher) enter(w *waiter) (*loop, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -205,16 +211,16 @@ func (d *Dispatcher) left(l *loop) {
 	d.o.Observer.Waiting(d.waiting)
 }
 
-// hold counts what jobs take that were granted, or are gone.
+// hold adds to the memory of granted jobs, or subtracts from it.
 func (d *Dispatcher) hold(bytes int64) {
 	d.memory.Add(bytes)
 	d.o.Held(bytes)
 }
 
-// full reports whether the jobs at hand take too much memory.
+// full reports whether granted jobs take too much memory.
 func (d *Dispatcher) full() bool { return d.memory.Load() >= d.o.MaxHeldMemory }
 
-// sweep frees what deleted queues left: there may be no drainer that does.
+// sweep frees what deleted queues left behind, as there may be no drainer to do it.
 func (d *Dispatcher) sweep() {
 	if !d.sweeping.CompareAndSwap(false, true) {
 		return
@@ -222,8 +228,8 @@ func (d *Dispatcher) sweep() {
 	d.loops.Go(func() {
 		defer d.sweeping.Store(false)
 		for p := range d.engine.Partitions() {
-			if err := departure.Sweep(d.stop, d.engine, p); err != nil {
-				return // the next answer tells of it again
+			if err := grant.Sweep(d.stop, d.engine, p); err != nil {
+				return // the next answer reports it again
 			}
 		}
 	})

@@ -26,7 +26,7 @@ func TestWorkersGetTheWholeJob(t *testing.T) {
 		{Queue: "q", ID: "d", Payload: []byte(`"x"`), ContentType: "application/cloudevents+json; charset=utf-8"},
 	})
 	b.check(err)
-	h, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: "q", Max: 9})
+	h, err := b.dispatcher.Lease(b.ctx, pull.Request{Queue: "q", Max: 9})
 	b.check(err)
 	h.End(true)
 	byID := map[string]told{}
@@ -68,14 +68,14 @@ func TestNothingToTake(t *testing.T) {
 	b.append("q", "a", "b")
 	b.take("q", 9, 0, "a")
 	b.take("q", 9, 20*time.Millisecond)
-	if _, err := b.dispatcher.Take(b.ctx, pull.Request{
+	if _, err := b.dispatcher.Lease(b.ctx, pull.Request{
 		Queue: "nobody", Max: 1, Wait: time.Hour,
 	}); !errors.Is(err, queue.ErrUnknownQueue) {
 		t.Errorf("an unknown queue: %v", err)
 	}
 	b.put("plain", "1/s", func(s *queue.Spec) { s.Pull = false })
 	var field *invalid.Error
-	if _, err := b.dispatcher.Take(b.ctx, pull.Request{
+	if _, err := b.dispatcher.Lease(b.ctx, pull.Request{
 		Queue: "plain", Max: 1, Wait: time.Hour,
 	}); !errors.As(err, &field) || field.Field != "queue" {
 		t.Errorf("not a pull queue: %v", err)
@@ -125,7 +125,7 @@ func TestOneJobForTwo(t *testing.T) {
 	got := make(chan int, 2)
 	for range 2 {
 		go func() {
-			h, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: "q", Max: 5, Wait: time.Hour})
+			h, err := b.dispatcher.Lease(b.ctx, pull.Request{Queue: "q", Max: 5, Wait: time.Hour})
 			if err != nil {
 				t.Error(err)
 			}
@@ -150,7 +150,7 @@ func TestWorkersName(t *testing.T) {
 	b.put("q", "unlimited")
 	b.append("q", "a", "b", "c")
 	for _, worker := range []string{"one", "two", ""} {
-		h, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: "q", Max: 1, Worker: worker})
+		h, err := b.dispatcher.Lease(b.ctx, pull.Request{Queue: "q", Max: 1, Worker: worker})
 		b.check(err)
 		h.End(true)
 		j := b.read(h)[0]
@@ -176,7 +176,7 @@ func TestServedInOrder(t *testing.T) {
 	for i := range n {
 		order[i] = make(chan string, 1)
 		go func() {
-			h, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: "q", Max: 1, Wait: time.Hour})
+			h, err := b.dispatcher.Lease(b.ctx, pull.Request{Queue: "q", Max: 1, Wait: time.Hour})
 			if err != nil {
 				t.Error(err)
 				return
@@ -199,7 +199,7 @@ func TestGone(t *testing.T) {
 	b := start(t, pull.Options{}, nil)
 	b.put("q", "unlimited")
 	b.append("q", "a")
-	h, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: "q", Max: 1})
+	h, err := b.dispatcher.Lease(b.ctx, pull.Request{Queue: "q", Max: 1})
 	b.check(err)
 	b.state(queue.Leased, "q", "a")
 	h.End(false)
@@ -208,7 +208,7 @@ func TestGone(t *testing.T) {
 	}
 	gone, leave := context.WithCancel(b.ctx)
 	leave()
-	if _, err := b.dispatcher.Take(gone, pull.Request{
+	if _, err := b.dispatcher.Lease(gone, pull.Request{
 		Queue: "q", Max: 1, Wait: time.Hour,
 	}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
@@ -223,7 +223,7 @@ func TestGoneWhileWaiting(t *testing.T) {
 	ctx, leave := context.WithCancel(b.ctx)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := b.dispatcher.Take(ctx, pull.Request{Queue: "q", Max: 1, Wait: time.Hour})
+		_, err := b.dispatcher.Lease(ctx, pull.Request{Queue: "q", Max: 1, Wait: time.Hour})
 		ended <- err
 	}()
 	b.counts.await(func() bool { return b.counts.waiting == 1 })
@@ -243,7 +243,7 @@ func TestStop(t *testing.T) {
 	b.append("q", "a")
 	got := make(chan int, 1)
 	go func() {
-		h, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: "q", Max: 1, Wait: time.Hour})
+		h, err := b.dispatcher.Lease(b.ctx, pull.Request{Queue: "q", Max: 1, Wait: time.Hour})
 		if err != nil {
 			t.Error(err)
 		}
@@ -260,7 +260,7 @@ func TestStop(t *testing.T) {
 	if i := b.state(queue.Waiting, "q", "a"); i.Attempts != 0 {
 		t.Errorf("got %+v", i)
 	}
-	if h, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: "q", Max: 1, Wait: time.Hour}); err != nil || h.Jobs() != 0 {
+	if h, err := b.dispatcher.Lease(b.ctx, pull.Request{Queue: "q", Max: 1, Wait: time.Hour}); err != nil || h.Jobs() != 0 {
 		t.Errorf("after the stop: %v", err)
 	}
 }
@@ -275,7 +275,7 @@ func TestBounds(t *testing.T) {
 	}
 	refused := func(want error, name string) {
 		t.Helper()
-		if _, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: name, Max: 1, Wait: time.Hour}); !errors.Is(err, want) {
+		if _, err := b.dispatcher.Lease(b.ctx, pull.Request{Queue: name, Max: 1, Wait: time.Hour}); !errors.Is(err, want) {
 			t.Errorf("got %v, want %v", err, want)
 		}
 	}

@@ -1,13 +1,11 @@
-// Package pull hands the jobs of pull queues to whoever asks for them: each request waits until a job may start,
-// and gets it then. [Turns] makes callers wait for their turn in a queue that any number of processes share, and
-// [Transport] does so for an HTTP client; their examples show it.
+// Package pull hands the jobs of pull queues to workers that request them: each request waits until a job may start,
+// and gets it then. [Turns] makes callers wait for their turn in a queue that any number of processes share.
+// [Transport] does the same for an HTTP client. The examples show both.
 //
-// It promises that a job is handed over only within the window that its departure was granted for, judged on the
-// monotonic clock as package drain does: with s the instant before the engine was asked and r the one after its
-// answer, a job that departs "in d" is handed over in [r+d, s+d+slack] or given back. Requests are served in the
-// order in which they came. What was granted and found nobody is given back at once, also when the process stops.
-// What waits, and what is held for it, is bounded.
+// A job is handed over only within the window of its departure, measured on the monotonic clock as in package drain,
+// or given back. Requests are served in the order in which they arrived. A granted job without a request is given back
+// at once, also when the process stops. The number of waiting requests, and the memory for their jobs, are limited.
 //
-// It refuses to settle for the workers: a job that was handed over belongs to its worker until its lease is over.
-// It knows no engine, and of HTTP only what a client waits with.
+// The package does not settle jobs for workers: a job that was handed over belongs to its worker until its lease ends.
+// It knows no engine, and nothing of HTTP except what Transport needs.
 package pull

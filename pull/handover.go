@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// handOver gives jobs that may start to those who wait, the first come first. A request that takes several gets those
-// that may start within half of what is left of the first one's window.
+// handOver hands jobs that may start to waiting requests, first come, first served. A request for several jobs gets
+// those that may start within the first half of the first job's window.
 func (l *loop) handOver(now time.Time) {
 	for len(l.granted) > 0 {
 		j, w := l.granted[0], l.first()
@@ -42,7 +42,7 @@ func (l *loop) handOver(now time.Time) {
 	}
 }
 
-// first is the first request whose client is still there.
+// first returns the first request whose client is still there, or nil.
 func (l *loop) first() *waiter {
 	for _, w := range l.waiting {
 		if w.ctx.Err() == nil {
@@ -52,7 +52,7 @@ func (l *loop) first() *waiter {
 	return nil
 }
 
-// release lets go of the first n jobs.
+// release removes the first n jobs from the loop and returns them.
 func (l *loop) release(n int) []*job {
 	jobs := slices.Clone(l.granted[:n])
 	l.granted = slices.Delete(l.granted, 0, n)
@@ -71,8 +71,7 @@ func (l *loop) giveBack(n int, why Reason) {
 	l.d.loops.Go(func() { l.d.giveBack(jobs, why) })
 }
 
-// dismiss answers those whose wait is over with nothing, or with what went wrong. One for which a job is granted stays
-// for that.
+// dismiss answers requests whose time is over, without jobs or with an error. A request with a granted job stays.
 func (l *loop) dismiss(now time.Time) {
 	jobs := len(l.granted)
 	l.waiting = slices.DeleteFunc(l.waiting, func(w *waiter) bool {
@@ -80,12 +79,12 @@ func (l *loop) dismiss(now time.Time) {
 			jobs -= l.useful(w.Max)
 			return false
 		}
-		wrong := l.failed != nil && !l.asking
-		if !l.stopped && (now.Before(w.until) || !w.seen && !wrong && !l.d.full()) {
+		failing := l.failed != nil && !l.asking
+		if !l.stopped && (now.Before(w.until) || !w.seen && !failing && !l.d.full()) {
 			return false
 		}
 		var a answer
-		if wrong && !l.stopped {
+		if failing && !l.stopped {
 			a.err = l.failed
 		}
 		w.answer <- a

@@ -14,37 +14,36 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// job is one that was granted, and when it may be handed over.
+// job is a granted job and its window.
 type job struct {
 	queue.Reservation
-	departure.Window
-	latest time.Time // to be handed over
-	text   []byte    // the job as JSON, but for what depends on the instant
+	grant.Window
+	latest time.Time // the last instant to hand it over
+	text   []byte    // the job as JSON, except what depends on when it is handed over
 }
 
-// newJob writes a job's JSON at once: what is to be done between the departure and the answer must not take long.
-func newJob(r *queue.Reservation, w departure.Window, spec *queue.Spec) *job {
-	j := &job{Reservation: *r, Window: w, latest: w.Latest(departure.Slack(spec))}
+// newJob returns a granted job. It encodes the job now, because little time is left between departure and answer.
+func newJob(r *queue.Reservation, w grant.Window, spec *queue.Spec) *job {
+	j := &job{Reservation: *r, Window: w, latest: w.Latest(grant.Slack(spec))}
 	j.text = appendJob(nil, j)
-	j.Payload = nil // it is in the text
+	j.Payload = nil // text has it
 	return j
 }
 
-// lease names the job's lease to the engine.
-func (j *job) lease() queue.Lease { return departure.LeaseOf(&j.Reservation) }
+func (j *job) lease() queue.Lease { return grant.LeaseOf(&j.Reservation) }
 
-// Token is a lease as workers are told it: the fence, and which attempt it is, which a
-// backoff depends on.
+// Token returns the token by which a worker names its lease: the fence, and the number of the attempt, on which a
+// backoff depends.
 func Token(fence queue.Fence, attempt int) string { return strconv.Itoa(attempt) + "-" + string(fence) }
 
-// ParseToken reads what Token wrote.
+// ParseToken parses a token made by Token.
 func ParseToken(token string) (fence queue.Fence, attempt int, ok bool) {
 	number, rest, ok := strings.Cut(token, "-")
 	attempt, err := strconv.Atoi(number)
 	return queue.Fence(rest), attempt, ok && err == nil && attempt > 0 && rest != ""
 }
 
-// appendJob writes all that is known when the job is granted, without the closing brace.
+// appendJob appends the part of a job's JSON that is known when it is granted, without the closing brace.
 func appendJob(b []byte, j *job) []byte {
 	b = appendText(append(b, '{'), "id", j.ID)
 	if queue.IsJSON(j.ContentType) && jsondepth.Check(j.Payload, jsondepth.Max) == nil &&
@@ -77,7 +76,7 @@ func appendJob(b []byte, j *job) []byte {
 	return appendText(append(b, ','), "lease", Token(j.Fence, j.Attempt))
 }
 
-// appendAnswer writes the jobs as they are handed over now.
+// appendAnswer appends the answer with jobs that are handed over now.
 func appendAnswer(b []byte, jobs []*job, now time.Time) []byte {
 	b = append(b, `{"jobs":[`...)
 	for i, j := range jobs {
@@ -93,7 +92,7 @@ func appendAnswer(b []byte, jobs []*job, now time.Time) []byte {
 }
 
 func appendText(b []byte, name, value string) []byte {
-	b, _ = jsontext.AppendQuote(b, name) // the error only tells that something was replaced
+	b, _ = jsontext.AppendQuote(b, name) // the error only means that invalid UTF-8 was replaced
 	b = append(b, ':')
 	b, _ = jsontext.AppendQuote(b, value)
 	return b

@@ -10,45 +10,45 @@ import (
 )
 
 const (
-	maxPause = time.Second // between two looks at the memory, when that is short
-	// idleTime is how long the loop of a queue without requests is kept: those who ask again soon are the same client
-	// to the engine.
+	maxPause = time.Second // between two checks of the memory while it is short
+	// idleTime is how long the loop of a queue without requests is kept, so that workers that soon come back are the same
+	// client to the engine.
 	idleTime = time.Minute
-	// maxGranted bounds the bytes of a queue's jobs that wait for their departure.
+	// maxGranted limits the bytes of a queue's jobs that wait for their departure.
 	maxGranted = 8 << 20
-	// maxClients is how many workers a loop remembers; then it begins anew with other clients.
+	// maxClients is the number of workers that a loop remembers; beyond it, all of them are forgotten.
 	maxClients = 100
 )
 
-// loop asks for the jobs of one queue, and hands them to the requests that wait. The fields from waiting to bell are
-// guarded by mu, count by Dispatcher.mu, all others are those of the goroutine in run.
+// loop reserves the jobs of one queue, and hands them to waiting requests. mu guards the fields from waiting to bell,
+// Dispatcher.mu guards count, and the goroutine in run owns all other fields.
 type loop struct {
 	d    *Dispatcher
 	name string
 
-	count int // requests, those included whose answer is under way
+	count int // requests, including those whose answers are being written
 
 	mu      sync.Mutex
 	waiting []*waiter
-	fresh   bool // somebody came, or the engine said that there is more
+	fresh   bool // a request came, or the engine has more jobs
 	bell    chan struct{}
 
 	clients map[string]*client // by worker
 	client  *client            // of the last request to the engine
 	spec    *queue.Spec        // nil until it was read
 
-	clock   departure.Clock // of the request that is under way
-	asking  bool            // a request to the engine is under way
+	clock   grant.Clock // of the request under way
+	asking  bool        // a request to the engine is under way
 	replies chan reply
-	repeat  bool // the last request is to be repeated under its number
+	repeat  bool // the last request must be repeated under its number
 	askAt   time.Time
 	backoff departure.Backoff
 	failed  error // of the last request
-	tries   int   // since the dispatcher stops
+	tries   int   // since the dispatcher was stopped
 
-	granted []*job    // that wait, by the instant from which they may be handed over
-	bytes   int       // of them
-	handAt  time.Time // when the first can be, if somebody waits for it
+	granted []*job    // waiting jobs, by the instant from which they may be handed over
+	bytes   int       // of the granted jobs
+	handAt  time.Time // when the first job can be handed over, if a request waits for it
 	idle    time.Time // since when there is nothing to do
 	stopped bool
 	over    bool
@@ -68,7 +68,7 @@ func (l *loop) enter(w *waiter) {
 	l.wake()
 }
 
-// leave takes a request out, unless it has its answer.
+// leave removes a request. It returns false if the request has been answered.
 func (l *loop) leave(w *waiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +79,7 @@ func (l *loop) leave(w *waiter) bool {
 	return at >= 0
 }
 
-// wake is called when there may be more to do.
+// wake has the loop look for more to do.
 func (l *loop) wake() {
 	l.mu.Lock()
 	l.fresh = true
@@ -90,7 +90,8 @@ func (l *loop) wake() {
 	}
 }
 
-// run asks and hands over until nobody has asked for a while, the queue cannot be asked for, or the dispatcher stops.
+// run reserves and hands over jobs until the queue has had no requests for a while, has no jobs to give, or the
+// dispatcher stops.
 func (l *loop) run() {
 	defer l.d.loops.Done()
 	timer := time.NewTimer(time.Hour)
@@ -113,7 +114,7 @@ func (l *loop) run() {
 	}
 }
 
-// step does what is to be done now, and returns for how long there is nothing.
+// step does everything that is due now, and returns the time until something else is.
 func (l *loop) step(now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +129,7 @@ func (l *loop) step(now time.Time) time.Duration {
 	return max(0, l.due(now).Sub(now))
 }
 
-// due is when something is to be done again.
+// due returns when there is something to do again.
 func (l *loop) due(now time.Time) time.Time {
 	at := l.idle.Add(idleTime)
 	sooner := func(t time.Time) {
@@ -146,7 +147,7 @@ func (l *loop) due(now time.Time) time.Time {
 		sooner(now.Add(maxPause))
 	}
 	for _, w := range l.waiting {
-		if w.until.After(now) { // of one whose wait is over something else is awaited
+		if w.until.After(now) { // otherwise it waits for the engine's answer
 			sooner(w.until)
 		}
 	}
@@ -156,7 +157,7 @@ func (l *loop) due(now time.Time) time.Time {
 	return at
 }
 
-// end ends the loop, unless somebody has come. Those who come take mu behind the dispatcher's.
+// end ends the loop, unless a request has come. Requests lock mu after the dispatcher's mu, so end must do so too.
 func (l *loop) end() bool {
 	l.mu.Unlock()
 	l.d.mu.Lock()
@@ -166,6 +167,6 @@ func (l *loop) end() bool {
 		return false
 	}
 	delete(l.d.queues, l.name)
-	l.d.specs.Forget(l.name) // whoever comes later learns at once what the queue is by then
+	l.d.specs.Forget(l.name) // later requests read the spec anew
 	return true
 }

@@ -2,17 +2,16 @@ package pull
 
 import "time"
 
-// Observer is told what happens at a dispatcher: metrics are made of it. Its methods are called from
-// many goroutines and must not block.
+// Observer receives the events of a dispatcher, for metrics. Its methods are called from many goroutines and must not
+// block.
 type Observer interface {
-	// Waiting: so many requests wait.
+	// Waiting: the number of waiting requests.
 	Waiting(requests int)
-	// Handed: a job's answer was written, late after its departure at most.
+	// Handed: a job's answer was written, at most late after its departure.
 	Handed(queue string, late time.Duration)
 	// Released: a job was given back instead.
 	Released(queue string, why Reason)
-	// Lost: a backlogged queue could have had so many departures since anybody asked, and did
-	// not.
+	// Lost: a queue with a backlog lost that many departures since the last call, because no client asked for them.
 	Lost(queue string, slots int64)
 	// Expired: the engine took back a lease that ran out, of any queue.
 	Expired(queue string)
@@ -24,8 +23,8 @@ type Reason uint8
 // The reasons.
 const (
 	Late      Reason = iota + 1 // its window was over before it could be handed over
-	Unclaimed                   // nobody waited for it any more
-	Gone                        // whoever it was handed to had gone before it was written
+	Unclaimed                   // no request waited for it any more
+	Gone                        // the client hung up before the answer was written
 	Stopping                    // the dispatcher stops
 )
 

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// maxIdleTurns is how many queues without a caller are remembered.
+// maxIdleTurns is how many queues without a caller are kept.
 const maxIdleTurns = 1000
 
-// QueueTurns are the [Turns] of any queue, by its name. It is safe for use by many goroutines.
+// QueueTurns keeps the [Turns] of queues, by name. It is safe for concurrent use.
 type QueueTurns struct {
 	engine     TurnEngine
 	dispatcher *Dispatcher
@@ -17,21 +17,21 @@ type QueueTurns struct {
 	using  sync.WaitGroup
 	mu     sync.Mutex
 	queues map[string]*sharedTurns
-	idle   int // how many of them nobody uses
+	idle   int // number of queues without a caller
 }
 
-// sharedTurns is used by all who wait for turns of one queue at a time.
+// sharedTurns is shared by all callers that wait for turns of one queue.
 type sharedTurns struct {
 	*Turns
 	users int
 }
 
-// NewQueueTurns returns the turns of all queues, which are handed out by a dispatcher over the same engine.
+// NewQueueTurns returns the turns of all queues. The dispatcher, which hands them out, must use the same engine.
 func NewQueueTurns(engine TurnEngine, dispatcher *Dispatcher) *QueueTurns {
 	return &QueueTurns{engine: engine, dispatcher: dispatcher, queues: map[string]*sharedTurns{}}
 }
 
-// Wait waits for a turn of a queue; see [Turns.Wait]. app is who waits, as rules count by [queue.Job.App].
+// Wait waits for a turn of a queue; see [Turns.Wait]. app is the caller's app, for rules that count by [queue.Job.App].
 func (q *QueueTurns) Wait(ctx context.Context, queue, app string, within time.Duration) error {
 	turns := q.use(queue)
 	defer q.leave(turns)
@@ -42,10 +42,9 @@ func (q *QueueTurns) Wait(ctx context.Context, queue, app string, within time.Du
 	return turn.Wait(ctx)
 }
 
-// Close waits until the engine knows of the turns that came and of those that were given up. Call it when nobody waits
-// any more.
+// Close waits until the engine knows of all turns that came or were given up. Call it when no Wait begins any more.
 func (q *QueueTurns) Close() {
-	q.using.Wait() // of a server that was ended by force some handlers still return
+	q.using.Wait() // a server that was stopped by force may still have handlers that have not returned
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, turns := range q.queues {
@@ -78,7 +77,7 @@ func (q *QueueTurns) leave(turns *sharedTurns) {
 	if q.idle++; q.idle <= maxIdleTurns {
 		return
 	}
-	for name, other := range q.queues { // any: what is remembered of a queue is cheap to find out again
+	for name, other := range q.queues { // any will do: it is cheap to make again
 		if other.users == 0 {
 			q.idle--
 			delete(q.queues, name)

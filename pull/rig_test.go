@@ -170,7 +170,7 @@ func (b *bench) read(h *pull.Batch) []told {
 // take takes jobs and checks their ids.
 func (b *bench) take(name string, most int, wait time.Duration, want ...string) []told {
 	b.Helper()
-	h, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: name, Max: most, Wait: wait})
+	h, err := b.dispatcher.Lease(b.ctx, pull.Request{Queue: name, Max: most, Wait: wait})
 	b.check(err)
 	h.End(true)
 	jobs := b.read(h)

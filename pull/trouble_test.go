@@ -96,7 +96,7 @@ func (e *lossy) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Rese
 func TestStoreAway(t *testing.T) {
 	b := start(t, pull.Options{}, func(e pull.Engine) pull.Engine { return away{e} })
 	b.put("q", "unlimited")
-	if _, err := b.dispatcher.Take(b.ctx, pull.Request{
+	if _, err := b.dispatcher.Lease(b.ctx, pull.Request{
 		Queue: "q", Max: 1, Wait: 50 * time.Millisecond,
 	}); !errors.Is(err, queue.ErrUnavailable) {
 		t.Error(err)

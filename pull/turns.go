@@ -11,14 +11,14 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// Turns holds callers to the rate of a pull queue: each waits for a departure of its own, and then does what it likes.
-// The callers that wait are the queue, in the order in which they came, over all processes that use it.
+// Turns limits callers to the rate of a pull queue: each call waits for a departure of its own. The waiting callers are
+// the queue, in order of arrival, across all processes that use it.
 //
-// A turn is a job without a payload, in a lane of the queue that only turns use. Turns are alike: whoever waits takes
-// the next, whosever it was, so that one who died in front of others takes nothing from them. They cost 1. Give all
-// callers of a queue about the same bound: the turn of one who would wait long may be taken by one who would not, and
-// his own, which he leaves in its place, expires sooner. The queue is for turns alone: a job that a caller meets there
-// is put back, and the caller is told so.
+// A turn is a job of cost 1 without a payload, in a lane that only turns use. Turns are interchangeable: a waiting
+// caller gets the next turn, no matter which caller reserved it. So a caller that dies takes nothing from those behind
+// it. Give all callers of a queue about the same time limit: a caller with a short limit may use the turn of one with a
+// long limit, and leaves a turn that expires sooner. The queue must hold only turns. A caller that meets another job
+// there gives it back and gets an error.
 type Turns struct {
 	dispatcher *Dispatcher
 	engine     TurnEngine
@@ -26,54 +26,54 @@ type Turns struct {
 	settling   sync.WaitGroup
 
 	mu       sync.Mutex
-	ahead    time.Duration // how far the engine's clock is ahead of this machine's
+	ahead    time.Duration // of the engine's clock, relative to this machine's
 	interval time.Duration // between turns
-	told     time.Time     // when those were found out
+	read     time.Time     // when ahead and interval were read
 	promised time.Time     // when the next refused caller should come back
 }
 
-// TurnEngine is what Turns need of an engine.
+// TurnEngine is the part of an engine that Turns uses.
 type TurnEngine interface {
 	queue.Appender
 	queue.SpecReader
 	queue.Jobs
 }
 
-// NewTurns returns the turns of a queue, which are handed out by a dispatcher over the same engine.
+// NewTurns returns the turns of a queue. The dispatcher, which hands them out, must use the same engine.
 func NewTurns(engine TurnEngine, dispatcher *Dispatcher, queue string) *Turns {
 	return &Turns{dispatcher: dispatcher, engine: engine, queue: queue}
 }
 
-// Close waits until the turns that came are known to the engine to be over, and those that were given up are given
-// back. Call it when nobody waits any more.
+// Close waits until the engine knows of all turns that came or were given up. Call it after the last Wait has returned.
 func (t *Turns) Close() { t.settling.Wait() }
 
-// Later says that a turn is too far off, or that too many wait for one.
+// Later is the error of a caller whose turn is too far off, or who finds too many others waiting.
 type Later struct{ In time.Duration }
 
-// RetryIn is when to come back.
+// RetryIn returns when to come back.
 func (l *Later) RetryIn() time.Duration { return l.In }
 
 func (l *Later) Error() string { return fmt.Sprintf("no turn yet; come back in %v", l.In) }
 
-// TurnLane is the lane of turns, which jobs must not have: giving a turn back may take any job there.
+// TurnLane is the lane of turns. Jobs must not use it: giving a turn back may remove any job there.
 const TurnLane = "penstock.turn"
 
 const (
-	// turnRetry is when to come back to a queue of which nothing better is known.
+	// turnRetry is when to come back to a queue if nothing better is known.
 	turnRetry = time.Second
-	leastIn   = time.Millisecond
-	// maxPromise bounds how far promised turns reach, unless one interval is longer; lapsing is the part of them that is
-	// taken back when one was not used. The engine has the same rule for places in a full queue.
+	minRetry  = time.Millisecond
+	// maxPromise limits how far ahead turns are promised to refused callers, unless one interval is longer. When a
+	// promised turn was not used, one in lapsing of the promised turns is taken back. Engines have the same rule for
+	// places in a full queue.
 	maxPromise = time.Hour
 	lapsing    = 8
-	// clockAge is how long a difference of clocks is believed in.
+	// clockAge is how long a measured difference of clocks is used.
 	clockAge = 10 * time.Second
 )
 
-// Wait waits for a turn, and returns nil when it has come: start now. If it would not come within that time the error
-// is a *Later, at once as far as that can be told beforehand. Whoever is not let in gives his place back. Other errors:
-// ctx's, the engine's, queue.ErrUnknownQueue, an *invalid.Error if it is no pull queue.
+// Wait waits for a turn and returns nil when it has come: start now. If the turn would not come within the given time,
+// the error is a *Later, if possible at once. After any error the caller's place is given back. Other errors: ctx's,
+// the engine's, queue.ErrUnknownQueue, and an *invalid.Error if the queue is not a pull queue.
 func (t *Turns) Wait(ctx context.Context, within time.Duration) error {
 	turn, err := t.Reserve(ctx, within)
 	if err != nil {
@@ -82,8 +82,8 @@ func (t *Turns) Wait(ctx context.Context, within time.Duration) error {
 	return turn.Wait(ctx)
 }
 
-// Reserve takes a place for a turn to come, which must then be waited for or cancelled: its departure is nobody's else,
-// and what it holds up expires only when that time is over. Errors: those of Wait, at once.
+// Reserve reserves a future turn. The caller must wait for it or cancel it: an abandoned turn holds up others until
+// the given time is over. Errors are as for Wait, and immediate.
 func (t *Turns) Reserve(ctx context.Context, within time.Duration) (*Turn, error) {
 	return t.reserve(ctx, "", within)
 }
@@ -91,7 +91,7 @@ func (t *Turns) Reserve(ctx context.Context, within time.Duration) (*Turn, error
 func (t *Turns) reserve(ctx context.Context, app string, within time.Duration) (*Turn, error) {
 	ahead, err := t.clock(ctx)
 	if err != nil {
-		return nil, cut(ctx, err)
+		return nil, withCause(ctx, err)
 	}
 	turn := &Turn{turns: t, id: queue.NewID(), until: time.Now().Add(within)}
 	job := queue.Job{
@@ -109,25 +109,25 @@ func (t *Turns) reserve(ctx context.Context, app string, within time.Duration) (
 		t.lapsePromises(turn.until.Sub(turn.at))
 		return turn, nil
 	case queue.Lapsed:
-		if a.ETA.At.IsZero() { // the time was over before it could be told how long it would be
+		if a.ETA.At.IsZero() { // the time was over before the engine could estimate the turn
 			return nil, &Later{turnRetry}
 		}
-		return nil, &Later{max(leastIn, time.Until(t.promise(a.ETA.At.Add(-ahead-within))))}
+		return nil, &Later{max(minRetry, time.Until(t.promise(a.ETA.At.Add(-ahead-within))))}
 	case queue.UnknownQueue:
 		return nil, fmt.Errorf("%s: %w", t.queue, queue.ErrUnknownQueue)
 	}
 	if a.Outcome.Refusal().Again() {
-		return nil, &Later{max(leastIn, a.RetryAfter)}
+		return nil, &Later{max(minRetry, a.RetryAfter)}
 	}
-	err = cut(ctx, fmt.Errorf("no turn of %s: %v: %w", t.queue, a.Outcome, a.Err))
-	if ctx.Err() != nil || errors.Is(err, queue.ErrOutcomeUnknown) { // it may be in
+	err = withCause(ctx, fmt.Errorf("no turn of %s: %v: %w", t.queue, a.Outcome, a.Err))
+	if ctx.Err() != nil || errors.Is(err, queue.ErrOutcomeUnknown) { // the turn may have been appended
 		t.giveUp(ctx, turn.id, false)
 	}
 	return nil, err
 }
 
-// promise returns when a caller should come back whose turn would be too late before room. By then all but one interval
-// of that caller's time is enough. Consecutive callers get consecutive turns, as from a full queue.
+// promise returns when a caller should come back that has no chance of a turn in time before room. Consecutive callers
+// are promised consecutive turns, as from a full queue.
 func (t *Turns) promise(room time.Time) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,8 +142,8 @@ func (t *Turns) promise(room time.Time) time.Time {
 	return at
 }
 
-// lapsePromises takes promised turns back when a caller gets a turn with time to spare for two: had the callers that
-// were promised earlier turns come back, they would have taken it.
+// lapsePromises takes promised turns back when a caller gets a turn with time to spare for two: callers with earlier
+// promises have not come back, or they would have taken it.
 func (t *Turns) lapsePromises(spare time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -152,24 +152,24 @@ func (t *Turns) lapsePromises(spare time.Duration) {
 	}
 }
 
-// cut says of an error that it was the caller who gave up, if he did: to an engine that is the same as a line that is
-// cut.
-func cut(ctx context.Context, err error) error {
+// withCause adds ctx's error to an engine's error if the caller has given up: the engine cannot distinguish that from a
+// broken connection.
+func withCause(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }
 
-// clock is how far the engine's clock is ahead of this machine's: only the engine's decides.
+// clock returns how far the engine's clock, which decides, is ahead of this machine's.
 func (t *Turns) clock(ctx context.Context) (ahead time.Duration, err error) {
 	t.mu.Lock()
-	ahead, told := t.ahead, t.told
+	ahead, read := t.ahead, t.read
 	t.mu.Unlock()
-	if !told.IsZero() && time.Since(told) < clockAge {
+	if !read.IsZero() && time.Since(read) < clockAge {
 		return ahead, nil
 	}
-	asked := time.Now() // without the mutex: behind an engine that does not answer nobody would hear his own ctx
+	asked := time.Now() // not under the mutex: callers waiting for it would not notice the end of their ctx
 	info, err := t.engine.Get(ctx, t.queue)
 	if err != nil {
 		return 0, err
@@ -177,19 +177,19 @@ func (t *Turns) clock(ctx context.Context) (ahead time.Duration, err error) {
 	if !info.Spec.Pull { // a drainer would deliver the turns
 		return 0, &invalid.Error{
 			Field: "queue", Value: t.queue,
-			Reason: "is no pull queue, and has no turns; give it pull: true",
+			Reason: "is not a pull queue, so it has no turns; give it pull: true",
 		}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.told, t.interval = time.Now(), info.Spec.Rate.Interval()
-	t.ahead = info.Now.Sub(asked.Add(t.told.Sub(asked) / 2))
+	t.read, t.interval = time.Now(), info.Spec.Rate.Interval()
+	t.ahead = info.Now.Sub(asked.Add(t.read.Sub(asked) / 2))
 	return t.ahead, nil
 }
 
-// doubt has the next caller look at the queue again: it may be no pull queue any more.
+// doubt has the next caller read the queue's spec again: it may no longer be a pull queue.
 func (t *Turns) doubt() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.told = time.Time{}
+	t.read = time.Time{}
 }

@@ -15,17 +15,17 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Client enqueues tasks as asynq.Client does, into Penstock queues. Queues with an asynq target release
-// them into asynq at their rate.
+// Client enqueues tasks like asynq.Client, but into Penstock queues. Queues with an asynq target release them to asynq
+// at their rate.
 type Client struct{ appender queue.Appender }
 
-// NewClient returns a Client over an engine, or another appender.
+// NewClient returns a Client of an engine, or of another appender.
 func NewClient(appender queue.Appender) *Client { return &Client{appender} }
 
 // Refused is the error of a task that found no room.
 type Refused struct {
 	Outcome queue.AppendOutcome
-	// RetryAfter is when to come back.
+	// RetryAfter is the time to come back.
 	RetryAfter time.Duration
 }
 
@@ -33,20 +33,19 @@ func (r *Refused) Error() string {
 	return fmt.Sprintf("asynqtarget: the task was refused (%v); try again in %v", r.Outcome, r.RetryAfter)
 }
 
-// Enqueue is EnqueueContext without a context.
+// Enqueue is EnqueueContext with the background context.
 func (c *Client) Enqueue(task *asynq.Task, options ...asynq.Option) (*asynq.TaskInfo, error) {
 	return c.EnqueueContext(context.Background(), task, options...)
 }
 
-// EnqueueContext appends a task to the Penstock queue that asynq.Queue names, "default" without. The other options:
-// TaskID is the job's id; ProcessAt and ProcessIn are until when it is scheduled; Unique keeps another task of
-// this type, payload and queue from being taken in for as long as the queue knows this one (its retention, and not
-// the time given). MaxRetry, Timeout, Deadline, Retention and Group are asynq's once it is released.
+// EnqueueContext appends a task to the Penstock queue that asynq.Queue names, by default "default". TaskID is the job's
+// ID. ProcessAt and ProcessIn schedule the job. Unique refuses another task of this type, payload and queue for as long
+// as the queue remembers this one (its retention, and not the given time). MaxRetry, Timeout, Deadline, Retention and
+// Group apply in asynq once the task is released.
 //
-// Options that were given to asynq.NewTask cannot be seen by other packages: give them here.
+// Options given to asynq.NewTask are not visible to other packages: give them here.
 //
-// Errors: asynq.ErrTaskIDConflict, asynq.ErrDuplicateTask, *Refused, an *invalid.Error, and those of the
-// appender.
+// Errors: asynq.ErrTaskIDConflict, asynq.ErrDuplicateTask, *Refused, an *invalid.Error, and the appender's.
 func (c *Client) EnqueueContext(
 	ctx context.Context, task *asynq.Task, options ...asynq.Option,
 ) (*asynq.TaskInfo, error) {
@@ -88,7 +87,7 @@ func (c *Client) EnqueueContext(
 	}
 }
 
-// jobOf is a task as a job.
+// jobOf converts a task to a job.
 func jobOf(task *asynq.Task, options []asynq.Option) (job queue.Job, unique bool, err error) {
 	job = queue.Job{
 		Queue: asynqtask.DefaultQueue, Payload: task.Payload(), ContentType: "application/octet-stream",
@@ -120,7 +119,7 @@ func jobOf(task *asynq.Task, options []asynq.Option) (job queue.Job, unique bool
 		case asynq.UniqueOpt:
 			unique = true
 		default:
-			return job, false, fmt.Errorf("asynqtarget: the option %v is not known here", o)
+			return job, false, fmt.Errorf("asynqtarget: the option %v is not supported", o)
 		}
 	}
 	switch {

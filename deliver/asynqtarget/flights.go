@@ -14,30 +14,31 @@ import (
 // answerTime is how long Redis may take to answer a flight.
 const answerTime = 5 * time.Second
 
-// flightTasks is how many tasks leave together at most.
+// flightTasks is the maximum number of tasks in a flight.
 const flightTasks = 128
 
-// flights sends the scripts that asynq's client calls for tasks whose gates opened together in one pipeline. Nobody
-// waits for another's flight to land: who finds none boarding begins one, lets those run that are ready to, and leaves
-// with all who came meanwhile. So a lone task leaves at once, and under load a round trip carries many.
+// flights sends the scripts of asynq's client, for tasks whose gates open together, in one pipeline: a flight. A task
+// does not wait for earlier flights to land. If no flight is boarding, the task opens one, yields to other goroutines,
+// and departs with all tasks that have boarded meanwhile. So a lone task departs at once, and under load one round trip
+// carries many.
 //
-// Each has an answer of its own. When a connection is lost each that has none may have been carried out.
+// Each task has its own answer. After a lost connection, every task without an answer may have been released.
 type flights struct {
 	redis.UniversalClient
 	mu       sync.Mutex
 	boarding *flight
 }
 
-// flight is one pipeline. Its seats are guarded by the mutex of flights until it leaves.
+// flight is one pipeline. The mutex of flights guards its seats until it departs.
 type flight struct {
 	seats  []*seat
 	landed chan struct{} // closed when each seat has its answer
 }
 
-// seat is a task's in a flight.
+// seat is the place of a task in a flight.
 type seat struct {
 	gate drain.Gate
-	kept error // why it was not sent, if it was not: its window was over when the flight left, or it was interrupted
+	kept error // why it was not sent: its window was over when the flight departed, or it was interrupted
 
 	ctx    context.Context
 	sha    string
@@ -48,12 +49,12 @@ type seat struct {
 
 type seatKey struct{}
 
-// seated returns a context that leads the script called with it to a seat.
+// seated returns a context that assigns the script called with it to a seat.
 func seated(ctx context.Context, s *seat) context.Context {
 	return context.WithValue(ctx, seatKey{}, s)
 }
 
-// EvalSha calls a script in the next flight if a task's, else as ever.
+// EvalSha sends the script of a seated task with the next flight, and other scripts directly.
 func (f *flights) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
 	s, ok := ctx.Value(seatKey{}).(*seat)
 	if !ok {
@@ -75,7 +76,7 @@ func (f *flights) EvalSha(ctx context.Context, sha string, keys []string, args .
 	return s.answer
 }
 
-// board finds a seat, and reports whether it is the first of its flight.
+// board assigns a seat, and reports whether it is the first of its flight.
 func (f *flights) board(s *seat) (here *flight, first bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,8 +91,8 @@ func (f *flights) board(s *seat) (here *flight, first bool) {
 	return here, first
 }
 
-// fly sends what may still leave. It heeds nobody's context once it left: the others are not to be touched by one who
-// gives up.
+// fly sends the tasks that may still leave. It ignores their contexts, because a canceled task must not affect the
+// others.
 func (f *flights) fly(here *flight) {
 	defer close(here.landed)
 	ctx, cancel := context.WithTimeout(context.Background(), answerTime)

@@ -9,42 +9,41 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// Turns let callers through at the rate of a queue.
+// Turns limits callers to the rate of a queue; see pull.Turns.
 type Turns interface {
-	// Wait returns nil when the caller may start, and an error with RetryIn, a Later, if that would not be
-	// within the time.
+	// Wait returns nil when the caller may start. If that would be after the given time, the error is a Later.
 	Wait(ctx context.Context, within time.Duration) error
 }
 
 // Later is the error of a turn that is too far off.
 type Later interface {
 	error
-	// RetryIn is when to come back.
+	// RetryIn returns when to come back.
 	RetryIn() time.Duration
 }
 
 const (
-	// asynq's defaults of the settings of Config that decide when a task that was sent back is looked at again.
+	// asynq's defaults of the settings that decide when asynq checks tasks that were sent back.
 	defaultDelayed = 5 * time.Second
 	defaultCheck   = time.Second
 
 	// spareWait is how long the last free worker waits for a turn.
 	spareWait = time.Second
-	// unstartedPause is how long a task is sent back that could not even wait for its turn.
+	// unstartedPause is the delay of a task that could not even wait for its turn.
 	unstartedPause = 5 * time.Second
 )
 
-// Limit prepares the configuration of an asynq server, and returns what makes middleware from the turns of a queue.
-// Call it once, before asynq.NewServer. The middleware holds the handlers behind it to the rate of the queue,
-// together with all other workers that use the queue.
+// Limit prepares the configuration of an asynq server, and returns a function that makes middleware from the turns of a
+// queue. Call it once, before asynq.NewServer. The middleware limits the handlers behind it to the rate of the queue,
+// shared with all other workers that use the queue.
 //
-// A task waits for its turn in its worker's place. A turn that is too far off sends the task back to asynq, and spends
-// no retry. asynq looks at tasks that were sent back every Config.DelayedTaskCheckInterval only. So a task is sent back
-// if its turn is farther off than that and two of Config.TaskCheckInterval, and returns before its turn. A task waits
-// at most half of the time that its handler has left.
+// A task waits for its turn in its worker. If the turn is too far off, the task is sent back to asynq and spends no
+// retry. asynq checks such tasks only every Config.DelayedTaskCheckInterval. So a task is sent back only if its turn is
+// farther off than that and two of Config.TaskCheckInterval, and it returns before its turn. A task waits at most half
+// of the time that its handler has left.
 //
-// One worker waits no longer than a second, so that tasks without a limit get a worker; a server of one worker
-// waits. A task that has no retry left waits as long as its handler may take: asynq would archive it.
+// One worker never waits longer than a second, so that tasks without a limit get a worker; the only worker of a server
+// does wait. A task without retries left waits as long as its handler may take, because asynq would archive it.
 func Limit(config *asynq.Config) func(Turns) asynq.MiddlewareFunc {
 	workers := config.Concurrency
 	if workers < 1 {
@@ -76,13 +75,13 @@ func positive(d, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// limiter is what all middleware of one server shares.
+// limiter is shared by all middleware of one server.
 type limiter struct {
 	patience time.Duration // how long a task waits for its turn
 	long     chan struct{} // holds an element for each worker that waits longer than spareWait
 }
 
-// enter waits for a turn, until the task's deadline if it cannot be sent back. Its error is a Later, or ctx's.
+// enter waits for a turn, until the task's deadline if the task cannot be sent back. Its error is a Later, or ctx's.
 func (l *limiter) enter(ctx context.Context, turns Turns) error {
 	last := lastTry(ctx)
 	for {
@@ -95,7 +94,7 @@ func (l *limiter) enter(ctx context.Context, turns Turns) error {
 	}
 }
 
-// wait waits for a turn. A worker that has waited for spareWait goes on only if another is free, or the task is at its
+// wait waits for a turn. After spareWait a worker goes on waiting only if another worker is free, or the task is at its
 // last try.
 func (l *limiter) wait(ctx context.Context, turns Turns, last bool) error {
 	within := l.patience
@@ -135,10 +134,10 @@ func (l *limiter) wait(ctx context.Context, turns Turns, last bool) error {
 	return &sentBack{err, unstartedPause}
 }
 
-// errBusy is why a task is sent back although its turn is near. asynq looks at it again at its next check.
+// errBusy sends a task back although its turn is near. asynq looks at it again at its next check.
 var errBusy = &sentBack{errors.New("asynqtarget: all other workers wait for turns"), 0}
 
-// sentBack is why a task could not wait for its turn: the store was away, say. It has not failed.
+// sentBack is why a task could not wait for its turn, for example because the store was away. The task has not failed.
 type sentBack struct {
 	error
 	pause time.Duration
@@ -146,7 +145,7 @@ type sentBack struct {
 
 func (s *sentBack) Unwrap() error { return s.error }
 
-// RetryIn makes it a Later.
+// RetryIn implements Later.
 func (s *sentBack) RetryIn() time.Duration { return s.pause }
 
 // lastTry reports whether asynq archives the task if it comes back.
@@ -167,8 +166,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// isFailure is for asynq.Config: a task that waits for its turn has not failed. next decides about other errors; nil is
-// asynq's default.
+// isFailure is for asynq.Config: a task that waits for its turn has not failed. next decides about other errors; nil
+// means asynq's default.
 func isFailure(next func(error) bool) func(error) bool {
 	return func(err error) bool {
 		var later Later
@@ -179,8 +178,8 @@ func isFailure(next func(error) bool) func(error) bool {
 	}
 }
 
-// retryDelay is for asynq.Config: a task that waits for its turn is retried when that could have come. next decides
-// about other errors; nil is asynq's default.
+// retryDelay is for asynq.Config: a task that waits for its turn is retried when its turn may have come. next decides
+// about other errors; nil means asynq's default.
 func retryDelay(next asynq.RetryDelayFunc) asynq.RetryDelayFunc {
 	if next == nil {
 		next = asynq.DefaultRetryDelayFunc

@@ -21,26 +21,26 @@ import (
 	"github.com/penstock/penstock/drain"
 )
 
-// fullPause is how long a queue spares a Redis that is out of memory.
+// fullPause is how long a queue stops when Redis is out of memory.
 const fullPause = 5 * time.Second
 
-// fresh is for how long a connection that was used is taken to be good.
+// fresh is how long after its last answer Redis is taken to be reachable.
 const fresh = 5 * time.Second
 
-var errOver = fmt.Errorf("%w: this process was kept from releasing in time", drain.ErrLate)
+var errOver = fmt.Errorf("%w: this process was too busy to release in time", drain.ErrLate)
 
-// Options of a Sender.
+// Options are the settings of a Sender.
 type Options struct {
-	// Redis is asynq's. It must be given.
+	// Redis is asynq's Redis. It is required.
 	Redis asynq.RedisConnOpt
-	// Concurrency is how many tasks are released at once: so many connections there may be, unless Redis says how
-	// many. A task that had to wait for one would leave when its window is over. The default is go-redis'.
+	// Concurrency is the maximum number of concurrent releases, and so of connections, unless Redis sets one: a task
+	// that waits for a connection would miss its window. The default is go-redis's.
 	Concurrency int
-	// Prefix is what the type of every task begins with. Empty: with anything.
+	// Prefix is the prefix of the types of all tasks. Empty allows any type.
 	Prefix string
 }
 
-// Sender makes a Sender for a Router: it is what deliver.Options.Asynq takes.
+// Sender returns a Sender for a Router, as the value of deliver.Options.Asynq.
 func (o Options) Sender(concurrency int) deliver.Sender {
 	o.Concurrency = cmp.Or(o.Concurrency, concurrency)
 	return New(o)
@@ -59,7 +59,7 @@ type Sender struct {
 func New(o Options) *Sender {
 	r := once(pooled(o.Redis, o.Concurrency))
 	released := r
-	if _, one := r.(*redis.Client); one { // a Cluster's client sends a pipeline again that broke off
+	if _, one := r.(*redis.Client); one { // a cluster client would repeat a broken pipeline
 		released = &flights{UniversalClient: r}
 	}
 	return &Sender{
@@ -68,7 +68,7 @@ func New(o Options) *Sender {
 	}
 }
 
-// pooled has so many connections, unless it says how many.
+// pooled sets the maximum number of connections, unless the options set one.
 func pooled(opt asynq.RedisConnOpt, n int) asynq.RedisConnOpt {
 	switch o := opt.(type) {
 	case asynq.RedisClientOpt:
@@ -81,11 +81,11 @@ func pooled(opt asynq.RedisConnOpt, n int) asynq.RedisConnOpt {
 	return opt
 }
 
-// once makes a client that sends a command once. go-redis sends one again whose answer was lost: a task that was done
-// meanwhile would be released a second time, and nobody would know.
+// once returns a client that sends each command once. By default go-redis repeats a command whose answer was lost. A
+// task that was processed meanwhile would be released a second time without notice.
 func once(opt asynq.RedisConnOpt) redis.UniversalClient {
 	client := opt.MakeRedisClient().(redis.UniversalClient)
-	if c, ok := client.(*redis.Client); ok { // a Cluster's client follows its redirects by the same count
+	if c, ok := client.(*redis.Client); ok { // a cluster client needs its retries to follow redirects
 		c.Options().MaxRetries = 0
 	}
 	return client
@@ -94,18 +94,18 @@ func once(opt asynq.RedisConnOpt) redis.UniversalClient {
 // Close closes the connections.
 func (s *Sender) Close() error { return s.redis.Close() }
 
-// Deliver releases a job; see deliver.Sender.
+// Deliver releases a job as a task; see deliver.Sender.
 func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, with setting.Setting) error {
 	t := with.(*asynqtask.Target)
 	p, err := t.Plan(&job.Job)
 	if err != nil {
-		return drain.Permanent(err) // the queue had another target when it came in
+		return drain.Permanent(err) // appended when the queue had another target
 	}
 	if !strings.HasPrefix(p.Task, s.prefix) {
 		err := fmt.Errorf(
-			"these drainers release only tasks whose types begin with %s (--asynq-prefix), and not %s", s.prefix, p.Task,
+			"the drainers release only tasks whose types begin with %s (--asynq-prefix), and not %s", s.prefix, p.Task,
 		)
-		if t.Task == "" { // it was the job's own choice, and others may choose better
+		if t.Task == "" { // the job chose the type; other jobs may choose another
 			return drain.Permanent(err)
 		}
 		return drain.Down(err)
@@ -136,7 +136,7 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, w
 	return judged(fmt.Errorf("asynq: %w", err))
 }
 
-// ready connects before the gate if Redis has not answered for a while: behind it a task would leave late by that.
+// ready connects before the gate if Redis has not answered for a while. Behind the gate the task would be late.
 func (s *Sender) ready(ctx context.Context) error {
 	if time.Since(time.Unix(0, s.used.Load())) < fresh {
 		return nil
@@ -152,7 +152,7 @@ func (s *Sender) ready(ctx context.Context) error {
 	return drain.Down(fmt.Errorf("asynq: %w", err)) // nothing was released
 }
 
-// interrupted is what becomes of a job whose context ended before anything was released.
+// interrupted returns the error of a job whose context ended before anything was released.
 func interrupted(ctx context.Context) error {
 	return drain.Unsent(fmt.Errorf("interrupted: %w", context.Cause(ctx)))
 }
@@ -180,14 +180,14 @@ func newTask(p *asynqtask.Plan, job *drain.Job, t *asynqtask.Target) (*asynq.Tas
 	return asynq.NewTaskWithHeaders(p.Task, job.Payload, p.Headers), options
 }
 
-// known is what becomes of a job whose id asynq has: it is delivered if that is the job's own task.
+// known returns the error of a job whose ID asynq already has: it is delivered if the task is the job's own.
 func (s *Sender) known(job *drain.Job, t *asynqtask.Target, p asynqtask.Plan) error {
 	info, err := s.inspector.GetTaskInfo(t.Queue, job.ID)
 	switch {
 	case errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound):
-		return drain.Unknown(errors.New("asynq had a task of this id, and has it no more: it may have been this job's"))
+		return drain.Unknown(errors.New("asynq had a task with this id, which may have been this job's, and has it no longer"))
 	case err != nil:
-		return drain.Trouble(drain.Unknown(fmt.Errorf("asynq has a task of this id, and does not say whose: %w", err)))
+		return drain.Trouble(drain.Unknown(fmt.Errorf("asynq has a task with this id, and it is unknown whose: %w", err)))
 	case info.Type == p.Task && bytes.Equal(info.Payload, job.Payload) &&
 		(info.Headers[setting.HeaderQueue] == job.Queue || info.Headers[setting.HeaderQueue] == ""):
 		return nil
@@ -195,7 +195,7 @@ func (s *Sender) known(job *drain.Job, t *asynqtask.Target, p asynqtask.Plan) er
 	return drain.Permanent(fmt.Errorf("asynq's queue %s has another task of this id", t.Queue))
 }
 
-// judged is what an error of Redis' means.
+// judged converts an error of Redis to an error for the drainer.
 func judged(err error) error {
 	var op *net.OpError
 	text := err.Error()
@@ -213,7 +213,7 @@ func judged(err error) error {
 	var network net.Error
 	if errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) ||
 		has(text, "EOF", "connection reset", "broken pipe") {
-		return drain.Trouble(drain.Unknown(err)) // it may be in; asynq knows its id
+		return drain.Trouble(drain.Unknown(err)) // it may be in; asynq recognizes its ID
 	}
 	return drain.Trouble(err)
 }

@@ -1,9 +1,7 @@
-// Package bounce is how a job's reason names the recipients that a server refused: written by the target, and read back
-// for programs.
+// Package bounce writes refused recipients into a job's reason, and parses them back for programs.
 //
-// It promises that what List writes behind one of the openings is read by Parse, whole entries alone if the text was
-// cut; and that nothing in a server's answer can add a recipient or change an address. It refuses to guess: a reason
-// that does not begin with an opening has no bounces in it.
+// Parse reads what List writes behind one of the openings; of a text that was cut it reads the whole entries. Nothing in
+// a server's answer can add a recipient or change an address. A reason without an opening has no bounces.
 package bounce
 
 import (
@@ -15,28 +13,28 @@ import (
 	"github.com/penstock/penstock/internal/clip"
 )
 
-// Bounce is one recipient who was refused.
+// Bounce is one refused recipient.
 type Bounce struct {
 	Address string `json:"address"`
 	Code    int    `json:"code"`             // of SMTP, such as 550
 	Status  string `json:"status,omitempty"` // the enhanced code, RFC 3463, such as 5.1.1; empty without one
-	Text    string `json:"text,omitempty"`   // what the server said behind the codes
+	Text    string `json:"text,omitempty"`   // the server's text behind the codes
 }
 
-// The openings of a reason that has bounces in it.
+// The openings of reasons with bounces.
 const (
-	Nobody    = "sent to nobody" // a section of those put off may stand between
+	Nobody    = "sent to nobody" // Sections follows
 	Message   = "the message was refused for "
-	delivered = "delivered to %d of %d" // behind which List stands as after Nobody
+	delivered = "delivered to %d of %d" // Sections follows
 
 	refused = "; refused: "
 	putOff  = "; put off: "
 )
 
-// Delivered is the opening of a message that some of its recipients were sent.
+// Delivered returns the opening of a message that was sent to some of its recipients.
 func Delivered(some, all int) string { return fmt.Sprintf(delivered, some, all) }
 
-// Sections writes what became of the others, behind Nobody or Delivered.
+// Sections lists deferred and refused recipients, to follow Nobody or Delivered.
 func Sections(off, gone []Bounce) string {
 	text := ""
 	if len(off) > 0 {
@@ -53,7 +51,7 @@ const (
 	maxTextBytes = 80
 )
 
-// List names recipients: ADDRESS (CODE TEXT), and so on, and how many more there are.
+// List returns recipients as ADDRESS (CODE TEXT), separated by commas, and the number of further ones.
 func List(all []Bounce) string {
 	var b strings.Builder
 	for i, one := range all {
@@ -69,7 +67,7 @@ func List(all []Bounce) string {
 	return b.String()
 }
 
-// brackets keeps an answer from ending its parentheses.
+// brackets replaces parentheses in an answer, which would end the entry.
 var brackets = strings.NewReplacer("(", "[", ")", "]")
 
 func (b *Bounce) answer() string {
@@ -85,11 +83,11 @@ func (b *Bounce) answer() string {
 
 var (
 	opening = regexp.MustCompile(`^(?:` + regexp.QuoteMeta(Nobody) + `|delivered to \d+ of \d+)`)
-	// An address has neither spaces nor parentheses nor commas in it: the mail target sends to no other.
+	// An address has no spaces, parentheses or commas: smtptarget accepts no others.
 	entry = regexp.MustCompile(`^([^\s(),;]+@[^\s(),;]+) \((\d{3})(?: ([245]\.\d{1,3}\.\d{1,3}))?(?: ([^()]*))?\)`)
 )
 
-// Parse returns the recipients that a reason says were refused, nil if it says nothing of the kind.
+// Parse returns the refused recipients in a reason, nil if it has none.
 func Parse(reason string) []Bounce {
 	if rest, ok := strings.CutPrefix(reason, Message); ok {
 		list, _ := entries(rest)
@@ -112,14 +110,14 @@ func Parse(reason string) []Bounce {
 
 var more = regexp.MustCompile(`^, and \d+ more`)
 
-// entries reads a list up to where it ends, and what stands behind it.
+// entries parses a list, and returns the rest of the text behind it.
 func entries(s string) (list []Bounce, rest string) {
 	for {
 		m := entry.FindStringSubmatch(s)
 		if m == nil {
 			return list, s
 		}
-		code, _ := strconv.Atoi(m[2]) // the expression lets nothing else through
+		code, _ := strconv.Atoi(m[2]) // the expression matches only digits
 		list = append(list, Bounce{Address: m[1], Code: code, Status: m[3], Text: m[4]})
 		s = s[len(m[0]):]
 		next, ok := strings.CutPrefix(s, ", ")

@@ -1,13 +1,12 @@
-// Package egress keeps deliveries out of the inside of the network. Whoever may name a target could otherwise have it
-// ask what stands beside the drainer: a database's port, a router, the cloud's metadata with its credentials.
+// Package egress keeps deliveries out of the internal network. Without it, a client that may name targets could reach
+// everything near the drainer: a database, a router, or the cloud's metadata with its credentials.
 //
-// It promises that no connection is made to an address that is not public, unless it is allowed: what is checked is
-// the address that is connected to, on each connection, after the name was resolved. A name that resolves to another
-// address than it did a moment ago gains nothing. Where this process itself listens nothing connects to, whatever is
-// allowed.
+// No connection is made to an address that is not public, unless it is allowed. The check is made on each connection,
+// after the name was resolved, and on the address itself. So a name that changes its address between check and
+// connection gains nothing. No connection is made to the addresses where this process listens, whatever is allowed.
 //
-// What is public is in special.go, where an address may have another inside it in translated.go, and where this process
-// listens in own.go.
+// special.go lists the addresses that are not public, translated.go finds addresses inside addresses, and own.go knows
+// where this process listens.
 package egress
 
 import (
@@ -22,22 +21,22 @@ import (
 	"syscall"
 )
 
-// Flag is the setting that allows more, as it is named to people.
+// Flag is the flag that allows more addresses, for errors.
 const Flag = "--egress-allow"
 
-// Loopback allows a machine's own addresses: for trials, where the receiver is on the same machine.
+// Loopback allows a machine's own addresses, for trials with a receiver on the same machine.
 var Loopback = []string{"127.0.0.0/8", "::1/128"}
 
-// Guard decides which addresses may be connected to. A nil Guard lets out to public addresses alone.
+// Guard decides which addresses targets may connect to. A nil Guard permits only public addresses.
 type Guard struct {
 	ranges []netip.Prefix
 	names  []string // in lower case; "*.example.com" is kept as ".example.com"
 	own    listeners
 }
 
-// New returns a Guard that lets out to public addresses and to what is allowed besides: an address or a range of
-// them (10.0.0.0/8, fd00::1), a host's name, or all names under one (*.internal.example). A name
-// is allowed whatever its address; the metadata of clouds only by its very address.
+// New returns a Guard that permits public addresses and the allowed items: an address or range (10.0.0.0/8, fd00::1), a
+// host name, or all names in a domain (*.internal.example). A name is allowed whatever its address. Cloud metadata is
+// allowed only by its exact address.
 func New(allow ...string) (*Guard, error) {
 	g := new(Guard)
 	for _, item := range allow {
@@ -59,7 +58,7 @@ func (g *Guard) allow(item string) error {
 	name, all := strings.CutPrefix(plain(item), "*.")
 	if !isName(name) {
 		return fmt.Errorf(
-			"%q is neither an address such as 10.0.0.1, nor a range such as 10.0.0.0/8, nor a host's name such as "+
+			"%q must be an address such as 10.0.0.1, a range such as 10.0.0.0/8, or a host name such as "+
 				"hooks.internal or *.internal",
 			item,
 		)
@@ -82,8 +81,8 @@ func parsePrefix(item string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(addr, addr.BitLen()), true
 }
 
-// Check judges a host, a name or an address, and a port, 0 if it is not known, as far as that can be done without
-// resolving it. It is for telling people early; what keeps connections in is Dialer. Its error is a *Refused.
+// Check checks a host, a name or address, and a port, 0 if unknown, as far as possible without resolving names. It
+// serves to report errors early; Dialer does the actual check. Its error is a *Refused.
 func (g *Guard) Check(host string, port uint16) error {
 	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return g.check("", netip.AddrPortFrom(addr, port))
@@ -94,8 +93,8 @@ func (g *Guard) Check(host string, port uint16) error {
 	return nil
 }
 
-// Dialer returns a func that dials as d does, but nothing that is refused: that is an error that has
-// a *Refused in it. The d's own Control is not used.
+// Dialer returns a function that dials like d, but only permitted addresses. Other addresses yield an error that wraps a
+// *Refused. Control of d is ignored.
 func (g *Guard) Dialer(d net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
 	d.Control = nil
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -106,11 +105,11 @@ func (g *Guard) Dialer(d net.Dialer) func(ctx context.Context, network, address 
 		if _, err := netip.ParseAddr(host); err == nil {
 			host = ""
 		}
-		d := d // each dial has a host of its own
+		d := d // each dial has its own ControlContext
 		d.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
 			at, err := netip.ParseAddrPort(address)
 			if err != nil {
-				return fmt.Errorf("%s is no address of TCP: %w", address, err)
+				return fmt.Errorf("%s is not a TCP address: %w", address, err)
 			}
 			return g.check(host, at)
 		}
@@ -118,9 +117,9 @@ func (g *Guard) Dialer(d net.Dialer) func(ctx context.Context, network, address 
 	}
 }
 
-// Addresses returns those of a host, a name or an address, that may be connected to at a port: for who has somebody
-// else connect, which must then be to an address and not to the name. If none may its error has a *Refused in it. A
-// nil resolver is the system's.
+// Addresses returns the permitted addresses of a host, a name or address, at a port. It is for connections through a
+// proxy, which must be asked for an address and not for the name. If no address is permitted, the error wraps a
+// *Refused. A nil resolver means the system's.
 func (g *Guard) Addresses(ctx context.Context, r *net.Resolver, host string, port uint16) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{addr.Unmap()}, g.check("", netip.AddrPortFrom(addr, port))
@@ -130,7 +129,7 @@ func (g *Guard) Addresses(ctx context.Context, r *net.Resolver, host string, por
 		return nil, err
 	}
 	for i := range found {
-		found[i] = found[i].Unmap() // that of a hosts file is IPv4 written as IPv6, which few would connect to
+		found[i] = found[i].Unmap() // a hosts file yields IPv4 written as IPv6, which few proxies accept
 	}
 	var refused error
 	found = slices.DeleteFunc(found, func(addr netip.Addr) bool {
@@ -144,8 +143,8 @@ func (g *Guard) Addresses(ctx context.Context, r *net.Resolver, host string, por
 	return found, nil
 }
 
-// check judges an address, and the name that it was found by, if there is one. Then it judges the addresses inside of
-// it: to allow a translator is not to allow all that it reaches.
+// check checks an address, and the name that it was resolved from, if any. Then it checks the addresses inside of it:
+// allowing a translator does not allow everything that it reaches.
 func (g *Guard) check(host string, at netip.AddrPort) error {
 	addr := at.Addr().WithZone("").Unmap() // IPv4 in IPv6 is connected to as IPv4
 	if g.listensAt(addr, at.Port()) {
@@ -198,10 +197,10 @@ func (g *Guard) named(host string) bool {
 	return false
 }
 
-// plain is a name as it is compared.
+// plain returns a name in the form in which names are compared.
 func plain(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
 
-// IsHost reports whether a text is an address, or a name as hosts have them.
+// IsHost reports whether a text is an address or a valid host name.
 func IsHost(text string) bool {
 	_, err := netip.ParseAddr(text)
 	return err == nil || isName(plain(text))
@@ -219,8 +218,8 @@ func isName(name string) bool {
 	return !EndsInNumber(name)
 }
 
-// EndsInNumber reports whether a name's last label is a number, in decimal or hexadecimal. Such a name is no name: some
-// resolvers read 2130706433 and 0x7f.1 as addresses (https://url.spec.whatwg.org/#ends-in-a-number-checker).
+// EndsInNumber reports whether a name's last label is a decimal or hexadecimal number. Such names are refused, because
+// some resolvers read 2130706433 and 0x7f.1 as addresses (https://url.spec.whatwg.org/#ends-in-a-number-checker).
 func EndsInNumber(name string) bool {
 	name = plain(name)
 	last := name[strings.LastIndexByte(name, '.')+1:]
@@ -230,19 +229,19 @@ func EndsInNumber(name string) bool {
 	return last != "" && strings.Trim(last, "0123456789") == ""
 }
 
-// IsSpecial reports whether an address is other than a public one, or leads to such.
+// IsSpecial reports whether an address is not public, or leads to one that is not.
 func IsSpecial(addr netip.Addr) bool {
 	return (*Guard)(nil).check("", netip.AddrPortFrom(addr, 0)) != nil
 }
 
-// Refused says which address is not connected to, and what would allow it.
+// Refused is the error of an address that is not permitted. It says what would allow the address.
 type Refused struct {
 	Host    string       // the name that was resolved to it; empty if the address was given
 	Addr    netip.Addr   // the address
-	Through netip.Addr   // the address that it is inside of, if it is
-	Is      string       // what it is, such as "a private address"
-	Range   netip.Prefix // what it is one of
-	Own     uint16       // the port at which this process listens there; nothing allows it
+	Through netip.Addr   // the address that contains it, if any
+	Is      string       // its kind, such as "a private address"
+	Range   netip.Prefix // the range of that kind
+	Own     uint16       // the port if this process listens there, which nothing allows
 }
 
 func (r *Refused) Error() string {
@@ -261,15 +260,15 @@ func (r *Refused) Error() string {
 		text, is = r.Host+" is at "+text, ", which is "
 	}
 	if r.Own != 0 {
-		return text + is + "where this very process listens; no target may be there, and nothing allows it"
+		return text + is + "where this process listens; no target may be there, and nothing allows it"
 	}
 	return text + is + r.Is + "; allow it with " + Flag + " " + r.allow()
 }
 
-// allow is the value of Flag that would allow the address.
+// allow returns the value of Flag that would allow the address.
 func (r *Refused) allow() string {
 	allow := r.Range
-	if allow.Bits() < 8 { // nobody means a quarter of all addresses
+	if allow.Bits() < 8 { // larger ranges are hardly meant
 		allow = netip.PrefixFrom(r.Addr, r.Addr.BitLen())
 	}
 	if allow.IsSingleIP() {

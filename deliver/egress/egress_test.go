@@ -240,7 +240,7 @@ func TestRefused(t *testing.T) {
 			"127.0.0.0/8",
 		"api.LocalHost.": "api.LocalHost. is at 127.0.0.1, which is a loopback address; allow it with " +
 			"--egress-allow 127.0.0.0/8",
-		"::ffff:169.254.169.254": "169.254.169.254 is where a cloud tells a machine its credentials; allow it with " +
+		"::ffff:169.254.169.254": "169.254.169.254 is where a cloud keeps a machine's credentials; allow it with " +
 			"--egress-allow 169.254.169.254",
 		"fd12::1": "fd12::1 is a private address; allow it with --egress-allow fd12::1",
 		"5f00::1": "5f00::1 is not a global address; allow it with --egress-allow 5f00::1",

@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// listeners are where this process listens.
+// listeners are the addresses where this process listens.
 type listeners struct {
 	mu sync.RWMutex
 	at []netip.AddrPort
 }
 
-// Protect keeps every connection from an address where this process listens: who may name a target could otherwise do
-// all that can be done there. Addresses that are not of TCP are left alone.
+// Protect refuses all connections to an address where this process listens. Otherwise a client that may name targets
+// could use this process's own API. Addresses other than TCP are ignored.
 func (g *Guard) Protect(listener net.Addr) {
 	tcp, ok := listener.(*net.TCPAddr)
 	if !ok {
@@ -25,7 +25,7 @@ func (g *Guard) Protect(listener net.Addr) {
 	g.own.at = append(g.own.at, netip.AddrPortFrom(at.Addr().WithZone("").Unmap(), at.Port()))
 }
 
-// listensAt reports whether a connection to an address would be one to this very process.
+// listensAt reports whether a connection to an address would reach this process.
 func (g *Guard) listensAt(addr netip.Addr, port uint16) bool {
 	if g == nil {
 		return false
@@ -36,8 +36,7 @@ func (g *Guard) listensAt(addr netip.Addr, port uint16) bool {
 		if own.Port() != port {
 			continue
 		}
-		// To connect to 0.0.0.0 or :: is to connect to this machine; to listen there is to listen at all of its
-		// addresses.
+		// Connecting to 0.0.0.0 or :: reaches this machine; listening there means all of its addresses.
 		if addr == own.Addr() || addr.IsUnspecified() || own.Addr().IsUnspecified() && ofThisMachine(addr) {
 			return true
 		}
@@ -45,14 +44,14 @@ func (g *Guard) listensAt(addr netip.Addr, port uint16) bool {
 	return false
 }
 
-// ofThisMachine reports whether an address is one of this machine's, as they are now: they come and go.
+// ofThisMachine reports whether an address belongs to this machine now. Addresses come and go.
 func ofThisMachine(addr netip.Addr) bool {
 	if addr.IsLoopback() {
 		return true
 	}
 	all, err := net.InterfaceAddrs()
 	if err != nil {
-		return true // nobody can say that it is not
+		return true // it may be
 	}
 	for _, a := range all {
 		prefix, err := netip.ParsePrefix(a.String())

@@ -39,7 +39,7 @@ func TestProtect(t *testing.T) {
 		for _, at := range c.own {
 			err := g.check("", netip.MustParseAddrPort(at))
 			var refused *Refused
-			if !errors.As(err, &refused) || refused.Own != 8080 || !strings.Contains(err.Error(), "this very process listens") {
+			if !errors.As(err, &refused) || refused.Own != 8080 || !strings.Contains(err.Error(), "this process listens") {
 				t.Errorf("listening at %s, %s: %v", c.listens, at, err)
 			}
 		}

@@ -6,21 +6,21 @@ import "net/netip"
 type block struct {
 	prefix netip.Prefix
 	is     string
-	alone  bool                        // only its own address allows it, no range and no name that has it
-	inside func([16]byte) []netip.Addr // the IPv4 addresses that one of it leads to; nil: none
+	alone  bool                        // only the exact address allows it, not a range or name
+	inside func([16]byte) []netip.Addr // the IPv4 addresses that an address leads to; may be nil
 }
 
-// blocks are those of the registries of IANA that are not reachable globally, or lead elsewhere,
+// blocks are the blocks of IANA's registries that are not globally reachable, or lead elsewhere:
 //
 //	https://www.iana.org/assignments/iana-ipv4-special-registry
 //	https://www.iana.org/assignments/iana-ipv6-special-registry
 //	https://www.iana.org/assignments/multicast-addresses
 //
-// and, first, where clouds answer a machine's questions about itself. The first that has an address counts.
+// They come after the metadata addresses of clouds. The first block that contains an address counts.
 var blocks = []block{
 	metadata("169.254.169.254"), // AWS, Azure, Google, Oracle, DigitalOcean, OpenStack
 	metadata("169.254.170.2"),   // AWS: the credentials of a container
-	metadata("169.254.170.23"),  // AWS: those of a pod
+	metadata("169.254.170.23"),  // AWS: the credentials of a pod
 	metadata("fd00:ec2::254"),   // AWS
 	metadata("fd00:ec2::23"),    // AWS: the credentials of a pod
 	metadata("fd20:ce::254"),    // Google
@@ -64,12 +64,12 @@ var blocks = []block{
 	reserved("ff00::/8", "a multicast address"),                                 // RFC 4291, 2.7
 }
 
-// globalIPv6 is all that was ever given out as global unicast (RFC 4291, 2.4; the registry ipv6-address-space).
+// globalIPv6 is the only range assigned to global unicast (RFC 4291, 2.4; the registry ipv6-address-space).
 var globalIPv6 = netip.MustParsePrefix("2000::/3")
 
 func metadata(addr string) block {
 	a := netip.MustParseAddr(addr)
-	return block{netip.PrefixFrom(a, a.BitLen()), "where a cloud tells a machine its credentials", true, nil}
+	return block{netip.PrefixFrom(a, a.BitLen()), "where a cloud keeps a machine's credentials", true, nil}
 }
 
 func reserved(prefix, is string) block { return block{netip.MustParsePrefix(prefix), is, false, nil} }
@@ -78,7 +78,7 @@ func leads(prefix, is string, inside func([16]byte) []netip.Addr) block {
 	return block{netip.MustParsePrefix(prefix), is, false, inside}
 }
 
-// special returns the block that an address is in; nil if it is public.
+// special returns the block of an address, nil if the address is public.
 func special(addr netip.Addr) *block {
 	for i := range blocks {
 		if blocks[i].prefix.Contains(addr) {

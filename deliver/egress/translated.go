@@ -2,8 +2,8 @@ package egress
 
 import "net/netip"
 
-// inside returns the IPv4 addresses that an IPv6 address has inside of it, to one of which a packet would be carried
-// on by a translator or a tunnel. what is the block that it is in, nil if it is public.
+// inside returns the IPv4 addresses inside an IPv6 address, to which a translator or tunnel may forward packets. what
+// is the block of the address, nil if it is public.
 func inside(addr netip.Addr, what *block) []netip.Addr {
 	if !addr.Is6() {
 		return nil
@@ -13,7 +13,7 @@ func inside(addr netip.Addr, what *block) []netip.Addr {
 	if what != nil && what.inside != nil {
 		found = what.inside(b)
 	}
-	if isISATAP(b) { // in any network, public ones too
+	if isISATAP(b) { // in any network, even public
 		found = append(found, v4(b[12:]))
 	}
 	return found
@@ -21,17 +21,16 @@ func inside(addr netip.Addr, what *block) []netip.Addr {
 
 func v4(b []byte) netip.Addr { return netip.AddrFrom4([4]byte(b)) }
 
-// isISATAP goes by the interface's identifier (RFC 5214, 6.1).
+// isISATAP checks the interface identifier (RFC 5214, 6.1).
 func isISATAP(b [16]byte) bool {
 	return b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
 }
 
-// atEnd is where RFC 6052, 2.2 has the address behind a prefix of 96 bits, as the well-known one of NAT64 is.
+// atEnd returns the address behind a prefix of 96 bits (RFC 6052, 2.2), such as the well-known prefix of NAT64.
 func atEnd(b [16]byte) []netip.Addr { return []netip.Addr{v4(b[12:])} }
 
-// anywhere are all places where RFC 6052, 2.2 has the address behind a prefix of 48 to 96 bits: what length it has
-// only the translator knows, so all are judged. What begins with 0 is no address that packets are carried to, but the
-// zeros that fill up one of another length.
+// anywhere returns the addresses at all places of RFC 6052, 2.2, behind prefixes of 48 to 96 bits: only the translator
+// knows the length of its prefix. A place that begins with 0 is skipped; it is the padding of an address elsewhere.
 func anywhere(b [16]byte) (found []netip.Addr) {
 	for _, place := range [][]byte{
 		{b[6], b[7], b[9], b[10]},   // behind 48
@@ -46,10 +45,10 @@ func anywhere(b [16]byte) (found []netip.Addr) {
 	return found
 }
 
-// of6to4 is RFC 3056, 2.
+// of6to4 returns the address inside a 6to4 address (RFC 3056, 2).
 func of6to4(b [16]byte) []netip.Addr { return []netip.Addr{v4(b[2:6])} }
 
-// ofTeredo are the server's and, with all bits turned, the client's (RFC 4380, 4).
+// ofTeredo returns the address of the server and, with inverted bits, of the client (RFC 4380, 4).
 func ofTeredo(b [16]byte) []netip.Addr {
 	return []netip.Addr{v4(b[4:8]), v4([]byte{^b[12], ^b[13], ^b[14], ^b[15]})}
 }

@@ -15,25 +15,25 @@ import (
 )
 
 const (
-	// An answer's body is read so far and so long, so that its connection can be used
-	// again; beyond that it is cheaper to dial.
+	// Limits of reading the rest of an answer's body, after which the connection can be reused. Beyond them it is cheaper
+	// to dial.
 	drainBytes = 64 << 10
 	drainTime  = time.Second
 
 	excerptBytes = 200
 )
 
-// read judges an answer. What it tells of it has no secrets of job and target.
-func (a *attempt) read(answer *http.Response, job *drain.Job, target *Target) error {
+// read reads an answer and returns the error for the drainer, without secrets of the job or target.
+func (e *exchange) read(answer *http.Response, job *drain.Job, target *Target) error {
 	defer answer.Body.Close()
-	head := a.beginning(answer.Body)
+	head := e.beginning(answer.Body)
 	now := time.Now()
 	again, asked := RetryAfter(answer.Header, now)
 	meaning := target.outcome(answer.StatusCode, asked)
 	if meaning == Delivered {
 		if spare := usedUp(answer.Header, now); spare.For > 0 {
 			return drain.DeliveredThen(spare.Until(now), fmt.Sprintf(
-				"the receiver answered %d, and that its rate limit is used up%s", answer.StatusCode, spare.Note(),
+				"the receiver answered %d, with its rate limit used up%s", answer.StatusCode, spare.Note(),
 			))
 		}
 		return nil
@@ -48,8 +48,8 @@ func (a *attempt) read(answer *http.Response, job *drain.Job, target *Target) er
 	if meaning != Dead && meaning != Down {
 		text += again.Note()
 	}
-	if e := clip.Text(excerpt([]byte(hide(string(head), job, target))), excerptBytes); e != "" {
-		text += ": " + e
+	if shown := clip.Text(excerpt([]byte(hide(string(head), job, target))), excerptBytes); shown != "" {
+		text += ": " + shown
 	}
 	err := errors.New(text)
 	switch meaning {
@@ -69,15 +69,15 @@ func (a *attempt) read(answer *http.Response, job *drain.Job, target *Target) er
 	return err
 }
 
-// beginning reads a body, and returns how it begins. The answer is known: this has a time of its own.
-func (a *attempt) beginning(body io.Reader) []byte {
+// beginning reads a body within drainTime, and returns its beginning.
+func (e *exchange) beginning(body io.Reader) []byte {
 	if body == http.NoBody {
 		return nil
 	}
-	a.mu.Lock()
-	a.within(drainTime)
-	a.mu.Unlock()
-	head := make([]byte, 4*excerptBytes) // so that nothing to hide is cut in two before it is found
+	e.mu.Lock()
+	e.within(drainTime)
+	e.mu.Unlock()
+	head := make([]byte, 4*excerptBytes) // longer than the excerpt, so that secrets are not cut before they are hidden
 	n, err := io.ReadFull(body, head)
 	if err == nil {
 		_, _ = io.CopyN(io.Discard, body, drainBytes)
@@ -85,7 +85,7 @@ func (a *attempt) beginning(body io.Reader) []byte {
 	return head[:n]
 }
 
-// excerpt makes what can be shown to people of the beginning of an answer.
+// excerpt returns text as printable characters with single spaces.
 func excerpt(b []byte) string {
 	printable := strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {

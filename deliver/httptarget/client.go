@@ -13,49 +13,48 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// MaxAnswerBytes is how much of an answer's body a Client reads.
+// MaxAnswerBytes is the maximum number of bytes of an answer's body that a Client reads.
 const MaxAnswerBytes = 512 << 10
 
-// Client makes the requests of targets that speak an API over HTTP, each at its departure.
+// Client makes the requests of targets with an HTTP API, each at its departure.
 type Client struct {
 	sender *Sender
 	pool   *pool
 }
 
-// Answer is what came back.
+// Answer is a receiver's answer.
 type Answer struct {
 	Status int
 	Header http.Header
-	Body   []byte // the first MaxAnswerBytes of it
-	Cut    bool   // there was more, or it broke off
+	Body   []byte // at most its first MaxAnswerBytes
+	Cut    bool   // the body was longer, or broke off
 }
 
-// NewClient returns a Client. Close it when nothing is being requested any more.
+// NewClient returns a Client. Close it after the last request has ended.
 func NewClient(o Options) *Client {
 	s := New(o)
-	// Less long than receivers keep connections: of a request that crosses the closing of its connection nobody knows
-	// whether it arrived.
-	p, _ := s.pools.of(Default()) // it asks nothing of TLS, so there is no error
+	p, _ := s.pools.of(Default()) // without TLS settings there is no error
+	// Shorter than receivers keep connections: a request on a connection that is just being closed may or may not arrive.
 	p.transport.IdleConnTimeout = 15 * time.Second
 	return &Client{s, p}
 }
 
-// Close closes the connections that are kept.
+// Close closes idle connections.
 func (c *Client) Close() error { return c.sender.Close() }
 
-// Do waits for a connection and in the gate, makes a request and reads its answer, within a timeout from the
-// departure. Its error is what a drain.Handler returns, and tells whether the receiver may have the request: one marked
-// drain.Unknown says that it may, all others that it has not.
+// Do waits for a connection and in the gate, makes a request and reads its answer, within a timeout from the departure.
+// Its error is for a drain.Handler to return. An error marked drain.Unknown means that the receiver may have the request;
+// with any other error it does not.
 func (c *Client) Do(ctx context.Context, gate drain.Gate, timeout time.Duration, req *http.Request) (*Answer, error) {
-	a := attempting(ctx, gate, timeout)
-	defer a.end()
-	// A request that could not be written to its end was not understood by anybody: its length is given.
+	e := newExchange(ctx, gate, timeout)
+	defer e.end()
+	// A receiver ignores a request that was not fully written, because its length is given.
 	var broken atomic.Bool
-	a.trace.WroteRequest = func(w httptrace.WroteRequestInfo) { broken.Store(w.Err != nil) }
-	req = a.traced(req)
+	e.trace.WroteRequest = func(w httptrace.WroteRequestInfo) { broken.Store(w.Err != nil) }
+	req = e.traced(req)
 	resp, err := c.pool.transport.RoundTrip(req)
 	if err != nil {
-		return nil, c.unanswered(ctx, a, req, err, broken.Load())
+		return nil, c.unanswered(ctx, e, req, err, broken.Load())
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswerBytes+1))
@@ -65,9 +64,9 @@ func (c *Client) Do(ctx context.Context, gate drain.Gate, timeout time.Duration,
 	}, nil
 }
 
-// unanswered says what became of a request to which there was no answer.
-func (c *Client) unanswered(ctx context.Context, a *attempt, req *http.Request, err error, broken bool) error {
-	said := explain(ctx, a, c.pool.dialer, req, err)
+// unanswered returns the error of a request without an answer.
+func (c *Client) unanswered(ctx context.Context, e *exchange, req *http.Request, err error, broken bool) error {
+	said := explain(ctx, e, c.pool.dialer, req, err)
 	switch {
 	case drain.What(said).Verdict != queue.Hold:
 		return said
@@ -77,13 +76,13 @@ func (c *Client) unanswered(ctx context.Context, a *attempt, req *http.Request, 
 	return fmt.Errorf("no answer, and it may have been sent: %w", said)
 }
 
-// sent reports whether something of the request was written. The connection writes nothing more of it.
-func (a *attempt) sent() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.conn == nil {
+// sent reports whether any byte of the request was written. After that the connection writes nothing more of it.
+func (e *exchange) sent() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.conn == nil {
 		return false
 	}
-	a.conn.out.Store(false)
-	return a.conn.wrote.Load() != a.wrote
+	e.conn.out.Store(false)
+	return e.conn.wrote.Load() != e.wrote
 }

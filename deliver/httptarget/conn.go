@@ -10,24 +10,24 @@ import (
 var (
 	errShut        = errors.New("the connection was not handed out")
 	errClosed      = errors.New("the sender is closed")
-	errUnsolicited = errors.New("the receiver sent what nobody had asked for")
+	errUnsolicited = errors.New("the receiver sent data without a request")
 )
 
-// conn is a connection, above TLS, that writes only when it was handed out: a request
-// whose gate refused cannot leave, whatever net/http does with it.
+// conn is a connection, above TLS, that writes only after it was handed out: a request whose gate refused cannot leave,
+// whatever net/http does.
 //
-// And it reads only when it was asked something. What comes behind the end of an answer, from a receiver that lies
-// about its length, would else be taken for the answer to the next job.
+// It reads only after a request was written. Otherwise, if a receiver sends more than the length of its answer, the rest
+// would be taken for the answer to the next job.
 type conn struct {
 	net.Conn
 	out   atomic.Bool
-	first atomic.Pointer[attempt] // the one whose first byte is the next; nil once that was let out
-	wrote atomic.Int64
-	asked atomic.Bool // since it was handed out
+	first atomic.Pointer[exchange] // the exchange whose first byte is next; nil once that was written
+	wrote atomic.Int64             // number of writes
+	asked atomic.Bool              // something was written since the connection was handed out
 
 	mu      sync.Mutex
 	changed sync.Cond
-	reading bool // so all that came before was used
+	reading bool // so everything received before was consumed
 	closed  bool
 }
 
@@ -41,15 +41,15 @@ func (c *conn) Write(b []byte) (int, error) {
 	if !c.out.Load() {
 		return 0, errShut
 	}
-	if a := c.first.Swap(nil); a != nil {
-		if err := a.leave(); err != nil {
+	if e := c.first.Swap(nil); e != nil {
+		if err := e.leave(); err != nil {
 			c.out.Store(false)
 			return 0, err
 		}
 	}
 	c.asked.Store(true)
-	c.wrote.Add(1)     // before: an error does not mean that nothing left
-	if !c.out.Load() { // attempt.sent shut it meanwhile, and may not have seen the count
+	c.wrote.Add(1)     // before the write, because a failed write may have sent something
+	if !c.out.Load() { // exchange.sent shut it meanwhile, and may not have seen the count
 		return 0, errShut
 	}
 	return c.Conn.Write(b)
@@ -80,9 +80,9 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// take makes the connection one's own. It reports whether it can be: net/http begins to read again as soon as an answer
-// has ended, and closes the connection when there is more of it.
-func (c *conn) take() bool {
+// claim claims the connection for a request, unless it is closed. It waits until net/http reads again, which it does as
+// soon as an answer has ended; if there is more data it closes the connection.
+func (c *conn) claim() bool {
 	c.out.Store(false)
 	c.asked.Store(false)
 	c.mu.Lock()

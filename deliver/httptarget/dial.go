@@ -14,19 +14,18 @@ import (
 const (
 	dialTimeout      = 10 * time.Second
 	handshakeTimeout = 10 * time.Second
-	// failureAge is how long a failed dial is held against its address.
+	// failureAge is how long a failed dial counts against its address.
 	failureAge  = 30 * time.Second
 	maxFailures = 10_000
 )
 
-// dialer makes connections. net/http finishes a dial even when the request that it was
-// for has given up, and keeps the connection for the next: that is how a receiver whose handshake
-// takes longer than a departure is granted ahead gets its connections. But then
-// nobody is told when the dial fails. The dialer remembers.
+// dialer makes connections, and remembers failures. net/http finishes a dial even if its request has given up, and keeps
+// the connection for the next request. So a receiver gets connections even if its handshake takes longer than a departure
+// is granted ahead. But the error of such a dial would be lost.
 type dialer struct {
 	guard     *egress.Guard
 	connect   func(ctx context.Context, network, address string) (net.Conn, error)
-	handshake time.Duration // at most
+	handshake time.Duration // maximum
 
 	ctx    context.Context // ends with close
 	cancel context.CancelFunc
@@ -76,7 +75,7 @@ func (d *tlsDialer) dialTLS(ctx context.Context, network, address string) (net.C
 	})
 }
 
-// reach connects to a receiver, by a proxy if there is one.
+// reach connects to a receiver, through a proxy if it has one.
 func (d *tlsDialer) reach(ctx context.Context, scheme, network, address string) (net.Conn, error) {
 	p, err := d.proxy.of(scheme, address)
 	switch {
@@ -88,7 +87,7 @@ func (d *tlsDialer) reach(ctx context.Context, scheme, network, address string) 
 	return d.through(ctx, p, network, address)
 }
 
-// shake makes TLS of a connection, or closes it.
+// shake returns a connection with TLS over plain, or closes plain.
 func (d *dialer) shake(ctx context.Context, plain net.Conn, config *tls.Config, address string) (net.Conn, error) {
 	if config.ServerName == "" {
 		config = config.Clone()
@@ -106,7 +105,7 @@ func (d *dialer) shake(ctx context.Context, plain net.Conn, config *tls.Config, 
 
 func (d *tlsDialer) key(scheme, address string) string { return d.name + scheme + "://" + address }
 
-// failed returns why the last dial of an address failed, if it did lately.
+// failed returns why the last dial of an address failed, nil if it did not or that was long ago.
 func (d *tlsDialer) failed(scheme, address string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

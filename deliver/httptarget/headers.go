@@ -24,8 +24,8 @@ var ownHeaders = map[string]string{
 
 	"Host":             "follows from the URL",
 	"Content-Length":   "follows from the payload",
-	"Accept-Encoding":  "would compress the answer, of which only an excerpt is kept",
-	"Expect":           "would send the payload behind the gate's back",
+	"Accept-Encoding":  "would compress the answer, whose beginning is kept as text",
+	"Expect":           "would bypass the gate",
 	"Connection":       "concerns the connection, which many jobs share",
 	"Keep-Alive":       "concerns the connection, which many jobs share",
 	"Proxy-Connection": "concerns the connection, which many jobs share",

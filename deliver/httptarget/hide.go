@@ -8,8 +8,8 @@ import (
 	"github.com/penstock/penstock/drain"
 )
 
-// hide hides what was sent as a header's value, or stands in the URL's query, in what a receiver answered: some echo
-// the request, and answers are kept and shown.
+// hide hides the values of headers, and secrets in the URL, in a receiver's answer: some receivers echo the request, and
+// answers are kept and shown.
 func hide(text string, job *drain.Job, target *Target) string {
 	if text == "" {
 		return text
@@ -34,7 +34,7 @@ func hide(text string, job *drain.Job, target *Target) string {
 	return secrets.NewHider(sent...).Whole(others...).Hide(text)
 }
 
-// veiled is an error that shows no secrets, and says besides what the one inside it does.
+// veiled is an error with another text.
 type veiled struct {
 	err  error
 	text string
@@ -43,7 +43,8 @@ type veiled struct {
 func (v *veiled) Error() string { return v.text }
 func (v *veiled) Unwrap() error { return v.err }
 
-// Veil hides secrets in what an error says, and leaves it what it is: some of net/http's quote what the receiver sent.
+// Veil returns an error that wraps err, with a text in which hide has hidden the secrets. Some errors of net/http quote
+// the receiver.
 func Veil(err error, hide func(string) string) error {
 	text := err.Error()
 	if shown := hide(text); shown != text {

@@ -317,7 +317,7 @@ func TestUnsentIsNotWritten(t *testing.T) {
 	defer there.Close()
 	c := newConn(here)
 	defer c.Close()
-	a := &attempt{conn: c}
+	a := &exchange{conn: c}
 	said := true
 	a.gate = gateThat(func() { said = a.sent() }) // interrupted while the first byte is on its way
 	c.first.Store(a)

@@ -12,29 +12,29 @@ const (
 	idleTimeout    = 90 * time.Second
 	leastIdleConns = 1024
 	maxHeaderBytes = 64 << 10 // of an answer
-	maxPools       = 256      // of targets with a TLS, a proxy or a bound of their own
+	maxPools       = 256      // for targets with their own TLS, proxy or maximum of connections
 )
 
-// pool has the connections of targets that want the same of TLS, of a proxy, and no more than so many of them.
+// pool has the connections of targets with the same TLS, proxy and maximum of connections.
 type pool struct {
 	transport *http.Transport
 	dialer    *tlsDialer
-	used      atomic.Int64 // when last, in ns since 1970
+	used      atomic.Int64 // when it was last used, in ns since 1970
 }
 
-// pools are those in use.
+// pools keeps the pools in use.
 type pools struct {
 	o      Options
 	dialer *dialer
 
 	mu    sync.RWMutex
-	known map[poolKey]*pool // bounded by maxPools
+	known map[poolKey]*pool // at most maxPools
 }
 
-// poolKey is what targets agree in that share connections.
+// poolKey is equal for targets that share connections.
 type poolKey struct {
-	print string
-	most  int // of them
+	print string // Target.fingerprint
+	most  int    // maximum number of connections
 }
 
 // of returns the pool of a target.
@@ -58,7 +58,7 @@ func (p *pools) of(t *Target) (*pool, error) {
 		if err != nil {
 			return nil, err
 		}
-		base, _ := (*TLS)(nil).config(p.o.TLS) // it asks nothing, so there is no error
+		base, _ := (*TLS)(nil).config(p.o.TLS) // a nil TLS has no error
 		found = p.make(&tlsDialer{p.dialer, config, base, t.proxy, key.print + "," + strconv.Itoa(most) + ","}, most)
 		p.known[key] = found
 	}
@@ -73,7 +73,7 @@ func (p *pools) make(d *tlsDialer, most int) *pool {
 	http1 := new(http.Protocols)
 	http1.SetHTTP1(true)
 	return &pool{dialer: d, transport: &http.Transport{
-		// Proxy is nil: it is the dialer that asks a proxy, of a target that has one.
+		// Proxy is nil: the dialer connects through a proxy if the target has one.
 		DialContext:            d.dial,
 		DialTLSContext:         d.dialTLS,
 		MaxConnsPerHost:        most,
@@ -86,8 +86,8 @@ func (p *pools) make(d *tlsDialer, most int) *pool {
 	}}
 }
 
-// evict lets go of the pool that was not used for longest. What is under way in it ends as it would, and its
-// connections when they have been idle for a while.
+// evict drops the least recently used pool. Its requests go on, and its connections are closed after they have been idle
+// for a while.
 func (p *pools) evict() {
 	var oldest poolKey
 	for key, pool := range p.known {
@@ -99,7 +99,7 @@ func (p *pools) evict() {
 	delete(p.known, oldest)
 }
 
-// close closes the connections that are kept, and waits for those being made.
+// close closes idle connections, and waits for connections being made.
 func (p *pools) close() {
 	p.dialer.close()
 	p.mu.Lock()

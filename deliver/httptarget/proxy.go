@@ -19,24 +19,24 @@ import (
 	"github.com/penstock/penstock/deliver/setting"
 )
 
-// Environment is the proxy that the drainer's environment names: HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
+// Environment is the proxy in the drainer's environment: HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
 const Environment = "environment"
 
-var fromEnvironment = http.ProxyFromEnvironment // but in tests, for it reads the environment once
+var fromEnvironment = http.ProxyFromEnvironment // tests replace it, because it reads the environment only once
 
-// maxAddresses is how many addresses of a receiver a proxy is asked for.
+// maxAddresses is the maximum number of addresses of a receiver to try through a proxy.
 const maxAddresses = 4
 
-// proxy is what connects to receivers in place of the drainer. It is asked for addresses (CONNECT), for http too, and
-// not for names: what a name is at, the guard must have seen, and a proxy inside of the network would look for itself.
+// proxy connects to receivers on behalf of the drainer. It is always asked to CONNECT to an address, also for http. With
+// a name it would resolve the name itself, possibly inside the network and past the guard.
 type proxy struct {
 	environment    bool
-	secure         bool   // it is spoken to over TLS
-	host, address  string // address is with the port
-	user, password string // the password with its references
+	secure         bool   // the connection to the proxy uses TLS
+	host, address  string // address includes the port
+	user, password string // the password may have references to secrets
 }
 
-// parseProxy reads a setting; nil is none. Its error is an *invalid.Error.
+// parseProxy parses a setting; an empty setting yields nil. Its error is an *invalid.Error.
 func parseProxy(at, text string) (*proxy, error) {
 	const want = "must be the URL of a proxy such as http://proxy.example.com:3128, or " + Environment
 	switch text {
@@ -51,15 +51,15 @@ func parseProxy(at, text string) (*proxy, error) {
 	if i, behind := strings.Index(text, "://"), strings.LastIndexByte(text, '@'); i >= 0 && behind > i {
 		where, login = text[:i+len("://")]+text[behind+1:], text[i+len("://"):behind]
 	}
-	if strings.ContainsAny(login, "/?#") { // with which it would not be taken for a login where it is to be hidden
+	if strings.ContainsAny(login, "/?#") { // masking would not recognize it as a login
 		return nil, setting.Error(
-			at, "", "has a user or password that is not percent-encoded well: / is %2F, ? is %3F, # is %23",
+			at, "", "has a user or password that is not percent-encoded correctly: / is %2F, ? is %3F, # is %23",
 		)
 	}
 	user, password, _ := strings.Cut(login, ":")
 	if strings.Contains(user, "${") {
 		return nil, setting.Error(
-			at, "", "refers to a secret in its user; only the password can: who logs in, people must see",
+			at, "", "refers to a secret in its user; only the password can, because people must see the user",
 		)
 	}
 	var err error
@@ -67,7 +67,7 @@ func parseProxy(at, text string) (*proxy, error) {
 		p.password, err = url.PathUnescape(password)
 	}
 	if err != nil {
-		return nil, setting.Error(at, "", "has a user or password that is not percent-encoded well")
+		return nil, setting.Error(at, "", "has a user or password that is not percent-encoded correctly")
 	}
 	u, err := url.Parse(where)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" ||
@@ -86,7 +86,7 @@ func parseProxy(at, text string) (*proxy, error) {
 	return p, checkHost(at, p.host)
 }
 
-// fingerprint tells one proxy from another.
+// fingerprint returns a text that differs for different proxies.
 func (p *proxy) fingerprint() string {
 	if p == nil {
 		return ""
@@ -94,7 +94,7 @@ func (p *proxy) fingerprint() string {
 	return fmt.Sprintf("%q", []string{strconv.FormatBool(p.environment), p.where(), p.user, p.password})
 }
 
-// where is the proxy without what logs in.
+// where returns the URL of the proxy without its login.
 func (p *proxy) where() string {
 	switch {
 	case p == nil:
@@ -107,27 +107,27 @@ func (p *proxy) where() string {
 	return "http://" + p.address
 }
 
-// of returns the proxy for a receiver; nil if it is connected to without one.
+// of returns the proxy for a receiver, nil for a direct connection.
 func (p *proxy) of(scheme, address string) (*proxy, error) {
 	if p == nil || !p.environment {
 		return p, nil
 	}
 	u, err := fromEnvironment(&http.Request{URL: &url.URL{Scheme: scheme, Host: address}})
 	if err != nil {
-		// It would quote the variable.
-		return nil, &secrets.Error{Err: fmt.Errorf("the proxy that the environment names for %s is no URL", scheme)}
+		// err is not wrapped, because it quotes the variable.
+		return nil, &secrets.Error{Err: fmt.Errorf("the proxy for %s in the environment is not a URL", scheme)}
 	}
 	if u == nil {
 		return nil, nil
 	}
 	named, err := parseProxy("deliver.http.proxy", u.String())
 	if err != nil {
-		return nil, &secrets.Error{Err: fmt.Errorf("the proxy that the environment names for %s: %w", scheme, err)}
+		return nil, &secrets.Error{Err: fmt.Errorf("the proxy for %s in the environment: %w", scheme, err)}
 	}
 	return named, nil
 }
 
-// through connects to a receiver by a proxy.
+// through connects to a receiver through a proxy.
 func (d *tlsDialer) through(ctx context.Context, p *proxy, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -153,7 +153,7 @@ func (d *tlsDialer) through(ctx context.Context, p *proxy, network, address stri
 	return nil, err
 }
 
-// ask has a proxy connect to an address. It reports whether another may be worth the try.
+// ask has a proxy connect to an address. again reports whether another address is worth a try.
 func (d *tlsDialer) ask(
 	ctx context.Context, p *proxy, network string, addr netip.Addr, port string,
 ) (c net.Conn, again bool, err error) {
@@ -171,7 +171,7 @@ func (d *tlsDialer) ask(
 	return c, false, nil
 }
 
-// tunnel makes a connection to a proxy one to an address.
+// tunnel turns a connection to a proxy into a connection to an address.
 func (p *proxy) tunnel(ctx context.Context, c net.Conn, to string) (again bool, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Now()) })
 	ask := "CONNECT " + to + " HTTP/1.1\r\nHost: " + to + "\r\nUser-Agent: " + userAgent + "\r\n"
@@ -182,18 +182,18 @@ func (p *proxy) tunnel(ctx context.Context, c net.Conn, to string) (again bool, 
 	var answer *http.Response
 	r := bufio.NewReader(io.LimitReader(c, maxHeaderBytes))
 	if err == nil {
-		//nolint:bodyclose // what follows is the tunnel, or is closed with the connection
+		//nolint:bodyclose // the rest is the tunnel, or is closed with the connection
 		answer, err = http.ReadResponse(r, &http.Request{Method: http.MethodConnect})
 	}
 	switch {
 	case !stop():
 		return false, fmt.Errorf("did not answer: %w", context.Cause(ctx))
 	case err != nil:
-		return false, errors.New("gave no answer in HTTP") // the error may quote what it said
+		return false, errors.New("gave no answer in HTTP") // err is not wrapped, because it may quote the answer
 	case answer.StatusCode/100 != 2:
 		return answer.StatusCode >= 500, fmt.Errorf("answered %d", answer.StatusCode)
 	case r.Buffered() > 0:
-		return false, errors.New("said more than it was asked")
+		return false, errors.New("sent data before the tunnel was used")
 	}
 	return false, nil
 }

@@ -213,7 +213,7 @@ func TestProxyRefuses(t *testing.T) {
 	// One that is no proxy, one that says more than it was asked, and one that says nothing.
 	for answer, says := range map[string]string{
 		"SSH-2.0-x Basic dXNlcjpodW50ZXIy\r\n":       "gave no answer in HTTP",
-		"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n": "said more than it was asked",
+		"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n": "sent data before the tunnel was used",
 		"": "gave no answer in HTTP",
 	} {
 		addr := raw(t, nil, func(_ int, c net.Conn) {
@@ -286,7 +286,7 @@ func TestProxySettings(t *testing.T) {
 		"http://u:hunter2/x@proxy.example.com":      "percent-encoded",
 		"http://u:hunter2?x@proxy.example.com":      "percent-encoded",
 		"http://u:hunter2#x@proxy.example.com":      "percent-encoded",
-		"http://u:${REDIS_PASSWORD}@p.example.com":  "no reference to a secret",
+		"http://u:${REDIS_PASSWORD}@p.example.com":  "not a reference to a secret",
 		"http://2130706433:3128":                    "neither a name nor an address",
 		"http://u:hunter2@p.example.com/path":       "must be the URL of a proxy",
 	} {

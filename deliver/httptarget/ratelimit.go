@@ -11,11 +11,10 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// epoch is from where on a number of seconds is no time to wait but an instant of the Unix clock: 31 years.
+// epoch is the number of seconds, 31 years, from which on a value is not a wait but a Unix time.
 const epoch = 1e9
 
-// Names of fields as net/http writes them: every answer is looked through for them, and none needs to be written anew
-// for that.
+// Names of fields in canonical form, so that looking them up in every answer does not allocate.
 const headerRateLimit = "Ratelimit"
 
 var triples = []struct{ remaining, reset string }{
@@ -24,17 +23,17 @@ var triples = []struct{ remaining, reset string }{
 	{"X-Rate-Limit-Remaining", "X-Rate-Limit-Reset"},
 }
 
-// Wait is how long a receiver asks not to be called, at most queue.MaxStop.
+// Wait is how long a receiver wants no requests, at most queue.MaxStop.
 type Wait struct {
 	For       time.Duration
-	Shortened bool // the receiver asks for longer
+	Shortened bool // the receiver asked for longer
 }
 
 func waitOf(asked time.Duration) Wait {
 	return Wait{min(max(0, asked), queue.MaxStop), asked > queue.MaxStop}
 }
 
-// Until is the instant at which the wait ends; zero without a wait.
+// Until returns the end of the wait; zero without a wait.
 func (w Wait) Until(now time.Time) time.Time {
 	if w.For == 0 {
 		return time.Time{}
@@ -42,7 +41,7 @@ func (w Wait) Until(now time.Time) time.Time {
 	return now.Add(w.For)
 }
 
-// Note is what the text of an attempt says of a wait that was shortened, empty of any other.
+// Note returns a note for the job's reason if the wait was shortened, else an empty text.
 func (w Wait) Note() string {
 	if !w.Shortened {
 		return ""
@@ -50,15 +49,15 @@ func (w Wait) Note() string {
 	return fmt.Sprintf(" (the wait that it asks for is shortened to %v)", w.For)
 }
 
-// RetryAfter reads the field of that name (RFC 9110, 10.2.3): a number of seconds, or a date, which is judged by the
-// receiver's own clock. ok is false if it says neither.
+// RetryAfter parses the field of that name (RFC 9110, 10.2.3): a number of seconds, or a date by the receiver's clock.
+// ok is false if there is neither.
 func RetryAfter(h http.Header, now time.Time) (w Wait, ok bool) {
 	value := strings.TrimSpace(h.Get("Retry-After"))
 	if value == "" {
 		return w, false
 	}
 	if strings.Trim(value, "0123456789") == "" {
-		n, _ := strconv.ParseFloat(value, 64) // too many digits are infinitely many seconds
+		n, _ := strconv.ParseFloat(value, 64) // too many digits yield infinity
 		return waitOf(seconds(n)), true
 	}
 	at, err := http.ParseTime(value)
@@ -68,8 +67,8 @@ func RetryAfter(h http.Header, now time.Time) (w Wait, ok bool) {
 	return waitOf(at.Sub(clock(h, now))), true
 }
 
-// throttle is how long an answer that says "too many" asks to be spared: as Retry-After says, or else the fields of
-// rate limits; 0 if it does not say.
+// throttle returns the wait of an answer that refuses for too many requests: by Retry-After, or else by the fields of
+// rate limits; 0 if there are none.
 func throttle(h http.Header, now time.Time) Wait {
 	if w, ok := RetryAfter(h, now); ok {
 		return w
@@ -77,12 +76,12 @@ func throttle(h http.Header, now time.Time) Wait {
 	return waitOf(max(draft(h), triple(h, now, false)))
 }
 
-// usedUp is how long an answer that says nothing else says that a quota has nothing left.
+// usedUp returns the wait of a successful answer whose fields say that a quota has nothing left.
 func usedUp(h http.Header, now time.Time) Wait {
 	return waitOf(max(draft(h), triple(h, now, true)))
 }
 
-// clock is the receiver's, if it tells.
+// clock returns the time of the receiver's clock, if the answer has it, else now.
 func clock(h http.Header, now time.Time) time.Time {
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		return date
@@ -94,12 +93,12 @@ func seconds(n float64) time.Duration {
 	if !(n > 0) { // NaN too
 		return 0
 	}
-	return time.Duration(min(n, math.MaxInt32) * float64(time.Second)) // 68 years: no wait is as long, see waitOf
+	return time.Duration(min(n, math.MaxInt32) * float64(time.Second)) // 68 years; waitOf shortens it
 }
 
-// draft reads RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers): a quota that has nothing left
-// (r=0) has more in t seconds, or else in its policy's window w. The form of draft 7, limit=9, remaining=0, reset=5, is
-// understood as well.
+// draft parses RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers): a quota with nothing left (r=0) is
+// renewed in t seconds, or else in its policy's window w. It also accepts the form of draft 7: limit=9, remaining=0,
+// reset=5.
 func draft(h http.Header) (wait time.Duration) {
 	limits := h[headerRateLimit]
 	if len(limits) == 0 {
@@ -131,17 +130,16 @@ func draft(h http.Header) (wait time.Duration) {
 	return wait
 }
 
-// triple reads the fields that came before: X-RateLimit-Limit, -Remaining and -Reset, where the last is a number of
-// seconds or, with many, an instant of the Unix clock. Where nothing is said of what remains, nothing does, unless that
-// must be said.
-func triple(h http.Header, now time.Time, said bool) (wait time.Duration) {
+// triple parses the older fields X-RateLimit-Limit, -Remaining and -Reset. Reset is a number of seconds, or, from some
+// receivers, a Unix time. A missing Remaining means that nothing remains, unless strict.
+func triple(h http.Header, now time.Time, strict bool) (wait time.Duration) {
 	for _, name := range triples {
 		in, ok := number(h.Get(name.reset))
 		if !ok {
 			continue
 		}
-		if left, ok := number(h.Get(name.remaining)); ok && left > 0 || said && !ok {
-			continue // it was another limit
+		if left, ok := number(h.Get(name.remaining)); ok && left > 0 || strict && !ok {
+			continue // this limit is not used up
 		}
 		if in >= 1000*epoch { // in milliseconds
 			in /= 1000
@@ -155,16 +153,16 @@ func triple(h http.Header, now time.Time, said bool) (wait time.Duration) {
 }
 
 func number(text string) (float64, bool) {
-	if text == "" { // as with most answers: an error would be made for nothing
+	if text == "" { // the usual case; ParseFloat would allocate an error
 		return 0, false
 	}
 	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
 }
 
-// member is one of a list of structured fields (RFC 9651, 3.1).
+// member is a member of a list in a structured field (RFC 9651, 3.1).
 type member struct {
-	name   string // as it is written, with quotes
+	name   string // as written, with quotes
 	params map[string]string
 }
 
@@ -181,7 +179,7 @@ func members(values []string) (list []member) {
 	return list
 }
 
-// split cuts a text at a character outside of quotes.
+// split splits a text at a character outside of quotes.
 func split(text string, at byte) (parts []string) {
 	quoted, begin := false, 0
 	for i := 0; i < len(text); i++ {

@@ -18,26 +18,26 @@ const (
 	userAgent         = "Penstock"
 )
 
-// net/url's error would quote it
+// errURL is used instead of net/url's error, which would quote the URL.
 var errURL = errors.New("deliver.http.url: cannot be requested; it must be an http or https URL")
 
-func (a *attempt) request(job *drain.Job, target *Target) (*http.Request, error) {
+func (e *exchange) request(job *drain.Job, target *Target) (*http.Request, error) {
 	empty, err := target.blank()
 	if err != nil {
 		return nil, err
 	}
-	req := a.traced(empty)
+	req := e.traced(empty)
 	carry(req, job.Payload)
 	req.Header = headers(job, target)
 	if target.Signing != nil {
-		// Jobs are granted tens of milliseconds ahead, which is nothing to a time in seconds that
-		// receivers allow minutes for. Behind the gate it would cost the departure its precision.
+		// The time is tens of milliseconds early, but it is in whole seconds, and receivers accept minutes. Signing behind
+		// the gate would make the departure less precise.
 		target.Signing.sign(req.Header, job.ID, time.Now(), job.Payload)
 	}
 	return req, nil
 }
 
-// blank is a request to a target without headers and body. It is not to be changed.
+// blank returns a request to a target without headers and body. Callers must not change it.
 func (t *Target) blank() (*http.Request, error) {
 	if t.empty != nil {
 		return t.empty, nil
@@ -45,8 +45,8 @@ func (t *Target) blank() (*http.Request, error) {
 	return http.NewRequestWithContext(context.Background(), t.Method, t.URL, http.NoBody)
 }
 
-// carry gives a request its body. With a reader of bytes the length is known, and the body can be read again when a
-// kept connection turns out to be closed before anything was written.
+// carry sets the body of a request. Its length is known, and it can be read again if an idle connection turns out to be
+// closed before anything was written.
 func carry(req *http.Request, payload []byte) {
 	if len(payload) == 0 {
 		return
@@ -56,7 +56,7 @@ func carry(req *http.Request, payload []byte) {
 	req.Body, _ = req.GetBody()
 }
 
-// headers are those of a job's request, but for its signature.
+// headers returns the headers of a job's request, except its signature.
 func headers(job *drain.Job, target *Target) http.Header {
 	n := 6 + len(job.Headers) + len(target.Headers)
 	h, values := make(http.Header, n), make([]string, 0, n)
@@ -66,7 +66,7 @@ func headers(job *drain.Job, target *Target) http.Header {
 	}
 	set("User-Agent", userAgent)
 	for name, value := range job.Headers {
-		// an engine may have a job from before they were refused
+		// Jobs appended by an older version may have such a header.
 		if _, own := ownHeaders[http.CanonicalHeaderKey(name)]; !own {
 			set(name, value)
 		}

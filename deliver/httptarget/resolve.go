@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// texts are the parts of a setting, besides its headers and its proxy, that may refer to secrets, by their fields.
+// texts returns the parts of a setting that may refer to secrets, by field, except its headers and its proxy.
 func (t *Target) texts() map[string]*string {
 	all := map[string]*string{"url": &t.URL}
 	if s := t.Signing; s != nil {
@@ -25,26 +25,27 @@ func (t *Target) texts() map[string]*string {
 	return all
 }
 
-// receivers are those to whom all that a request has in it goes: the receiver, whose certificate it must have if that
-// is not its own, and the proxy that is asked to connect to it.
+// receivers returns the hosts that get everything in a request: the receiver, the name in its certificate if that is
+// another, and the proxy.
 func (t *Target) receivers() []setting.Host {
 	to := []setting.Host{setting.HostOf("url", t.URL)}
 	if t.TLS != nil {
-		// With authorities of its own TLS shows only that the receiver is whom they say it is. Who names the target
-		// may choose them, unless they are a secret, which says itself for which hosts it is good.
+		// With custom authorities TLS proves nothing to us, because the client that sets the target also chooses them. An
+		// exception are authorities in a secret, whose owner says for which hosts they are.
 		to[0].TLS = to[0].TLS && (t.TLS.CA == "" || secrets.IsReference(t.TLS.CA))
 		if t.TLS.ServerName != "" {
 			to = append(to, setting.Host{Field: "tls.server_name", Name: t.TLS.ServerName, Port: to[0].Port, TLS: to[0].TLS})
 		}
 	}
 	if p := t.proxyHost(); p.Name != "" {
-		p.TLS = p.TLS || to[0].TLS // what it passes on it cannot read
+		p.TLS = p.TLS || to[0].TLS // the proxy cannot read what it passes on
 		to = append(to, p)
 	}
 	return to
 }
 
-// proxyHost is the proxy's; that of the environment is the operator's own choice, and none here.
+// proxyHost returns the host of the target's own proxy. A proxy of the environment, which the operator chose, does not
+// count.
 func (t *Target) proxyHost() setting.Host {
 	if t.proxy == nil || t.proxy.environment {
 		return setting.Host{}
@@ -52,7 +53,7 @@ func (t *Target) proxyHost() setting.Host {
 	return setting.HostOf("proxy", t.proxy.where())
 }
 
-// Uses implements setting.Hosted. A signing key is not sent, but what it signs is: so it is bound to where that goes.
+// Uses implements setting.Hosted. A signing key is not sent, but its signatures are, so it needs the same permission.
 func (t *Target) Uses() []setting.Use {
 	to := t.receivers()
 	var uses []setting.Use
@@ -69,8 +70,8 @@ func (t *Target) Uses() []setting.Use {
 	return uses
 }
 
-// resolve returns the target with its secrets in place, as they are at this moment: one that is changed is used by
-// the next attempt. Its error is a *secrets.Error, and quotes none.
+// resolve returns the target with its secrets in place. Secrets are read each time, so that a change takes effect with
+// the next attempt. Its error is a *secrets.Error, and quotes no secret.
 func (t *Target) resolve(source secrets.Source, queueName string) (*Target, error) {
 	if !t.refers {
 		return t, nil
@@ -108,13 +109,13 @@ func (t *Target) resolve(source secrets.Source, queueName string) (*Target, erro
 	var field *invalid.Error
 	if err := r.check("deliver.http"); errors.As(err, &field) {
 		return nil, &secrets.Error{Err: errors.New(
-			field.Field + " cannot be used with its secrets in place: it " + field.Reason,
+			field.Field + " cannot be used with its secrets filled in: it " + field.Reason,
 		)}
 	}
 	return &r, nil
 }
 
-// checkHost refuses what is no host, and what some resolvers take for an address and people do not.
+// checkHost refuses invalid hosts, and names that some resolvers take for an address.
 func checkHost(at, host string) error {
 	if !egress.IsHost(host) {
 		return setting.Error(

@@ -14,30 +14,29 @@ import (
 	"github.com/penstock/penstock/drain"
 )
 
-// Options of a Sender. The zero Options are useful.
+// Options are the settings of a Sender. The zero Options are valid.
 type Options struct {
-	// Concurrency is that of the drainer: so many connections to one host are kept
-	// at most. The default is drain.DefaultConcurrency.
+	// Concurrency is the drainer's: at most so many connections to one host are kept. The default is
+	// drain.DefaultConcurrency.
 	Concurrency int
-	// Secrets is where ${secret:NAME} is resolved.
+	// Secrets resolves ${secret:NAME}.
 	Secrets secrets.Source
-	// Egress says where connections may go; nil is to public addresses alone.
+	// Egress decides where connections may go; nil permits only public addresses.
 	Egress *egress.Guard
-	// TLS is the client's configuration; the default trusts the system's roots.
+	// TLS is the configuration of TLS clients; the default trusts the system's roots.
 	TLS *tls.Config
 }
 
 // Sender posts jobs over HTTP/1.1.
 //
-// It does not speak HTTP/2: there a connection is shared by requests under way, and being given it
-// does not mean that this request's bytes are the next. A gate in front of it could
-// neither be precise nor refuse.
+// It does not use HTTP/2, where requests share a connection: a request that gets the connection need not be the next to
+// write. A gate in front of it could neither be precise nor refuse.
 type Sender struct {
 	secrets secrets.Source
 	pools   pools
 }
 
-// New returns a Sender. Close it when nothing is being delivered any more.
+// New returns a Sender. Close it after the last delivery has ended.
 func New(o Options) *Sender {
 	if o.Concurrency <= 0 {
 		o.Concurrency = drain.DefaultConcurrency
@@ -45,13 +44,13 @@ func New(o Options) *Sender {
 	return &Sender{secrets: o.Secrets, pools: pools{o: o, dialer: newDialer(o.Egress), known: make(map[poolKey]*pool)}}
 }
 
-// Close closes the connections that are kept, and waits for those being made.
+// Close closes idle connections, and waits for connections being made.
 func (s *Sender) Close() error {
 	s.pools.close()
 	return nil
 }
 
-// Deliver makes one attempt; what its error says is in docs/targets/http.md.
+// Deliver makes one attempt. docs/targets/http.md describes its errors.
 func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, to setting.Setting) error {
 	target, err := to.(*Target).resolve(s.secrets, job.Queue)
 	if err != nil {
@@ -61,28 +60,28 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, t
 	if err != nil {
 		return drain.Down(&secrets.Error{Err: err})
 	}
-	a := attempting(ctx, gate, target.Timeout.D())
-	defer a.end()
-	req, err := a.request(job, target)
+	e := newExchange(ctx, gate, target.Timeout.D())
+	defer e.end()
+	req, err := e.request(job, target)
 	if err != nil {
 		return drain.Down(errURL)
 	}
-	// RoundTrip and not http.Client: no redirects, no cookies, no surprises.
+	// Not http.Client, which would follow redirects and keep cookies.
 	answer, err := pool.transport.RoundTrip(req)
 	if err != nil {
-		return explain(ctx, a, pool.dialer, req, Veil(err, func(text string) string { return hide(text, job, target) }))
+		return explain(ctx, e, pool.dialer, req, Veil(err, func(text string) string { return hide(text, job, target) }))
 	}
-	return a.read(answer, job, target)
+	return e.read(answer, job, target)
 }
 
-// explain says what an error of RoundTrip is to the drainer.
-func explain(ctx context.Context, a *attempt, d *tlsDialer, req *http.Request, err error) error {
-	refused, cause := a.refusal(), context.Cause(a.ctx)
+// explain converts an error of RoundTrip to an error for the drainer.
+func explain(ctx context.Context, e *exchange, d *tlsDialer, req *http.Request, err error) error {
+	refused, cause := e.refusal(), context.Cause(e.ctx)
 	switch {
 	case ctx.Err() != nil:
 		err = fmt.Errorf("interrupted: %w", context.Cause(ctx))
-		if a.sent() {
-			return drain.Unknown(err) // no fault of the receiver's
+		if e.sent() {
+			return drain.Unknown(err) // not the receiver's fault
 		}
 		return drain.Unsent(err)
 	case errors.Is(refused, errTwice):
@@ -90,22 +89,22 @@ func explain(ctx context.Context, a *attempt, d *tlsDialer, req *http.Request, e
 	case refused != nil:
 		return refused
 	case errors.Is(cause, errUnready):
-		// A receiver that is slow to shake hands has its connection for the next job. One
-		// that cannot be reached must not have jobs go round for ever.
+		// If the receiver's handshake is slow, the next job gets the connection. If the receiver is unreachable, jobs must
+		// not be granted and given back forever.
 		if failed := d.failed(req.URL.Scheme, address(req)); failed != nil {
 			return drain.Down(failed)
 		}
 		return errUnready
 	case errors.Is(cause, errTimeout):
-		err = fmt.Errorf("no answer within %v", a.timeout)
+		err = fmt.Errorf("no answer within %v", e.timeout)
 	}
-	if a.sent() {
+	if e.sent() {
 		return drain.Trouble(drain.Unknown(err))
 	}
-	return drain.Down(err) // there was no connection, or none that took a byte
+	return drain.Down(err) // no byte was written
 }
 
-// address is what the transport dials for a request.
+// address returns the address that the transport dials for a request.
 func address(req *http.Request) string {
 	port := req.URL.Port()
 	if port == "" {

@@ -26,14 +26,14 @@ const (
 	maxKeyBytes = 64
 )
 
-// Signing is how requests are signed, after Standard Webhooks 1.0 (https://www.standardwebhooks.com), with HMAC-SHA256.
-// While Previous is set there are two signatures, so that a receiver may change its key when it likes.
+// Signing signs requests with HMAC-SHA256, by Standard Webhooks 1.0 (https://www.standardwebhooks.com). While Previous
+// is set there are two signatures, so that the receiver can change its key at any time.
 type Signing struct {
 	Secret   string `json:"secret"` // whsec_ and the key in base64
 	Previous string `json:"previous_secret,omitempty"`
 }
 
-// check allows for references as long as they are not in place.
+// check checks the keys. references allows references to secrets, which are not resolved yet.
 func (s *Signing) check(at string, references bool) error {
 	if s == nil {
 		return nil
@@ -54,7 +54,7 @@ func notAKey(at string) error {
 	return setting.Error(at, "", `must be "whsec_" and a key of 24 to 64 bytes in base64, or ${secret:NAME}`)
 }
 
-// isKey reports whether a text is a key, or refers to a secret that has to be one.
+// isKey reports whether a text is a key, or a reference to a secret with one.
 func isKey(text string, references bool) bool {
 	if references && strings.Contains(text, "${") {
 		return secrets.IsReference(text)
@@ -69,7 +69,7 @@ func signingKey(text string) ([]byte, bool) {
 	return key, ok && err == nil && len(key) >= minKeyBytes && len(key) <= maxKeyBytes
 }
 
-// sign adds the headers of a signature. The id stays the same from attempt to attempt, the time does not.
+// sign adds the headers of a signature. The ID is the same in each attempt, the time is not.
 func (s *Signing) sign(h http.Header, id string, at time.Time, payload []byte) {
 	stamp := strconv.FormatInt(at.Unix(), 10)
 	var signatures []string

@@ -139,15 +139,15 @@ func TestBadSettings(t *testing.T) {
 			"deliver.http.signing.previous_secret", "whsec_",
 		},
 		{
-			func(x *Target) { x.Signing = &Signing{Secret: "${REDIS_PASSWORD}"} }, "deliver.http.signing.secret", "no reference",
+			func(x *Target) { x.Signing = &Signing{Secret: "${REDIS_PASSWORD}"} }, "deliver.http.signing.secret", "not a reference",
 		},
 		{
 			func(x *Target) { x.Headers = map[string]string{"A": "${REDIS_PASSWORD}"} }, "deliver.http.headers.A",
-			"no reference",
+			"not a reference",
 		},
-		{func(x *Target) { x.Headers = map[string]string{"A": "${secret:../a}"} }, "deliver.http.headers.A", "no reference"},
-		{func(x *Target) { x.Headers = map[string]string{"A": "${env:HOME}"} }, "deliver.http.headers.A", "no reference"},
-		{func(x *Target) { x.Headers = map[string]string{"A": "${secret:a"} }, "deliver.http.headers.A", "no reference"},
+		{func(x *Target) { x.Headers = map[string]string{"A": "${secret:../a}"} }, "deliver.http.headers.A", "not a reference"},
+		{func(x *Target) { x.Headers = map[string]string{"A": "${env:HOME}"} }, "deliver.http.headers.A", "not a reference"},
+		{func(x *Target) { x.Headers = map[string]string{"A": "${secret:a"} }, "deliver.http.headers.A", "not a reference"},
 		{
 			func(x *Target) { x.Headers = map[string]string{"Webhook-Signature": "a"} },
 			"deliver.http.headers.Webhook-Signature", "signing",
@@ -155,7 +155,7 @@ func TestBadSettings(t *testing.T) {
 		{func(x *Target) { x.URL = "https://${secret:a}/" }, "deliver.http.url", "in its host"},
 		{func(x *Target) { x.URL = "https://a${secret:a}" }, "deliver.http.url", "in its host"},
 		{func(x *Target) { x.URL = "https://u:${secret:a}@a/" }, "deliver.http.url", "in its host"},
-		{func(x *Target) { x.URL = "https://a/?b=${HOME}" }, "deliver.http.url", "no reference"},
+		{func(x *Target) { x.URL = "https://a/?b=${HOME}" }, "deliver.http.url", "not a reference"},
 		{func(x *Target) { x.URL = "http://2130706433/" }, "deliver.http.url", "neither a name nor an address"},
 		{func(x *Target) { x.URL = "http://0x7f.1/" }, "deliver.http.url", "neither a name nor an address"},
 		{func(x *Target) { x.URL = "http://0177.0.0.1/" }, "deliver.http.url", "neither a name nor an address"},
@@ -164,8 +164,8 @@ func TestBadSettings(t *testing.T) {
 		{func(x *Target) { x.TLS = &TLS{Cert: "a"} }, "deliver.http.tls", "belong together"},
 		{func(x *Target) { x.TLS = &TLS{CA: "a"} }, "deliver.http.tls.ca", "PEM"},
 		{func(x *Target) { x.TLS = &TLS{Cert: "a", Key: "hunter2"} }, "deliver.http.tls.cert", "key"},
-		{func(x *Target) { x.TLS = &TLS{CA: "x${secret:a}"} }, "deliver.http.tls.ca", "nothing but a reference"},
-		{func(x *Target) { x.TLS = &TLS{ServerName: "a b"} }, "deliver.http.tls.server_name", "host's name"},
+		{func(x *Target) { x.TLS = &TLS{CA: "x${secret:a}"} }, "deliver.http.tls.ca", "only a reference"},
+		{func(x *Target) { x.TLS = &TLS{ServerName: "a b"} }, "deliver.http.tls.server_name", "host name"},
 	} {
 		target := Default()
 		target.URL = "https://a/"

@@ -8,22 +8,22 @@ import (
 	"github.com/penstock/penstock/deliver/setting"
 )
 
-// What an answer means.
+// The meanings of answers.
 const (
 	Delivered = "delivered"
-	Retry     = "retry"     // tried again, which spends an attempt
-	Dead      = "dead"      // not tried again
+	Retry     = "retry"     // spends an attempt
+	Dead      = "dead"      // not retried
 	Throttled = "throttled" // nothing leaves the queue for as long as the answer says; spends no attempt
 	Down      = "down"      // the receiver is taken to be down; spends no attempt
 )
 
 var meanings = []string{Dead, Delivered, Down, Retry, Throttled}
 
-// hopeless are answers about the request itself: the same bytes would get the same again. (Not those about who sends,
-// or where to, or when: they are mended at the other end, and a retry finds it so.)
+// hopeless are statuses about the request itself, which would be the same after a retry. Statuses about the sender, the
+// URL or the time are not hopeless, because the receiver may fix the cause.
 var hopeless = []int{400, 405, 410, 413, 414, 415, 422, 431}
 
-// outcome is what a status means for a target. asked is whether the answer named a time to come back.
+// outcome returns the meaning of a status for a target. asked reports whether the answer named a time to come back.
 func (t *Target) outcome(status int, asked bool) string {
 	if len(t.Statuses) > 0 {
 		for _, key := range []string{strconv.Itoa(status), strconv.Itoa(status/100) + "xx"} {
@@ -47,7 +47,7 @@ func checkStatuses(at string, statuses map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(statuses)) {
 		if !isStatus(key) {
 			return setting.Error(
-				at, key, `is no status of an answer; write one such as "409", or a class of them, "2xx" to "5xx"`,
+				at, key, `is not a status; write one such as "409", or a class of statuses, "2xx" to "5xx"`,
 			)
 		}
 		if !slices.Contains(meanings, statuses[key]) {
@@ -57,7 +57,7 @@ func checkStatuses(at string, statuses map[string]string) error {
 	return nil
 }
 
-// isStatus reports whether a text is 200 to 599, or a class of those.
+// isStatus reports whether a text is 200 to 599, or a class such as 2xx.
 func isStatus(key string) bool {
 	if len(key) != 3 || key[0] < '2' || key[0] > '5' {
 		return false

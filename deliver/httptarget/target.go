@@ -24,40 +24,38 @@ const (
 	MaxMaxConnections = 10_000
 )
 
-// Target is a receiver that jobs are posted to. In the URL's path and query, in the values of headers, signing and
-// TLS, and in a proxy's password ${secret:NAME} stands for a secret.
+// Target is the setting of a receiver to which jobs are posted. ${secret:NAME} stands for a secret in the URL's path and
+// query, in the values of headers, signing and TLS, and in a proxy's password.
 type Target struct {
 	URL    string `json:"url"`
 	Method string `json:"method,omitempty"` // POST, PUT or PATCH
-	// Timeout is for the whole exchange, from the departure to the end of the answer's
-	// headers.
+	// Timeout is the maximum time from the departure to the end of the answer's headers.
 	Timeout unit.Duration `json:"timeout,omitempty"`
-	// Headers are sent with every job, and win over the job's own.
+	// Headers are sent with every job, and override the job's own.
 	Headers map[string]string `json:"headers,omitempty"`
-	// Statuses say what answers mean, by status (409) or class (4xx), where that is not the usual.
+	// Statuses override the meanings of answers, by status (409) or class (4xx).
 	Statuses map[string]string `json:"statuses,omitempty"`
 	Signing  *Signing          `json:"signing,omitempty"`
 	TLS      *TLS              `json:"tls,omitempty"`
-	// MaxConnections is how many connections a drainer has to the receiver at a time; the default is as many as it has
+	// MaxConnections is the maximum number of connections from a drainer to the receiver; the default is its number of
 	// handlers.
 	MaxConnections *int `json:"max_connections,omitempty"`
-	// Proxy is the URL of one that connects to the receiver, or Environment. The default is none, whatever the environment
-	// says.
+	// Proxy is the URL of a proxy, or Environment. The default is none, whatever the environment.
 	Proxy string `json:"proxy,omitempty"`
 
 	proxy  *proxy
 	refers bool          // to secrets
-	uses   []setting.Use // of secrets, where it refers to some
-	hidden []string      // the secrets that it refers to; of a target whose secrets are in place
+	uses   []setting.Use // of secrets
+	hidden []string      // the secrets, once they are resolved
 
-	// What would be made for each job, of a target that was checked.
+	// Made once by check, and not for each job.
 	empty *http.Request // without headers and body
-	print string        // tells what it wants of connections
+	print string        // the fingerprint
 }
 
 var _ setting.Hosted = (*Target)(nil)
 
-// Default is a setting with its defaults.
+// Default returns a setting with its defaults.
 func Default() *Target {
 	return &Target{Method: http.MethodPost, Timeout: unit.Duration(DefaultTimeout)}
 }
@@ -93,7 +91,7 @@ func (t *Target) Check(at string) error {
 	return nil
 }
 
-// check checks what is not about references.
+// check checks everything but references to secrets.
 func (t *Target) check(at string) error {
 	at += "."
 	if err := t.checkURL(at + "url"); err != nil {
@@ -122,7 +120,7 @@ func (t *Target) check(at string) error {
 	if err := t.TLS.check(at + "tls"); err != nil {
 		return err
 	}
-	t.empty = nil // of a copy whose secrets are in place, it is another
+	t.empty = nil // a copy with resolved secrets needs a new one
 	empty, err := t.blank()
 	if err != nil {
 		return errURL
@@ -131,9 +129,9 @@ func (t *Target) check(at string) error {
 	return nil
 }
 
-// fingerprint tells targets apart that cannot share connections.
+// fingerprint returns a text that differs for targets that cannot share connections.
 func (t *Target) fingerprint() string {
-	if t.empty == nil { // nobody checked it
+	if t.empty == nil { // not checked
 		return t.TLS.fingerprint() + t.proxy.fingerprint()
 	}
 	return t.print
@@ -150,11 +148,11 @@ func (t *Target) checkURL(at string) error {
 	}
 	if strings.Contains(authority(t.URL), "${") {
 		return setting.Error(
-			at, "", "refers to a secret in its host; only path and query can: which host it is, people must see",
+			at, "", "refers to a secret in its host; only path and query can, because people must see the host",
 		)
 	}
 	u, err := url.Parse(t.URL)
-	// What url.Parse says may quote a password.
+	// The error of url.Parse is not wrapped, because it may quote a password.
 	if err != nil || strings.IndexFunc(t.URL, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0 {
 		return setting.Error(at, "", want+`, with everything but visible ASCII percent-encoded`)
 	}
@@ -215,7 +213,7 @@ func (t *Target) Exposes(before setting.Setting) (field, reason string) {
 		return "proxy", "is another than before"
 	}
 	if now, then := t.TLS.trusts(), b.TLS.trusts(); now != then {
-		return "tls", "takes another receiver for the right one than before"
+		return "tls", "trusts another receiver than before"
 	}
 	return "", ""
 }

@@ -13,16 +13,14 @@ import (
 	"github.com/penstock/penstock/internal/clip"
 )
 
-// TLS is what a target wants of TLS that others do not. What is PEM may be a reference to a secret that is.
+// TLS has the TLS settings of a target. Instead of PEM a field may have a reference to a secret with it.
 type TLS struct {
-	// CA are the authorities that the receiver's certificate is checked against, in place of the
-	// system's; PEM.
+	// CA has the authorities that may issue the receiver's certificate, in PEM. The default is the system's.
 	CA string `json:"ca,omitempty"`
-	// Cert is the certificate that is shown to the receiver, with those between it and its authority, and
-	// Key its private key; PEM.
+	// Cert is the client certificate, with intermediate certificates, and Key its private key; PEM.
 	Cert string `json:"cert,omitempty"`
 	Key  string `json:"key,omitempty"`
-	// ServerName is whose certificate the receiver must have, if not that of the URL's host.
+	// ServerName is the name in the receiver's certificate. The default is the URL's host.
 	ServerName string `json:"server_name,omitempty"`
 }
 
@@ -32,11 +30,11 @@ func (t *TLS) check(at string) error {
 	}
 	for _, part := range []struct{ name, text string }{{".ca", t.CA}, {".cert", t.Cert}, {".key", t.Key}} {
 		if strings.Contains(part.text, "${") && !secrets.IsReference(part.text) {
-			return setting.Error(at+part.name, "", "must be PEM, or nothing but a reference ${secret:NAME} to it")
+			return setting.Error(at+part.name, "", "must be PEM, or only a reference ${secret:NAME} to it")
 		}
 	}
 	if t.ServerName != "" && strings.Trim(strings.ToLower(t.ServerName), "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
-		return setting.Error(at+".server_name", t.ServerName, "is not a host's name")
+		return setting.Error(at+".server_name", t.ServerName, "is not a host name")
 	}
 	if (t.Cert == "") != (t.Key == "") {
 		return setting.Error(at, "", "has one of cert and key; they belong together")
@@ -53,7 +51,7 @@ func (t *TLS) check(at string) error {
 	return nil
 }
 
-// trusts is by what a receiver is known to be the right one.
+// trusts returns the settings that decide which receivers are trusted.
 func (t *TLS) trusts() [2]string {
 	if t == nil {
 		return [2]string{}
@@ -61,7 +59,7 @@ func (t *TLS) trusts() [2]string {
 	return [2]string{t.CA, t.ServerName}
 }
 
-// fingerprint tells one TLS from another.
+// fingerprint returns a text that differs for different settings.
 func (t *TLS) fingerprint() string {
 	if t == nil {
 		return ""
@@ -73,7 +71,7 @@ func (t *TLS) fingerprint() string {
 	return string(h.Sum(nil))
 }
 
-// config is base with what the target wants.
+// config returns base with the target's settings.
 func (t *TLS) config(base *tls.Config) (*tls.Config, error) {
 	if base == nil {
 		base = &tls.Config{MinVersion: tls.VersionTLS12}

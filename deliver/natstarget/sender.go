@@ -19,18 +19,18 @@ import (
 
 const headerContentType = "Content-Type"
 
-// fullPause is how long a queue spares a stream that is full.
+// fullPause is how long a queue stops when a stream is full.
 const fullPause = 5 * time.Second
 
-// Options of a Sender.
+// Options are the settings of a Sender.
 type Options struct {
-	// Conn is a connection that keeps nothing back while it is broken (nats.ReconnectBufSize(-1)). It is
-	// not closed. Nil: nothing can be published.
+	// Conn is a connection that buffers nothing while it is broken (nats.ReconnectBufSize(-1)). The caller closes it. If
+	// it is nil, nothing can be published.
 	Conn *nats.Conn
-	// Prefix is what every subject begins with. Empty: nothing can be published.
+	// Prefix is the prefix of all subjects. If it is empty, nothing can be published.
 	Prefix string
-	// App says which app a queue is of: what {app} in the prefix and in subjects stands for. It is asked for each job
-	// that is published so. After an error the target is down. Nil: all queues are the operator's.
+	// App returns the app of a queue, which replaces {app} in the prefix and in subjects. It is called for each job with
+	// such a subject. After an error the target counts as down. Nil means that all queues are the operator's.
 	App func(queue string) (string, error)
 }
 
@@ -38,18 +38,16 @@ type Options struct {
 type Sender struct {
 	o      Options
 	js     jetstream.JetStream
-	broken error // why there is none
+	broken error // why js is nil
 }
 
 var (
-	errNoConn   = errors.New("these drainers have no NATS to publish to: start them with --publish-nats")
-	errOver     = fmt.Errorf("%w: this process was kept from publishing in time", drain.ErrLate)
-	errNoPrefix = errors.New(
-		"these drainers may not publish: start them with --publish-prefix, which fixes what every subject begins with",
-	)
+	errNoConn   = errors.New("the drainers have no NATS to publish to: start them with --publish-nats")
+	errOver     = fmt.Errorf("%w: this process was too busy to publish in time", drain.ErrLate)
+	errNoPrefix = errors.New("the drainers may not publish: start them with --publish-prefix, the prefix of all subjects")
 )
 
-// New returns a Sender. With a prefix that is none (see ValidPrefix) it publishes nothing.
+// New returns a Sender. With an invalid prefix (see ValidPrefix) it publishes nothing.
 func New(o Options) *Sender {
 	s := &Sender{o: o}
 	if !ValidPrefix(o.Prefix) {
@@ -61,7 +59,7 @@ func New(o Options) *Sender {
 	return s
 }
 
-// Close does nothing: the connection is its owner's.
+// Close does nothing: the caller of New closes the connection.
 func (s *Sender) Close() error { return nil }
 
 // Deliver publishes a job; see deliver.Sender.
@@ -78,7 +76,7 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, w
 		return drain.Down(fmt.Errorf("%s in the subject %s: %w", appToken, m.Subject, err))
 	}
 	if most := s.o.Conn.MaxPayload(); int64(m.Size()) > most {
-		return drain.Permanent(fmt.Errorf("the message has %d bytes, this NATS takes %d", m.Size(), most))
+		return drain.Permanent(fmt.Errorf("the message has %d bytes, the limit of this NATS is %d", m.Size(), most))
 	}
 	if err := gate.Wait(ctx); err != nil {
 		return err
@@ -97,7 +95,7 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, w
 		return err
 	}
 	interrupted := fmt.Errorf("interrupted: %w", context.Cause(ctx))
-	if drain.What(err).Verdict == queue.Hold { // it may be out, whoever does not wait for the answer
+	if drain.What(err).Verdict == queue.Hold { // it may have been published
 		return drain.Unknown(interrupted)
 	}
 	return drain.Unsent(interrupted)
@@ -120,7 +118,7 @@ func (s *Sender) ready() error {
 	return nil
 }
 
-// ofApp puts the app of a queue in the place of its token.
+// ofApp replaces {app} in a subject by the app of a queue.
 func (s *Sender) ofApp(subject, queueName string) (string, error) {
 	if !strings.Contains(subject, appToken) {
 		return subject, nil
@@ -137,10 +135,10 @@ func (s *Sender) ofApp(subject, queueName string) (string, error) {
 }
 
 func (s *Sender) message(job *drain.Job, t *Target) (*nats.Msg, error) {
-	if err := t.Accept(&job.Job); err != nil { // the queue may have had another target when it came in
+	if err := t.Accept(&job.Job); err != nil { // the queue may have had another target when the job was appended
 		return nil, err
 	}
-	subject, _ := t.subject(&job.Job) // Accept has made sure of it
+	subject, _ := t.subject(&job.Job) // Accept has checked it
 	m := nats.NewMsg(s.o.Prefix + "." + subject)
 	m.Data = job.Payload
 	for name, value := range job.Headers {
@@ -151,7 +149,7 @@ func (s *Sender) message(job *drain.Job, t *Target) (*nats.Msg, error) {
 	m.Header.Set(setting.HeaderQueue, job.Queue)
 	m.Header.Set(setting.HeaderAttempt, strconv.Itoa(job.Attempt))
 	if t.Mode == JetStream {
-		// The same in each attempt, and not that of another job which had this id before.
+		// The same in each attempt, but not the same as for an earlier job with this ID.
 		m.Header.Set(jetstream.MsgIDHeader, job.Queue+"/"+job.ID+"/"+strconv.FormatInt(job.AppendedAt.UnixMicro(), 10))
 		if t.Stream != "" {
 			m.Header.Set(jetstream.ExpectedStreamHeader, t.Stream)
@@ -160,10 +158,10 @@ func (s *Sender) message(job *drain.Job, t *Target) (*nats.Msg, error) {
 	return m, nil
 }
 
-// core publishes, and waits until the server has it.
+// core publishes a message and waits until the server has it.
 func (s *Sender) core(ctx context.Context, m *nats.Msg) error {
 	if err := s.o.Conn.PublishMsg(m); err != nil {
-		return drain.Down(fmt.Errorf("publishing to %s: %w", m.Subject, err)) // it was not even written
+		return drain.Down(fmt.Errorf("publishing to %s: %w", m.Subject, err)) // nothing was written
 	}
 	if err := s.o.Conn.FlushWithContext(ctx); err != nil {
 		return drain.Trouble(drain.Unknown(fmt.Errorf("publishing to %s: NATS did not answer: %w", m.Subject, err)))
@@ -171,7 +169,7 @@ func (s *Sender) core(ctx context.Context, m *nats.Msg) error {
 	return nil
 }
 
-// stream publishes, and waits until a stream has it.
+// stream publishes a message and waits until a stream has it.
 func (s *Sender) stream(ctx context.Context, m *nats.Msg, t *Target) error {
 	_, err := s.js.PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
 	if err == nil {
@@ -181,7 +179,7 @@ func (s *Sender) stream(ctx context.Context, m *nats.Msg, t *Target) error {
 	var refused *jetstream.APIError
 	switch {
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
-		return drain.Down(fmt.Errorf("publishing to %s: no stream has this subject; make one", m.Subject))
+		return drain.Down(fmt.Errorf("publishing to %s: no stream has this subject; create one", m.Subject))
 	case errors.As(err, &refused):
 		return judged(refused, failed, t)
 	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrReconnectBufExceeded),
@@ -190,11 +188,11 @@ func (s *Sender) stream(ctx context.Context, m *nats.Msg, t *Target) error {
 	case errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadSubject):
 		return drain.Permanent(failed)
 	}
-	// It may have got there; its id keeps it from being stored twice.
+	// It may have arrived; its message ID keeps it from being stored twice.
 	return drain.Trouble(drain.Unknown(failed))
 }
 
-// Error codes of JetStream, as its server has them in errors.json.
+// Error codes of JetStream, from errors.json of nats-server.
 const (
 	codeStoreFailed      = 10077 // the stream is full, or its disk failed
 	codeWrongStream      = 10060
@@ -205,13 +203,13 @@ const (
 	codeAccountResources = 10002
 )
 
-// judged is what a refusal of JetStream's means.
+// judged converts a refusal of JetStream to an error for the drainer.
 func judged(refused *jetstream.APIError, failed error, t *Target) error {
 	switch refused.ErrorCode {
 	case codeStoreFailed, codeNoResources, codeAccountResources:
 		return drain.ThrottledBy(failed, time.Now().Add(fullPause))
 	case codeWrongStream:
-		return drain.Down(fmt.Errorf("the subject is not the stream %s's: %w", t.Stream, failed))
+		return drain.Down(fmt.Errorf("the stream %s does not have the subject: %w", t.Stream, failed))
 	case codeMessageTooLarge:
 		return drain.Permanent(failed)
 	case codeStreamOffline, codeNoQuorum:

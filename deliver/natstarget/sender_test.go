@@ -178,7 +178,7 @@ func TestWhatNATSSays(t *testing.T) {
 			to := target("sent", natstarget.JetStream)
 			to.Stream = "OTHER"
 			return job("x"), to
-		}, queue.Down, "is not the stream OTHER's", false},
+		}, queue.Down, "the stream OTHER does not have the subject", false},
 		{"the stream is full", func(r *rig) (*drain.Job, *natstarget.Target) {
 			r.stream(jetstream.StreamConfig{
 				Name: "MAIL", Subjects: []string{"jobs.sent"}, MaxMsgs: 1, Discard: jetstream.DiscardNew,
@@ -194,7 +194,7 @@ func TestWhatNATSSays(t *testing.T) {
 		}, queue.Bury, "message size exceeds", false},
 		{"NATS takes no message so long", func(*rig) (*drain.Job, *natstarget.Target) {
 			return job(strings.Repeat("x", 5000)), target("sent", natstarget.Core)
-		}, queue.Bury, "this NATS takes 4096", false},
+		}, queue.Bury, "the limit of this NATS is 4096", false},
 		{"the lane is no token", func(*rig) (*drain.Job, *natstarget.Target) {
 			j := job("x")
 			j.Lane = ">"

@@ -1,12 +1,10 @@
 // Package natstarget delivers jobs by publishing them to NATS, core or JetStream.
 //
-// It promises that a job is published below the prefix that the operator has fixed, whatever its queue's
-// setting and its lane say; that no job sets a header that NATS itself goes by; that a message that JetStream has
-// acknowledged is delivered, and one that it may have is published again under the same Nats-Msg-Id, by which
-// JetStream knows it for the time of its duplicate window.
+// A job is published below the operator's prefix, whatever its queue's setting and its lane. No job can set a header that
+// NATS itself interprets. A message acknowledged by JetStream is delivered. A message that may have arrived is published
+// again under the same Nats-Msg-Id, which JetStream recognizes within its duplicate window.
 //
-// It refuses to keep messages back while NATS is away: what cannot be published now is a target that is
-// down.
+// The package buffers no messages: while NATS is away, the target is down.
 package natstarget
 
 import (
@@ -22,8 +20,8 @@ import (
 
 // The modes.
 const (
-	Core      = "core"      // published and gone: those hear it who listen
-	JetStream = "jetstream" // a stream has acknowledged it
+	Core      = "core"      // only for present subscribers
+	JetStream = "jetstream" // acknowledged by a stream
 )
 
 // Defaults and limits of a Target.
@@ -35,28 +33,28 @@ const (
 	maxStreamBytes  = 255
 )
 
-// Placeholders in a subject: each becomes one token of it.
+// Placeholders in a subject. Each becomes one token.
 const (
 	laneToken  = "{lane}"
 	queueToken = "{queue}"
-	appToken   = "{app}" // of the prefix, too
+	appToken   = "{app}" // also in the prefix
 )
 
-// Target is where the jobs of a queue are published.
+// Target is the setting of where to publish a queue's jobs.
 type Target struct {
-	// Subject, behind the operator's prefix. {lane} and {queue} in it, as tokens of their own, stand for those of the
-	// job, and {app} for the app that has the queue's name.
+	// Subject follows the operator's prefix. Its tokens {lane}, {queue} and {app} stand for the job's lane and queue, and
+	// for the app of the queue.
 	Subject string `json:"subject"`
 	Mode    string `json:"mode,omitempty"`
-	// Stream is which stream must have the subject; empty is any. JetStream only.
+	// Stream is the stream that must have the subject; empty means any. JetStream only.
 	Stream string `json:"stream,omitempty"`
-	// Timeout is for NATS to answer, from the departure.
+	// Timeout is the maximum time from the departure to the answer of NATS.
 	Timeout unit.Duration `json:"timeout,omitempty"`
 }
 
 var _ setting.Setting = (*Target)(nil)
 
-// Default is a setting with its defaults.
+// Default returns a setting with its defaults.
 func Default() *Target {
 	return &Target{Mode: JetStream, Timeout: unit.Duration(DefaultTimeout)}
 }
@@ -71,17 +69,17 @@ func (t *Target) Check(at string) error {
 	case t.Subject == "":
 		return setting.Error(
 			at+"subject", "",
-			`is missing; it must be a subject such as "mail.sent", behind the prefix that the drainers are given`,
+			`is missing; it must be a subject such as "mail.sent", which follows the prefix of the drainers`,
 		)
 	case len(t.Subject) > MaxSubjectBytes:
-		return setting.Error(at+"subject", t.Subject, "is too long; 200 bytes are the most")
+		return setting.Error(at+"subject", t.Subject, "is longer than 200 bytes")
 	}
 	for token := range strings.SplitSeq(t.Subject, ".") {
 		if token != laneToken && token != queueToken && token != appToken && !plain(token) {
 			return setting.Error(
 				at+"subject", t.Subject,
-				"must be tokens of letters, digits, _ and - with dots between, such as mail.sent, or {lane}, {queue} or {app} in "+
-					"place of one; no wildcards, no empty tokens",
+				"must be tokens of letters, digits, _ and - separated by dots, such as mail.sent; a token may be {lane}, "+
+					"{queue} or {app}; no wildcards, no empty tokens",
 			)
 		}
 	}
@@ -89,10 +87,10 @@ func (t *Target) Check(at string) error {
 		return setting.Error(at+"mode", t.Mode, "must be core or jetstream")
 	}
 	if t.Stream != "" && t.Mode == Core {
-		return setting.Error(at+"stream", t.Stream, "is of use only in mode jetstream; leave it out")
+		return setting.Error(at+"stream", t.Stream, "needs the mode jetstream; leave it out")
 	}
 	if t.Stream != "" && (len(t.Stream) > maxStreamBytes || !plain(t.Stream)) {
-		return setting.Error(at+"stream", t.Stream, "is no name of a stream")
+		return setting.Error(at+"stream", t.Stream, "is not a stream name")
 	}
 	if t.Timeout.D() < MinTimeout || t.Timeout.D() > MaxTimeout {
 		return setting.Error(at+"timeout", t.Timeout.String(), "must be from "+MinTimeout.String()+" to "+MaxTimeout.String())
@@ -100,25 +98,24 @@ func (t *Target) Check(at string) error {
 	return nil
 }
 
-// Accept implements setting.Setting: a job's lane must do as a token if the subject has it, and its headers
-// must not be NATS' own.
+// Accept implements setting.Setting. If the subject has {lane}, the job's lane must be a valid token. The job's headers
+// must not be NATS's own.
 func (t *Target) Accept(job *queue.Job) error {
 	if _, err := t.subject(job); err != nil {
 		return err
 	}
 	for name := range job.Headers {
 		if reserved(name) {
-			return setting.Error("headers."+name, "", "is one that NATS goes by, and cannot be set by a job")
+			return setting.Error("headers."+name, "", "is interpreted by NATS, and cannot be set by a job")
 		}
 	}
 	return nil
 }
 
-// OnUnknown implements setting.Setting: JetStream knows the message id; a core publish is for those who
-// listen, and says nothing of who did.
+// OnUnknown implements setting.Setting. JetStream recognizes the message ID, and core makes no promise to subscribers.
 func (t *Target) OnUnknown() string { return queue.UnknownRetry }
 
-// subject is that of a job, behind the prefix, but for its {app}.
+// subject returns the subject of a job without the prefix. {app} is not replaced yet.
 func (t *Target) subject(job *queue.Job) (string, error) {
 	if !strings.Contains(t.Subject, "{") {
 		return t.Subject, nil

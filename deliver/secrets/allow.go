@@ -13,8 +13,8 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// Flag is the setting that says where a secret may go, as it is named to people, and Extension ends the name of the
-// file beside the secret's that says the same.
+// Flag is the flag that says where a secret may be sent, for errors. Extension is the extension of the file that says
+// the same.
 const (
 	Flag      = "--secret-allow"
 	Extension = ".allow"
@@ -22,41 +22,41 @@ const (
 
 const (
 	maxAllowBytes = 64 << 10
-	// insecure stands before a host to which a secret may go without TLS.
+	// insecure stands before a host to which a secret may be sent without TLS.
 	insecure = "insecure:"
 )
 
-// Ports that need not be named, with TLS and without.
+// Ports that need not be given, with and without TLS.
 var (
 	usual         = []uint16{443, 465, 587}
 	usualInsecure = []uint16{80, 25, 587}
 )
 
-// Allow says where a secret may go: to these hosts, with the jobs of these queues.
+// Allow is a rule about where a secret may be sent: to these hosts, with the jobs of these queues.
 type Allow struct {
 	name   string
 	hosts  []host
-	queues []string // patterns; none is any queue
+	queues []string // patterns; none means any queue
 }
 
-// host is one, or all under a name, to which a secret may go.
+// host is a host, or all hosts in a domain, to which a secret may be sent.
 type host struct {
 	name     string     // in lower case; "*.example.com" is kept as ".example.com"
-	addr     netip.Addr // in place of a name
-	port     uint16     // 0: a usual one
-	insecure bool       // without TLS too
+	addr     netip.Addr // instead of a name
+	port     uint16     // 0 means one of the usual ports
+	insecure bool       // also without TLS
 }
 
-// Errors of what says where a secret may go quote nothing of it: somebody may have written the secret itself there.
+// Errors about a rule do not quote it: it may contain the secret itself by mistake.
 var (
-	errHost = errors.New("is no host; write one such as api.example.com, api.example.com:8443 or *.example.com, " +
+	errHost = errors.New("is not a host; write one such as api.example.com, api.example.com:8443 or *.example.com, " +
 		insecure +
-		"HOST:PORT if the secret may go there without TLS, or queue: and a queue such as billing or bill*")
-	errNowhere = errors.New("a secret that is sent nowhere is of no use")
+		"HOST:PORT if the secret may be sent there without TLS, or queue: and a queue such as billing or bill*")
+	errNowhere = errors.New("the secret is not sent anywhere")
 )
 
-// ParseAllow reads NAME=HOST[,HOST...][;QUEUE[,QUEUE...]], in which a HOST is as a line of a file has it, and a QUEUE
-// as behind "queue:" there.
+// ParseAllow parses NAME=HOST[,HOST...][;QUEUE[,QUEUE...]]. A HOST has the form of a line in an .allow file, and a QUEUE
+// the form that follows "queue:" there.
 func ParseAllow(text string) (Allow, error) {
 	name, rest, ok := strings.Cut(text, "=")
 	if !ok || !isSecretName(name) {
@@ -82,8 +82,8 @@ func ParseAllow(text string) (Allow, error) {
 	return a, nil
 }
 
-// parseAllowFile reads the file of a secret: a host a line, or "queue:" and a queue. Empty lines, and what begins with
-// #, say nothing. file is for its errors, which name the line.
+// parseAllowFile parses an .allow file, whose lines are hosts, or "queue:" and a queue. It ignores empty lines and lines
+// that begin with #. Its errors name the file and the line.
 func parseAllowFile(file, name, text string) (Allow, error) {
 	a := Allow{name: name}
 	n := 0
@@ -105,7 +105,8 @@ func parseAllowFile(file, name, text string) (Allow, error) {
 	}
 	if len(a.hosts) == 0 {
 		return Allow{}, fmt.Errorf(
-			"%s:%d: names no host to which the secret may go; write one a line, such as api.example.com", file, max(n, 1),
+			"%s:%d: names no host to which the secret may be sent; write one per line, such as api.example.com",
+			file, max(n, 1),
 		)
 	}
 	return a, nil
@@ -140,20 +141,20 @@ func (a *Allow) allowQueue(pattern string) error {
 	if name := strings.TrimSuffix(strings.TrimSuffix(pattern, "*"), "."); names.Validate(name) != nil &&
 		pattern != "*" {
 		return errors.New(
-			"is no queue; write one such as billing, which its children are too, or what names begin with, such as bill*",
+			"is not a queue; write a name such as billing, which includes its children, or a prefix such as bill*",
 		)
 	}
 	a.queues = append(a.queues, pattern)
 	return nil
 }
 
-// lets reports whether the secret may go to a host with the jobs of a queue.
+// lets reports whether the secret may be sent to a host with the jobs of a queue.
 func (a *Allow) lets(name string, to setting.Host) bool {
 	return slices.ContainsFunc(a.hosts, func(h host) bool { return h.is(to) }) &&
 		(len(a.queues) == 0 || slices.ContainsFunc(a.queues, func(pattern string) bool { return matches(pattern, name) }))
 }
 
-// matches reports whether a queue is one that a pattern means: itself, a child of it, or one that begins so.
+// matches reports whether a queue matches a pattern: a name, whose children match too, or a prefix and *.
 func matches(pattern, name string) bool {
 	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
 		return strings.HasPrefix(name, prefix)
@@ -162,7 +163,7 @@ func matches(pattern, name string) bool {
 }
 
 func (h *host) is(to setting.Host) bool {
-	secure := to.TLS || isLoopback(to.Name) // nobody else can listen in on this machine
+	secure := to.TLS || isLoopback(to.Name) // the traffic does not leave this machine
 	switch {
 	case !secure && !h.insecure:
 		return false
@@ -178,7 +179,7 @@ func (h *host) is(to setting.Host) bool {
 	return !h.addr.IsValid() && (h.name == name || strings.HasPrefix(h.name, ".") && strings.HasSuffix(name, h.name))
 }
 
-// wanted is what would have to be written for a secret to go to a host.
+// wanted returns the line that would allow a secret to be sent to a host.
 func wanted(to setting.Host) string {
 	text := canonical(to.Name)
 	secure := to.TLS || isLoopback(to.Name)
@@ -191,19 +192,19 @@ func wanted(to setting.Host) string {
 	return text
 }
 
-// refusal says that a secret may not go to a host, and what would allow it.
+// refusal returns an error for a secret that may not be sent to a host, and says what would allow it.
 func refusal(name, queueName string, to setting.Host, known bool) error {
-	may := "may go nowhere yet"
+	may := "may not be sent anywhere yet"
 	if known {
-		may = "may not go to " + net.JoinHostPort(
+		may = "may not be sent to " + net.JoinHostPort(
 			to.Name, strconv.Itoa(int(to.Port)),
 		) + " with the jobs of the queue " + queueName
 		if !to.TLS && !isLoopback(to.Name) {
-			may += " without TLS that shows who the receiver is"
+			may += " without verified TLS"
 		}
 	}
 	want := wanted(to)
-	return fmt.Errorf("the secret %s %s: to allow it, write the line %s into the file %s%s of the secrets directory, or "+
+	return fmt.Errorf("the secret %s %s: to allow it, write the line %s into the file %s%s in the secrets directory, or "+
 		"start ingress and drainer with %s '%s=%s;%s'",
 		name, may, want, name, Extension, Flag, name, want, queueName)
 }
@@ -221,7 +222,7 @@ func isHostPattern(name string) bool {
 	return true
 }
 
-// canonical is a host's name as it is compared.
+// canonical returns a host name in the form in which names are compared.
 func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
 func isLoopback(name string) bool {

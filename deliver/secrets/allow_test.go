@@ -98,12 +98,12 @@ func TestBadAllow(t *testing.T) {
 	for text, says := range map[string]string{
 		"":                                     "KEY.allow:1: names no host",
 		"# nothing\n\nqueue: billing\n":        "KEY.allow:3: names no host",
-		"a.example\n\n  b example\n":           "KEY.allow:3: is no host",
-		"a.example\nqueue: B!\n":               "KEY.allow:2: is no queue",
+		"a.example\n\n  b example\n":           "KEY.allow:3: is not a host",
+		"a.example\nqueue: B!\n":               "KEY.allow:2: is not a queue",
 		"a.example:99999\n":                    "KEY.allow:1: has no valid port",
 		strings.Repeat("a.example\n", 10_000):  "it has more than 65536 bytes",
 		"http://a.example\r\nqueue: billing\n": "KEY.allow:1: ",
-		"hunter2\x00\n":                        "KEY.allow:1: is no host", // in the wrong file: it is not quoted
+		"hunter2\x00\n":                        "KEY.allow:1: is not a host", // in the wrong file: it is not quoted
 	} {
 		if err := os.WriteFile(filepath.Join(dir, "KEY.allow"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -147,19 +147,19 @@ func TestPermit(t *testing.T) {
 	}{
 		{
 			"", nil, "email",
-			"the secret KEY may go nowhere yet: to allow it, write the line a.example into the file KEY.allow of the secrets " +
-				"directory, or start ingress and drainer with --secret-allow 'KEY=a.example;email'",
+			"the secret KEY may not be sent anywhere yet: to allow it, write the line a.example into the file KEY.allow in " +
+				"the secrets directory, or start ingress and drainer with --secret-allow 'KEY=a.example;email'",
 		},
 		{
 			"a.example\n", nil, "email",
-			"may not go to proxy.example:3128 with the jobs of the queue email without TLS that shows who the receiver is: to " +
+			"may not be sent to proxy.example:3128 with the jobs of the queue email without verified TLS: to " +
 				"allow it, write the line insecure:proxy.example:3128 into",
 		},
 		{"a.example\n", []Allow{flag}, "email", ""},
 		{"a.example\n", []Allow{flag}, "email.eu", ""},
-		{"a.example\n", []Allow{flag}, "other", "may not go to proxy.example:3128"},
+		{"a.example\n", []Allow{flag}, "other", "may not be sent to proxy.example:3128"},
 		{"a.example\ninsecure:proxy.example:3128\nqueue: e*\n", nil, "email", ""},
-		{"a.example\ninsecure:proxy.example:3128\nqueue: e*\n", nil, "sms", "may not go to a.example:443"},
+		{"a.example\ninsecure:proxy.example:3128\nqueue: e*\n", nil, "sms", "may not be sent to a.example:443"},
 	} {
 		_ = os.Remove(filepath.Join(dir, "KEY.allow"))
 		if c.allow != "" {

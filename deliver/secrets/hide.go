@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// leastSecret is the length of the shortest value that is hidden: shorter ones would shred the text.
+	// leastSecret is the minimum length of a value that is hidden: hiding shorter values would shred the text.
 	leastSecret = 4
-	// leastPart is the length of the shortest part of a secret that is hidden.
+	// leastPart is the minimum length of a part of a secret that is hidden.
 	leastPart = 8
 )
 
-// Hider hides secrets in answers: some receivers echo the request, and their answers are kept and shown.
+// Hider hides secrets in answers of receivers. Some receivers echo the request, and their answers are kept and shown.
 type Hider struct {
-	plain []pattern // values, what they are base64 of, and their hexadecimal digits
-	coded []pattern // parts of base64, in the standard alphabet, at each of the three places in a group
+	plain []pattern // values, what they decode to as base64, and their hexadecimal digits
+	coded []pattern // the values as base64, in the standard alphabet, at each of the three offsets in a group
 }
 
-// NewHider returns a Hider of secrets. It ignores white space around them, and hides any half of them of at least
-// 8 bytes. Secrets of fewer than 4 bytes are not hidden.
+// NewHider returns a Hider of secrets. It ignores white space around them, and also hides any part of at least half
+// their length and 8 bytes. Secrets shorter than 4 bytes are not hidden.
 func NewHider(values ...string) *Hider {
 	h := &Hider{}
 	for _, value := range values {
@@ -35,27 +35,27 @@ func NewHider(values ...string) *Hider {
 				h.secret(part)
 			}
 		}
-		if _, credentials, ok := strings.Cut(value, " "); ok { // behind Bearer or Basic
+		if _, credentials, ok := strings.Cut(value, " "); ok { // after Bearer or Basic
 			h.secret(credentials)
 		}
 	}
 	return h
 }
 
-// separates reports whether a character stands between the parts of a header such as Cookie or Authorization.
+// separates reports whether a character separates the parts of a header such as Cookie or Authorization.
 func separates(c rune) bool { return unicode.IsSpace(c) || strings.ContainsRune(`;,=:"`, c) }
 
-// secret adds a secret, and what it is base64 of: of the login of Basic, the password too.
+// secret adds a secret, what it decodes to as base64, and the password in that, as in credentials of Basic.
 func (h *Hider) secret(value string) {
 	h.add(value, max(leastPart, len(strings.TrimSpace(value))/2))
-	if decoded, ok := undone(value); ok {
+	if decoded, ok := decodeBase64(value); ok {
 		h.add(decoded, max(leastPart, len(decoded)/2))
 		_, password, _ := strings.Cut(decoded, ":")
 		h.add(password, max(leastPart, len(password)/2))
 	}
 }
 
-// Whole adds values that are hidden only where all of one stands, such as headers that hardly are secrets.
+// Whole adds values that are hidden only as a whole, such as headers that are hardly secret.
 func (h *Hider) Whole(values ...string) *Hider {
 	for _, value := range values {
 		h.add(value, len(value))
@@ -63,7 +63,7 @@ func (h *Hider) Whole(values ...string) *Hider {
 	return h
 }
 
-// add adds a value in all its forms. least is how many bytes of it are hidden.
+// add adds a value in all its forms. least is the minimum length of a part that is hidden.
 func (h *Hider) add(value string, least int) {
 	value = strings.TrimSpace(value)
 	if len(value) < leastSecret {
@@ -71,15 +71,15 @@ func (h *Hider) add(value string, least int) {
 	}
 	least = min(least, len(value))
 	h.plain = append(h.plain, newPattern(value, least), newPattern(hex.EncodeToString([]byte(value)), 2*least))
-	for before := range 3 { // bytes of others in the first group
+	for before := range 3 { // number of preceding bytes in the first group
 		encoded := base64.RawStdEncoding.EncodeToString([]byte("\x00\x00"[:before] + value))
-		first, whole := (8*before+5)/6, 8*(before+len(value))/6 // characters that are of nothing but the value
+		first, whole := (8*before+5)/6, 8*(before+len(value))/6 // the characters that depend on the value alone
 		h.coded = append(h.coded, newPattern(encoded[first:whole], 8*least/6-1))
 	}
 }
 
-// undone is what a text is base64 of, if it is.
-func undone(text string) (string, bool) {
+// decodeBase64 decodes a text if it is base64.
+func decodeBase64(text string) (string, bool) {
 	if len(text) < 2*leastSecret {
 		return "", false
 	}
@@ -87,13 +87,12 @@ func undone(text string) (string, bool) {
 	return string(b), err == nil
 }
 
-// standard is a text with the characters of base64's alphabet for URLs as those of the standard one.
+// standard replaces the characters of base64's URL alphabet by the standard ones.
 func standard(text string) string { return strings.NewReplacer("-", "+", "_", "/").Replace(text) }
 
-// Hide returns a text with Hidden in place of the secrets in it, in upper or lower case, and however they are written:
-// as they are, escaped as in JSON or HTML, encoded as in a URL, in hexadecimal digits, in base64 of either alphabet,
-// alone or in the middle of something longer, or one of these within another. So is the beginning of one at the end of
-// a text, which may have been cut there.
+// Hide returns a text with Hidden in place of each secret, in any case and any encoding: plain, escaped for JSON, HTML
+// or URLs, in hexadecimal, in base64 of either alphabet, inside something longer, or nested. It also hides the beginning
+// of a secret at the end of the text, which may have been cut there.
 func (h *Hider) Hide(text string) string {
 	if len(h.plain) == 0 || text == "" {
 		return text
@@ -119,7 +118,7 @@ func (h *Hider) Hide(text string) string {
 	end := 0
 	for i, s := range found {
 		if i == 0 || s.begin > end {
-			for text[s.begin] == ' ' && s.begin+1 < s.end { // it may stand before the half of a value
+			for text[s.begin] == ' ' && s.begin+1 < s.end { // a part of a secret may begin with spaces
 				s.begin++
 			}
 			b.WriteString(text[end:s.begin] + Hidden)
@@ -129,7 +128,7 @@ func (h *Hider) Hide(text string) string {
 	return b.String() + text[end:]
 }
 
-// lower is the decoder of a text in which upper case is the same as lower case.
+// lower is a decoder that decodes upper case to lower case.
 func lower(text []byte) (string, int) {
 	c, n := utf8.DecodeRune(text)
 	if c == utf8.RuneError || unicode.ToLower(c) == c {
@@ -141,7 +140,7 @@ func lower(text []byte) (string, int) {
 // span is a part of a text.
 type span struct{ begin, end int }
 
-// base64 is a span with all of the base64 around it: what stands right beside a secret has some bits of it.
+// base64 returns the span extended by the base64 around it: the adjacent characters contain some bits of the secret.
 func (s span) base64(text string) span {
 	for s.begin > 0 && isBase64(text[s.begin-1]) {
 		s.begin--
@@ -156,7 +155,7 @@ func isBase64(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '/'
 }
 
-// pattern is a lower-case text. Every part of it with at least that many bytes is hidden.
+// pattern is a lower-case text. Every part of it of at least that length is hidden.
 type pattern struct {
 	text  string
 	least int
@@ -168,8 +167,7 @@ func newPattern(text string, least int) pattern {
 	return pattern{string(r.text), min(least, len(r.text))}
 }
 
-// index returns the parts of patterns that are hidden, by their lengths, as far as a text of so many bytes can have
-// them.
+// index returns the parts of patterns that are hidden, by length. longest is the length of the text to search.
 func index(patterns []pattern, longest int) map[int]map[string]bool {
 	parts := map[int]map[string]bool{}
 	for _, p := range patterns {
@@ -186,7 +184,7 @@ func index(patterns []pattern, longest int) map[int]map[string]bool {
 	return parts
 }
 
-// find returns where parts of patterns stand in a text, and where the beginning of one is at its end.
+// find returns the places of parts of patterns in a text, and of the beginning of a pattern at its end.
 func find(patterns []pattern, parts map[int]map[string]bool, text string) (found []span) {
 	for n, of := range parts {
 		for i := range len(text) - n + 1 {

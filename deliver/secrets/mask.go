@@ -15,16 +15,15 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// Hidden is what is shown in place of a secret.
+// Hidden is shown in place of a secret.
 const Hidden = "***"
 
-// secretNames are what a name has in it, in whatever case, when its value is a secret: Authorization,
-// Cookie, X-Api-Key.
+// secretNames are parts of names, in any case, whose values are secrets: Authorization, Cookie, X-Api-Key.
 var secretNames = []string{
 	"auth", "bearer", "cookie", "credential", "jwt", "key", "pass", "pwd", "secret", "session", "signature", "token",
 }
 
-// IsSensitive reports whether the name of a header or a field says that its value is a secret.
+// IsSensitive reports whether the value of a header or field with this name is a secret.
 func IsSensitive(name string) bool {
 	name = strings.ToLower(name)
 	for _, part := range secretNames {
@@ -35,10 +34,10 @@ func IsSensitive(name string) bool {
 	return false
 }
 
-// Mask returns a deliver setting as it may be shown. Hidden stands for every value whose name says that it
-// is a secret, and in every URL for user and password, the values of the query, and the fragment. It goes by
-// names and not by targets, so that those of other programs are covered too. A reference to a secret is none,
-// and is shown, also behind the name of a scheme, as in an Authorization header, or of the user whose password it is.
+// Mask returns a deliver setting that may be shown. Hidden replaces every value whose name is sensitive (IsSensitive),
+// and in every URL the user and password, the values of the query, and the fragment. It depends only on names, so it
+// covers a program's own kinds of targets, too. References to secrets are shown, also behind an authorization scheme, as
+// in an Authorization header, or as a password behind a user.
 func Mask(raw stdjson.RawMessage) stdjson.RawMessage {
 	masked, err := rewrite(raw, func(p place, secret jsontext.Value) (jsontext.Value, error) {
 		if secret.Kind() == '"' {
@@ -53,12 +52,12 @@ func Mask(raw stdjson.RawMessage) stdjson.RawMessage {
 		return quote(Hidden), nil
 	})
 	if err != nil {
-		return stdjson.RawMessage(quote(Hidden)) // it is not JSON: who knows what is in it
+		return stdjson.RawMessage(quote(Hidden)) // not JSON: it may contain anything
 	}
 	return masked
 }
 
-// MaskHeaders returns headers as they may be shown: with Hidden for those whose names say that they are secrets.
+// MaskHeaders returns headers with Hidden in place of the values of sensitive names.
 func MaskHeaders(headers map[string]string) map[string]string {
 	var masked map[string]string
 	for name := range headers {
@@ -75,10 +74,10 @@ func MaskHeaders(headers map[string]string) map[string]string {
 	return masked
 }
 
-// open is what may stand before a reference and is no secret.
+// open matches the beginning of a reference, with the name of an authorization scheme or without.
 var open = regexp.MustCompile(`^(?i:(bearer|basic|token|apikey|digest) )?\$\{`)
 
-// refers reports whether a text is nothing but references to secrets.
+// refers reports whether a text consists only of references to secrets.
 func refers(text string) bool {
 	if !open.MatchString(text) {
 		return false
@@ -94,14 +93,14 @@ func refers(text string) bool {
 	return true
 }
 
-// MaskURL does for a URL alone what Mask does for those of a setting.
+// MaskURL masks a URL as Mask masks the URLs in a setting.
 func MaskURL(url string) string {
-	// it has no error of its own
+	// The only possible error is the callback's.
 	masked, _ := rewriteURL(url, place{}, func(place, string) (string, error) { return Hidden, nil })
 	return masked
 }
 
-// InURL returns the secrets that stand in a URL, as they stand there.
+// InURL returns the secrets in a URL, as they are written there.
 func InURL(url string) (found []string) {
 	_, _ = rewriteURL(url, place{}, func(_ place, secret string) (string, error) {
 		found = append(found, secret)
@@ -120,10 +119,10 @@ func Masked(raw stdjson.RawMessage) bool {
 	return err == nil && found
 }
 
-// Unmask returns a deliver setting in which every Hidden that stands for a secret is replaced by what stored
-// has in the same place: the field or header of that name, the query's value of that name. So what was shown
-// can be edited and put back. Hidden where nothing is stored is an *invalid.Error, like all its errors: it
-// is never taken for the secret itself.
+// Unmask returns a deliver setting in which every Hidden that stands for a secret is replaced by the secret that stored
+// has in the same place: the same field or header, or the same value of a query. So a masked setting can be edited and
+// put back. Hidden without a stored secret is an error, and never taken for the secret itself. All errors are
+// *invalid.Error.
 func Unmask(raw, stored stdjson.RawMessage) (stdjson.RawMessage, error) {
 	kept, folded := map[place]jsontext.Value{}, map[place]jsontext.Value{}
 	_, err := rewrite(stored, func(p place, secret jsontext.Value) (jsontext.Value, error) {
@@ -133,7 +132,7 @@ func Unmask(raw, stored stdjson.RawMessage) (stdjson.RawMessage, error) {
 	})
 	if err != nil {
 		return nil, setting.Error(
-			"deliver", "", "is not valid JSON in the store, so nothing of it can be kept; give all of it",
+			"deliver", "", "is not valid JSON in the store, so no secret of it can be kept; give the whole setting",
 		)
 	}
 	unmasked, err := rewrite(raw, func(p place, secret jsontext.Value) (jsontext.Value, error) {
@@ -143,7 +142,7 @@ func Unmask(raw, stored stdjson.RawMessage) (stdjson.RawMessage, error) {
 		if own, ok := kept[p]; ok {
 			return own, nil
 		}
-		if own, ok := folded[p.fold()]; ok { // a header's name is the same in any case
+		if own, ok := folded[p.fold()]; ok { // names of headers ignore case
 			return own, nil
 		}
 		return nil, p.nothing()
@@ -155,12 +154,12 @@ func Unmask(raw, stored stdjson.RawMessage) (stdjson.RawMessage, error) {
 	return unmasked, err
 }
 
-// place is where a secret stands: a value, or a part of one that is a URL.
+// place is the place of a secret: a value, or a part of a URL.
 type place struct {
 	value jsontext.Pointer
 	part  string // of a URL; empty for the whole value
-	name  string // of a value of the query
-	nth   int    // among those of that name
+	name  string // of the value in the query
+	nth   int    // among the values of that name
 }
 
 func (p place) fold() place {
@@ -168,7 +167,7 @@ func (p place) fold() place {
 	return p
 }
 
-// nothing says that Hidden stands where there is no secret to keep.
+// nothing returns the error of a Hidden for which no secret is stored.
 func (p place) nothing() error {
 	is := "is "
 	switch {
@@ -181,13 +180,13 @@ func (p place) nothing() error {
 	}
 	return setting.Error(
 		setting.Path("deliver", p.value), "",
-		is+Hidden+", which keeps the secret that is stored there, and none is; give the secret itself",
+		is+Hidden+", which keeps a stored secret, but none is stored there; give the secret itself",
 	)
 }
 
 func isHidden(v jsontext.Value) bool { return v.Kind() == '"' && unquote(v) == Hidden }
 
-// quote and unquote have errors only for what is not UTF-8, and then replace it.
+// quote and unquote ignore errors, which only mean that invalid UTF-8 was replaced.
 
 func quote(s string) jsontext.Value {
 	v, _ := jsontext.AppendQuote(nil, s)

@@ -9,19 +9,19 @@ import (
 	"unicode/utf8"
 )
 
-// reading is what a text says once it is decoded, and where each byte of that stands in it.
+// reading is a decoded text, with the place of each byte in the original.
 type reading struct {
 	text []byte
-	at   []int // one more than text: the end
+	at   []int // one longer than text: the last item is the end
 }
 
-// depth is how often one encoding is looked for within another.
+// depth is the maximum nesting of encodings.
 const depth = 2
 
-// maxReference is the length of the longest character reference of HTML that is undone.
+// maxReference is the maximum length of a character reference of HTML that is decoded.
 const maxReference = 12
 
-// readings are a text as it is, and with the escapes of JSON, HTML or URLs undone, or one within another.
+// readings returns a text as it is, and with the escapes of JSON, HTML or URLs decoded, also nested.
 func readings(text string) []reading {
 	plain := reading{text: []byte(text), at: make([]int, len(text)+1)}
 	for i := range plain.at {
@@ -42,7 +42,8 @@ func readings(text string) []reading {
 	return all
 }
 
-// decoder returns what a text begins with once it is decoded, and how many bytes that is in it; 0 if it is no escape.
+// decoder decodes the escape at the beginning of a text. length is the escape's length, 0 if the text does not begin
+// with one.
 type decoder func(text []byte) (decoded string, length int)
 
 func (r reading) decode(d decoder) (decoded reading, changed bool) {
@@ -63,7 +64,7 @@ func (r reading) decode(d decoder) (decoded reading, changed bool) {
 	return decoded, changed
 }
 
-// escapeOfJSON is RFC 8259, 7, and any other character behind a backslash.
+// escapeOfJSON decodes escapes of RFC 8259, 7, and any other character behind a backslash.
 func escapeOfJSON(text []byte) (string, int) {
 	if len(text) < 2 || text[0] != '\\' {
 		return "", 0
@@ -88,7 +89,7 @@ func escapeOfJSON(text []byte) (string, int) {
 	return string(first), 6
 }
 
-// unit is a \uXXXX.
+// unit decodes \uXXXX.
 func unit(text []byte) (rune, bool) {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0, false
@@ -97,7 +98,7 @@ func unit(text []byte) (rune, bool) {
 	return rune(n), err == nil
 }
 
-// escapeOfHTML is a character reference, such as &amp; or &#x68;.
+// escapeOfHTML decodes a character reference, such as &amp; or &#x68;.
 func escapeOfHTML(text []byte) (string, int) {
 	if text[0] != '&' {
 		return "", 0
@@ -113,7 +114,7 @@ func escapeOfHTML(text []byte) (string, int) {
 	return "", 0
 }
 
-// escapeOfURL is RFC 3986, 2.1.
+// escapeOfURL decodes a percent-encoded byte (RFC 3986, 2.1).
 func escapeOfURL(text []byte) (string, int) {
 	if len(text) < 3 || text[0] != '%' {
 		return "", 0
@@ -125,7 +126,7 @@ func escapeOfURL(text []byte) (string, int) {
 	return string([]byte{byte(n)}), 3
 }
 
-// escapeOfForm is that of a query, in which + is a space.
+// escapeOfForm decodes an escape of a query, in which + is a space.
 func escapeOfForm(text []byte) (string, int) {
 	if text[0] == '+' {
 		return " ", 1

@@ -10,11 +10,10 @@ import (
 	"github.com/penstock/penstock/internal/jsondepth"
 )
 
-// swap says what shall stand for the secret in a place.
+// swap returns the replacement of the secret in a place.
 type swap func(place, jsontext.Value) (jsontext.Value, error)
 
-// rewrite copies a deliver setting, without spaces, with every secret in it swapped. To be strict about it is
-// Parse's business.
+// rewrite copies a deliver setting, without spaces, with every secret swapped. It is lenient; Parse is strict.
 func rewrite(raw stdjson.RawMessage, s swap) (stdjson.RawMessage, error) {
 	if len(raw) == 0 {
 		return raw, nil
@@ -37,7 +36,7 @@ type rewriter struct {
 	swap swap
 }
 
-// value copies the next value, which a member of that name has.
+// value copies the next value, the value of a member of that name.
 func (r *rewriter) value(name string) error {
 	kind := r.in.PeekKind()
 	if IsSensitive(name) {
@@ -62,11 +61,10 @@ func (r *rewriter) value(name string) error {
 	return r.leaf(func(v jsontext.Value) (jsontext.Value, error) { return v, nil })
 }
 
-// place is that of the value just read. It is as long as the names on the way there, so it is made for what may be
-// secret only.
+// place returns the place of the value just read. It allocates, so it is called only for possible secrets.
 func (r *rewriter) place() place { return place{value: r.in.StackPointer()} }
 
-// leaf copies the next value as what s makes of it.
+// leaf copies the next value, replaced by s.
 func (r *rewriter) leaf(s func(jsontext.Value) (jsontext.Value, error)) error {
 	v, err := r.in.ReadValue()
 	if err != nil {
@@ -78,7 +76,7 @@ func (r *rewriter) leaf(s func(jsontext.Value) (jsontext.Value, error)) error {
 	return r.out.WriteValue(v)
 }
 
-// inside copies the next value, an object or a list, and what is in it.
+// inside copies the next value, an object or array, and its members.
 func (r *rewriter) inside(kind jsontext.Kind) error {
 	if _, err := r.token(); err != nil {
 		return err
@@ -105,7 +103,7 @@ func (r *rewriter) token() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text := t.String() // the token is good only until the next is read
+	text := t.String() // the token is valid only until the next read
 	return text, r.out.WriteToken(t)
 }
 
@@ -116,7 +114,7 @@ const (
 	partFragment = "fragment"
 )
 
-// isURL goes by what is shown of a text, so that what was masked is still taken for one.
+// isURL reports whether a text is a URL. It considers only the part that Mask shows, so that a masked URL is still one.
 func isURL(text string) bool {
 	end := strings.IndexAny(text, "?#")
 	if end < 0 {
@@ -125,8 +123,8 @@ func isURL(text string) bool {
 	return strings.Contains(text[:end], "://")
 }
 
-// rewriteURL copies a URL with every secret in it swapped. It cuts the text and does not parse it: what is no
-// good URL may have a secret in it all the same.
+// rewriteURL copies a URL with every secret swapped. It does not parse the URL, because an invalid URL may contain a
+// secret, too.
 func rewriteURL(text string, at place, swap func(place, string) (string, error)) (string, error) {
 	text, end, hasEnd := strings.Cut(text, "#")
 	text, values, hasValues := strings.Cut(text, "?")
@@ -160,7 +158,7 @@ func rewriteURL(text string, at place, swap func(place, string) (string, error))
 	return text, nil
 }
 
-// rewriteQuery copies a query. What has no name is all value.
+// rewriteQuery copies a query with every value swapped. An item without = is all value.
 func rewriteQuery(text string, at place, swap func(place, string) (string, error)) (string, error) {
 	items := strings.Split(text, "&")
 	seen := map[string]int{}

@@ -1,10 +1,9 @@
-// Package secrets resolves ${secret:NAME} in the settings of targets, so that a queue's spec, which many
-// can read, has none of the secrets in it.
+// Package secrets resolves ${secret:NAME} in the settings of targets, so that a queue's spec, which many people can
+// read, contains no secrets.
 //
-// It promises that only secrets are resolved: the file of that name in the secrets directory, or else the variable
-// PENSTOCK_SECRET_NAME. No other variable of the environment can be reached. And it promises that a secret goes only
-// where who gave it has said that it may (see Allow): who names targets could otherwise have any of them sent to
-// himself.
+// A secret is the file of that name in the secrets directory, or else the environment variable PENSTOCK_SECRET_NAME. No
+// other variable can be reached. A secret is sent only where its owner allows it (see Allow). Otherwise a client that
+// may name targets could have any secret sent to itself.
 package secrets
 
 import (
@@ -26,7 +25,7 @@ import (
 
 const (
 	envPrefix = "PENSTOCK_SECRET_"
-	envOfFlag = "ALLOW" // behind the prefix: the variable of Flag, and no secret
+	envOfFlag = "ALLOW" // not a secret: with the prefix it is the variable of Flag
 	maxBytes  = 64 << 10
 )
 
@@ -36,24 +35,24 @@ var (
 	proper    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 )
 
-// Source is where secrets are, and where they may go. The zero Source has those of the environment, which may go
-// nowhere.
+// Source provides secrets, and knows where they may be sent. The zero Source has the secrets of the environment, which
+// may be sent nowhere.
 type Source struct {
-	// Dir has a file for each secret, named as it; a line's end at the end of the file is no
-	// part of it. Beside it the file NAME.allow says where the secret may go. Empty is none.
+	// Dir is a directory with a file for each secret, which has its name. A line end at the end of the file does not
+	// belong to the secret. The file NAME.allow says where the secret may be sent. Empty means no directory.
 	Dir string
-	// Allow says where secrets may go besides what the files say.
+	// Allow has further rules about where secrets may be sent.
 	Allow []Allow
 }
 
-// Validate reads all that says where secrets may go. Its error names file and line.
+// Validate reads all .allow files. Its error names file and line.
 func (s Source) Validate() error {
 	if s.Dir == "" {
 		return nil
 	}
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil {
-		return fmt.Errorf("the secrets directory: %w", err)
+		return fmt.Errorf("secrets directory: %w", err)
 	}
 	for _, e := range entries {
 		if name, ok := strings.CutSuffix(e.Name(), Extension); ok && isSecretName(name) {
@@ -65,33 +64,33 @@ func (s Source) Validate() error {
 	return nil
 }
 
-// Check checks the references in a text, which need not exist here. Its error is an *invalid.Error.
+// Check checks the references in a text. The secrets need not exist here. Its error is an *invalid.Error.
 func Check(at, text string) error {
 	for _, r := range reference.FindAllString(text, -1) {
 		if !named.MatchString(r) {
 			return &invalid.Error{
 				Field: at, Value: clip.Quote(r, 80),
-				Reason: "is no reference to a secret; write ${secret:NAME}, with a NAME of letters, digits, _ and -. " +
-					"Nothing else of the environment can be referred to",
+				Reason: "is not a reference to a secret; write ${secret:NAME}, with a NAME of letters, digits, _ and -. " +
+					"Other environment variables cannot be used",
 			}
 		}
 	}
 	return nil
 }
 
-// None checks that a text, of a field in which none is put in place, has no reference. Its error is a
+// None checks that a text has no reference, for fields in which references are not resolved. Its error is an
 // *invalid.Error.
 func None(at, text string) error {
 	if r := reference.FindString(text); r != "" {
 		return &invalid.Error{
 			Field: at, Value: clip.Quote(r, 80),
-			Reason: "refers to a secret, and none is put in place here; write what shall stand there itself",
+			Reason: "refers to a secret, but this field cannot use secrets; write the value itself",
 		}
 	}
 	return nil
 }
 
-// IsReference reports whether a text is nothing but a reference to a secret.
+// IsReference reports whether a text is exactly one reference to a secret.
 func IsReference(text string) bool { return named.MatchString(text) }
 
 // References returns the references in a text.
@@ -107,14 +106,14 @@ func Names(text string) (names []string) {
 	return names
 }
 
-// Permit checks that the secrets to which a queue's target refers may go where it sends them. They need not exist here.
-// Its error is an *invalid.Error that names what would allow it.
+// Permit checks that the secrets in a queue's target may be sent where the target sends them. They need not exist here.
+// Its error is an *invalid.Error that says what would allow it.
 func (s Source) Permit(queueName string, uses ...setting.Use) error {
 	for _, use := range uses {
 		for _, r := range References(use.Text) {
 			if m := named.FindStringSubmatch(r); m != nil {
 				if err := s.permit(m[1], queueName, use.To); err != nil {
-					return &invalid.Error{Field: use.Field, Reason: "refers to a secret that it may not: " + err.Error()}
+					return &invalid.Error{Field: use.Field, Reason: "refers to a secret that it may not use: " + err.Error()}
 				}
 			}
 		}
@@ -122,10 +121,9 @@ func (s Source) Permit(queueName string, uses ...setting.Use) error {
 	return nil
 }
 
-// Expand replaces the references in a text of a queue's target, if the secrets may go where it is sent. Its error
-// names the secret that is missing, or what would allow it, and never shows one; it is an *Error. A secret is read
-// each time, and so is where it may go, so that what was changed is used at once. values are the secrets, which a Hider
-// should know.
+// Expand replaces the references in a text of a queue's target, if the secrets may be sent where it is sent. values are
+// the secrets, for a Hider. Secrets and rules are read each time, so that changes take effect at once. The error is an
+// *Error; it names the missing secret, or says what would allow it, and never shows a secret.
 func (s Source) Expand(queueName string, use setting.Use) (expanded string, values []string, err error) {
 	if !strings.Contains(use.Text, "${") {
 		return use.Text, nil, nil
@@ -134,7 +132,7 @@ func (s Source) Expand(queueName string, use setting.Use) (expanded string, valu
 	expanded = reference.ReplaceAllStringFunc(use.Text, func(r string) string {
 		m := named.FindStringSubmatch(r)
 		if m == nil {
-			failed = cmp.Or(failed, fmt.Errorf("%s is no reference to a secret", clip.Quote(r, 80)))
+			failed = cmp.Or(failed, fmt.Errorf("%s is not a reference to a secret", clip.Quote(r, 80)))
 			return ""
 		}
 		value, err := s.get(m[1])
@@ -151,7 +149,7 @@ func (s Source) Expand(queueName string, use setting.Use) (expanded string, valu
 	return expanded, values, nil
 }
 
-// permit decides whether a secret may go to hosts with the jobs of a queue.
+// permit checks that a secret may be sent to hosts with the jobs of a queue.
 func (s Source) permit(name, queueName string, to []setting.Host) error {
 	rules := slices.DeleteFunc(slices.Clone(s.Allow), func(a Allow) bool { return a.name != name })
 	file, found, err := s.allowFile(name)
@@ -172,7 +170,7 @@ func (s Source) permit(name, queueName string, to []setting.Host) error {
 	return nil
 }
 
-// allowFile reads what the file beside a secret says, if there is one.
+// allowFile reads the .allow file of a secret, if it exists.
 func (s Source) allowFile(name string) (Allow, bool, error) {
 	if s.Dir == "" {
 		return Allow{}, false, nil
@@ -182,13 +180,13 @@ func (s Source) allowFile(name string) (Allow, bool, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return Allow{}, false, nil
 	case err != nil:
-		return Allow{}, false, fmt.Errorf("where the secret %s may go cannot be read: %w", name, err)
+		return Allow{}, false, fmt.Errorf("the .allow file of the secret %s cannot be read: %w", name, err)
 	}
 	a, err := parseAllowFile(name+Extension, name, text)
 	return a, err == nil, err
 }
 
-// Error is why a secret cannot be used. It is the operator's to mend, whoever set the target.
+// Error is why a secret cannot be used. Only the operator can fix it.
 type Error struct{ Err error }
 
 func (e *Error) Error() string { return e.Err.Error() }
@@ -213,7 +211,7 @@ func (s Source) get(name string) (string, error) {
 	)
 }
 
-// read reads a file that has no more than so many bytes, whatever its size is said to be.
+// read reads a file of at most that many bytes. It does not rely on the reported size.
 func read(path string, most int) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

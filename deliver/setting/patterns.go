@@ -12,11 +12,11 @@ const (
 	maxPatternBytes = 320
 )
 
-// Patterns are what a job may choose of what is otherwise the target's: in each * stands for anything, and upper and
-// lower case are the same.
+// Patterns are the values that a job may choose instead of the target's own. In a pattern * matches any text. Case is
+// ignored.
 type Patterns []string
 
-// Match reports whether one of them means a text.
+// Match reports whether one of the patterns matches a text.
 func (p Patterns) Match(text string) bool {
 	text = strings.ToLower(text)
 	for _, pattern := range p {
@@ -27,8 +27,8 @@ func (p Patterns) Match(text string) bool {
 	return false
 }
 
-// Check checks them. at is the field that they are; what is wrong with one is said by proper, which may be nil, as what
-// stands behind its name.
+// Check checks the patterns. at is their field. proper, which may be nil, returns what is wrong with a pattern, to follow
+// its name in the error.
 func (p Patterns) Check(at string, proper func(pattern string) (fault string)) error {
 	if len(p) > maxPatterns {
 		return Error(at, "", "are "+strconv.Itoa(len(p))+", the limit is "+strconv.Itoa(maxPatterns))
@@ -48,7 +48,7 @@ func (p Patterns) Check(at string, proper func(pattern string) (fault string)) e
 	return nil
 }
 
-// matches takes the first place for each part between stars: of what fits at all, that leaves most for the rest.
+// matches matches each part between stars at its first possible place, which leaves the most for the rest.
 func matches(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {

@@ -1,4 +1,4 @@
-// Package setting reads the settings of targets: strictly, and with errors that name the field.
+// Package setting decodes the settings of targets, strictly, and with errors that name the field.
 package setting
 
 import (
@@ -19,50 +19,49 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// Headers by which receivers are told of what queue a job is, and which; every kind of target that has such a thing
-// sets them.
+// Headers with a job's ID, queue and attempt. Every kind of target whose protocol has headers sets them.
 const (
 	HeaderID      = "Penstock-Id"
 	HeaderQueue   = "Penstock-Queue"
 	HeaderAttempt = "Penstock-Attempt"
 )
 
-// Setting is how one kind of target is told where and how to deliver.
+// Setting is the setting of one kind of target: where and how to deliver.
 type Setting interface {
-	// Check checks a setting that Decode has read. at is its path, such as deliver.http.
+	// Check checks a setting that Decode has decoded. at is its path, such as deliver.http.
 	Check(at string) error
-	// Accept checks a job on its arrival: what can never be delivered is refused at once. It gives a job that
-	// has no cost (0) what it will cost, if that is not 1, and changes nothing else.
+	// Accept checks a job on its arrival and refuses jobs that can never be delivered. It sets the cost of a job without
+	// one (0) if that is not 1, and changes nothing else.
 	Accept(job *queue.Job) error
-	// OnUnknown is what a queue's on_unknown is for this target if its spec does not say.
+	// OnUnknown returns the default of a queue's on_unknown for this target.
 	OnUnknown() string
 }
 
-// Hosted is a Setting that names the hosts that are connected to, so that people are told early when
-// no connection will be let out to one.
+// Hosted is a Setting that names the hosts to connect to. They are checked early, before a connection is refused.
 type Hosted interface {
 	Setting
-	// Hosts returns them, that of the receiver first.
+	// Hosts returns the hosts, the receiver's first.
 	Hosts() []Host
-	// Exposes says what of the setting would show its secrets to others than the one before (nil if there was none, or
-	// another kind): the field, and what is about it, to be put behind its name. Empty is nothing.
+	// Exposes returns the field that would send the setting's secrets to a less trusted place than the setting before,
+	// and the reason, to follow the field's name. before is nil if there was none, or of another kind. Both results are
+	// empty if no field does.
 	Exposes(before Setting) (field, reason string)
-	// Uses returns every text of the setting that may refer to secrets. The fields are behind the setting's path.
+	// Uses returns every text of the setting that may refer to secrets. Fields are relative to the setting.
 	Uses() []Use
 }
 
-// Sending is a Setting that says whom its jobs are sent as.
+// Sending is a Setting that names the senders of its jobs.
 type Sending interface {
 	Setting
-	// Senders returns the one that it has, and patterns of those that jobs may name. The fields are behind the setting's
-	// path.
+	// Senders returns the setting's sender, and the patterns of senders that jobs may name. Fields are relative to the
+	// setting.
 	Senders() []Sender
 }
 
-// Sender is a sender, or a pattern of some, and the field that names it.
+// Sender is a sender, or a pattern of senders, and its field.
 type Sender struct{ Field, Name string }
 
-// SendersOf are those of a setting whose fields are from, empty if it has none, and allow_from.
+// SendersOf returns the senders of a setting with the fields from, which may be empty, and allow_from.
 func SendersOf(from string, allowed Patterns) (all []Sender) {
 	if from != "" {
 		all = append(all, Sender{"from", from})
@@ -73,21 +72,21 @@ func SendersOf(from string, allowed Patterns) (all []Sender) {
 	return all
 }
 
-// Use is a text that may refer to secrets, the field that it is, and where it is sent: to all of these.
+// Use is a text that may refer to secrets, its field, and the hosts to which it is sent.
 type Use struct {
 	Field, Text string
 	To          []Host
 }
 
-// Host is a name or an address and a port, and the field that names them.
+// Host is a name or address, a port, and the field that names them.
 type Host struct {
 	Field, Name string
 	Port        uint16
-	// TLS is whether what is sent there is encrypted, to whom its certificate says.
+	// TLS means that the connection is encrypted, and the host shows a certificate for its name.
 	TLS bool
 }
 
-// HostOf is that of a URL, with the port of its scheme if it names none. Of a text that is no URL it is empty.
+// HostOf returns the host of a URL. The default port is that of its scheme. If the text is not a URL, Name is empty.
 func HostOf(field, text string) Host {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -103,13 +102,13 @@ func HostOf(field, text string) Host {
 	return h
 }
 
-// OtherHost is what Exposes says of a setting whose receiver is not the one before.
+// OtherHost is a reason of Hosted.Exposes.
 const OtherHost = "is on another host than before"
 
-// OtherPort is what it says of one on another port: that may be another program's, and another person's.
+// OtherPort is a reason of Hosted.Exposes: another port may be another program, of another person.
 const OtherPort = "is on another port than before"
 
-// Exposed says, as Hosted.Exposes does, what is about a URL that secrets go to in place of another.
+// Exposed returns the reason, as Hosted.Exposes does, why a URL is less trusted than the one before; empty if it is not.
 func Exposed(now, before string) string {
 	n, err := url.Parse(now)
 	b, err2 := url.Parse(before)
@@ -124,8 +123,7 @@ func Exposed(now, before string) string {
 	return ""
 }
 
-// port is empty where it is the one of the scheme: with another scheme it is another, and what goes there is told by
-// that.
+// port returns the port of a URL, empty for the default of its scheme: a change of scheme is reported as such.
 func port(u *url.URL) string {
 	if ordinary := map[string]string{"http": "80", "https": "443"}[u.Scheme]; u.Port() != ordinary {
 		return u.Port()
@@ -133,7 +131,7 @@ func port(u *url.URL) string {
 	return ""
 }
 
-// Error is an *invalid.Error. A value that may be a secret is left out.
+// Error returns an *invalid.Error. Callers leave value empty if it may be a secret.
 func Error(at, value, reason string) error {
 	if value != "" {
 		value = clip.Quote(value, 80)
@@ -141,8 +139,8 @@ func Error(at, value, reason string) error {
 	return &invalid.Error{Field: at, Value: value, Reason: reason}
 }
 
-// Decode reads a setting over the defaults that are in it. Unknown and repeated names are errors;
-// all are *invalid.Error and show no value that may be a secret.
+// Decode decodes a setting into a value with its defaults. Unknown and repeated names are errors. All errors are
+// *invalid.Error and show no value that may be a secret.
 func Decode(raw []byte, at string, into any) error {
 	err := jsondepth.Check(raw, jsondepth.Max)
 	if err == nil {
@@ -154,7 +152,7 @@ func Decode(raw []byte, at string, into any) error {
 	return nil
 }
 
-// Explain makes an *invalid.Error of one that package json, or jsondepth, had with a setting.
+// Explain converts an error of package json or jsondepth about a setting to an *invalid.Error.
 func Explain(err error, at string, into any) error {
 	var deep *jsondepth.Error
 	if errors.As(err, &deep) {
@@ -179,7 +177,7 @@ func Explain(err error, at string, into any) error {
 	switch {
 	case errors.Is(err, json.ErrUnknownName):
 		known := namesOf(typeAt(reflect.TypeOf(into), semantic.JSONPointer.Parent()))
-		return Error(path, "", "is not a field that is known here; known are "+strings.Join(known, ", ")+
+		return Error(path, "", "is not a field; fields are "+strings.Join(known, ", ")+
 			invalid.DidYouMean(semantic.JSONPointer.LastToken(), known))
 	case semantic.GoType == reflect.TypeFor[unit.Duration]():
 		return Error(path, string(semantic.JSONValue), `must be a duration such as "10s"`)
@@ -187,7 +185,7 @@ func Explain(err error, at string, into any) error {
 	return Error(path, "", "must be "+kindOf(semantic.GoType))
 }
 
-// Path is the dotted path of a place in a setting.
+// Path returns the dotted path of a place in a setting.
 func Path(at string, p jsontext.Pointer) string {
 	for token := range p.Tokens() {
 		at += "." + token
@@ -198,14 +196,14 @@ func Path(at string, p jsontext.Pointer) string {
 	return at
 }
 
-// pathIn is Path with the items of lists as [0], as the types of what is read into tell.
+// pathIn is like Path, but writes the items of lists as [0]. The type of into shows which items are in lists.
 func pathIn(at string, p jsontext.Pointer, into any) string {
 	if into == nil {
 		return Path(at, p)
 	}
 	t := elem(reflect.TypeOf(into))
 	for token := range p.Tokens() {
-		if t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8 { // JSON that is not read yet is bytes
+		if t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8 { // bytes are JSON that is not decoded yet
 			at += "[" + token + "]"
 		} else {
 			at = Path(at, jsontext.Pointer("").AppendToken(token))
@@ -215,7 +213,7 @@ func pathIn(at string, p jsontext.Pointer, into any) string {
 	return Path(at, "")
 }
 
-// typeAt is the type at a place in a struct.
+// typeAt returns the type at a place in a type.
 func typeAt(t reflect.Type, p jsontext.Pointer) reflect.Type {
 	t = elem(t)
 	for token := range p.Tokens() {

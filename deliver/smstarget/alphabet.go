@@ -1,14 +1,14 @@
 package smstarget
 
-// The default alphabet of GSM 03.38, a septet each, in its order. At 0x1B, which has no character, stands the escape to
+// The default alphabet of GSM 03.38, one septet each, in its order. At 0x1B, which has no character, is the escape to
 // the extension.
 const basic = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞ\x1bÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?" +
 	"¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
 
-// Its extension: each takes an escape and a septet.
+// The extension: each character takes an escape and a septet.
 const extension = "\f^{}\\[~]|€"
 
-// septets is how many septets a character takes; those that are not there have none.
+// septets has the number of septets of each character in the alphabet.
 var septets = func() map[rune]int {
 	m := make(map[rune]int, 150)
 	for _, r := range basic {

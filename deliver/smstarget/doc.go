@@ -1,10 +1,9 @@
-// Package smstarget sends texts by the API of a provider.
+// Package smstarget sends text messages (SMS) by a provider's API.
 //
-// It promises that a text which a handset can never get is refused on its job's arrival, that a job costs as many
-// intervals as its text has parts, counted as handsets count them, and that a text of which nobody can know whether it
-// was sent is not sent again before the provider was asked, and not behind the user's back then. Nothing it says quotes
-// a secret.
+// A text that a handset can never get is refused on its job's arrival. A job costs as many intervals as its text has
+// segments, counted as handsets count them. If it is unknown whether a text was sent, the provider is asked before the
+// text is sent again. Errors never quote a secret.
 //
-// It refuses to guess: a text that the provider does not list may still be under way, and counts as unsent only where
-// the queue's setting says so.
+// A text that the provider does not list may still be under way. It counts as unsent only if the queue's setting says
+// so.
 package smstarget

@@ -13,21 +13,21 @@ import (
 
 // Limits of a text.
 const (
-	MaxCharacters      = 1600 // what Twilio takes, and others like it
+	MaxCharacters      = 1600 // the limit of Twilio and similar providers
 	DefaultMaxSegments = 10
-	MaxSegments        = 25 // so many parts have 1600 characters at most
+	MaxSegments        = 25 // of 1600 characters at most
 )
 
-// Message is a text on its way.
+// Message is a text to send.
 type Message struct {
 	To   string
 	From string // empty: the messaging service chooses
 	Body string
-	// Segments is in how many parts it travels.
+	// Segments is the number of segments of the text.
 	Segments int
 }
 
-// payload is what a job says.
+// payload is the payload of a job.
 type payload struct {
 	To   string  `json:"to"`
 	From string  `json:"from"`
@@ -35,7 +35,7 @@ type payload struct {
 	Body *string `json:"body"`
 }
 
-// Message reads a job's payload. Its error is an *invalid.Error.
+// Message parses a job's payload. Its error is an *invalid.Error.
 func (s *Setting) Message(job *queue.Job) (Message, error) {
 	if err := isJSON(job.ContentType); err != nil {
 		return Message{}, err
@@ -73,7 +73,7 @@ func (s *Setting) Message(job *queue.Job) (Message, error) {
 	case text == nil:
 		return Message{}, setting.Error("payload.text", "", "is missing; give the text that is sent")
 	case p.Text != nil && p.Body != nil:
-		return Message{}, setting.Error("payload.body", "", "is another name for text; give one of them")
+		return Message{}, setting.Error("payload.body", "", "is another name for text; give only one of them")
 	}
 	segments, err := s.checkText(at, *text)
 	return Message{To: p.To, From: p.From, Body: *text, Segments: segments}, err
@@ -110,7 +110,7 @@ func (s *Setting) checkText(at, text string) (segments int, err error) {
 	return segments, nil
 }
 
-// isJSON refuses what is not said to be JSON.
+// isJSON refuses payloads that are not declared as JSON.
 func isJSON(contentType string) error {
 	if contentType == "" {
 		return nil
@@ -125,8 +125,8 @@ func isJSON(contentType string) error {
 	return nil
 }
 
-// isNumber reports whether s is a phone number as E.164 has it. The shortest that are dialled have 7 digits, with the
-// country's.
+// isNumber reports whether s is a phone number in E.164 format. The shortest valid numbers have 7 digits, including the
+// country code.
 func isNumber(s string) bool {
 	return len(s) >= 8 && len(s) <= 16 && s[0] == '+' && s[1] != '0' && digits(s[1:])
 }
@@ -135,7 +135,7 @@ func digits(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' }) < 0
 }
 
-// checkFrom checks a sender: a phone number, a short code, or a name.
+// checkFrom checks a sender: a phone number, a short code or a name.
 func checkFrom(at, from string) error {
 	if isNumber(from) || len(from) >= 3 && len(from) <= 8 && digits(from) {
 		return nil

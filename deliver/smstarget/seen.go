@@ -4,8 +4,8 @@ import "sync"
 
 const maxSeen = 10_000
 
-// seen remembers the ids of the latest texts that are known to belong to a job, and what is being sent, so that none is
-// taken for that of another job with the same text to the same number.
+// seen remembers the IDs of recent texts that belong to a job, and the texts being sent. So no text is taken for that
+// of another job with the same text and number.
 type seen struct {
 	mu      sync.Mutex
 	ids     map[string]struct{}
@@ -14,19 +14,19 @@ type seen struct {
 	sending map[twins]int
 }
 
-// twins are texts that a list of the provider's does not tell apart.
+// twins are texts that look the same in the provider's list.
 type twins struct{ to, body string }
 
 func newSeen() *seen { return &seen{ids: make(map[string]struct{}), sending: make(map[twins]int)} }
 
-// begin says that a text is being sent.
+// begin records that a text is being sent.
 func (s *seen) begin(m Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sending[twins{m.To, m.Body}]++
 }
 
-// end says that it is no more, and what it is called, if there was an answer.
+// end records that a text is no longer being sent, and its ID if there was an answer.
 func (s *seen) end(m Message, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,8 +39,8 @@ func (s *seen) end(m Message, id string) {
 	}
 }
 
-// take takes a text for a job's that had no answer, if it can be no other's. While a twin is being sent, nobody knows
-// whose it is.
+// take assigns a text to a job without an answer, if it cannot belong to another job. While a twin is being sent, that
+// is unknown.
 func (s *seen) take(m Message, id string) (taken, twin bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

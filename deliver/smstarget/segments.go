@@ -1,7 +1,6 @@
 package smstarget
 
-// A part of a text carries 140 bytes. Where there are several, each gives 6 bytes to the header by which a handset puts
-// them together again.
+// A segment carries 140 bytes. If a text has several, each gives 6 bytes to a header by which the handset joins them.
 const (
 	gsmAlone, gsmPart = 160, 153 // septets
 	ucsAlone, ucsPart = 70, 67   // 16-bit units
@@ -10,12 +9,12 @@ const (
 // Encodings of a text.
 const (
 	GSM7 = "GSM-7"
-	UCS2 = "UCS-2" // UTF-16 in truth: pairs are sent as they are
+	UCS2 = "UCS-2" // actually UTF-16: surrogate pairs are sent as they are
 )
 
-// Segments returns in how many parts a text travels, and how it is encoded: in GSM-7 if its alphabet has all
-// of the text's characters, else in UCS-2. An escape stays with the septet behind it, and the two halves of a pair stay
-// together: a character is never split over the edge of a part, which costs a unit there. An empty text is one part.
+// Segments returns the number of segments of a text, and its encoding: GSM-7 if its alphabet has all characters of the
+// text, else UCS-2. An escape and its septet, and the two halves of a surrogate pair, stay in one segment, which may
+// leave a unit unused. An empty text is one segment.
 func Segments(text string) (n int, encoding string) {
 	alone, part, size, encoding := gsmAlone, gsmPart, gsmSize, GSM7
 	for _, r := range text {

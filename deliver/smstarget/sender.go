@@ -14,20 +14,20 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-var errTwin = errors.New("it has one, which may be that of another job whose answer has not come yet")
+var errTwin = errors.New("it has one, which may belong to another job whose answer has not come yet")
 
-// firstAsk is how long after a lost answer the provider is asked first; each further time it is twice as long.
+// firstAsk is how long after a lost answer the provider is asked first. The pause doubles each time.
 const firstAsk = 500 * time.Millisecond
 
-// Options of a Sender.
+// Options are the settings of a Sender.
 type Options struct {
-	// Client makes its requests, and is closed with it.
+	// Client makes the requests. Closing the Sender closes it.
 	Client  *httptarget.Client
 	Secrets secrets.Source
 	Logger  *slog.Logger // discards
 }
 
-// Sender delivers jobs as texts. It is safe for use by many goroutines.
+// Sender delivers jobs as texts. It is safe for concurrent use.
 type Sender struct {
 	o    Options
 	seen *seen
@@ -41,7 +41,7 @@ func New(o Options) *Sender {
 	return &Sender{o: o, seen: newSeen()}
 }
 
-// Deliver makes one attempt; see drain.Handler for what its error says. target is a *Setting.
+// Deliver makes one attempt. Its error is as in drain.Handler. target is a *Setting.
 func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, target setting.Setting) error {
 	set := target.(*Setting)
 	m, err := set.Message(&job.Job)
@@ -69,7 +69,7 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, t
 	return err
 }
 
-// resolve returns the setting with its secrets in place, as they are at this moment.
+// resolve returns the setting with its secrets in place. They are read each time.
 func (s *Setting) resolve(source secrets.Source, queueName string) (*Setting, error) {
 	r := *s
 	values := map[string]*string{
@@ -90,9 +90,9 @@ func (s *Setting) resolve(source secrets.Source, queueName string) (*Setting, er
 // Close implements deliver.Sender.
 func (s *Sender) Close() error { return s.o.Client.Close() }
 
-// find asks whether a text was sent to which there was no answer, lost. It may take a while until the provider lists
-// it. That it lists it is certain; that it does not may mean that it is still at work on the request, so what then
-// becomes of the text is for the setting to say.
+// find finds out whether a text was sent that got no answer; lost is the error. It may take a while until the provider
+// lists a text. If it lists the text, it was sent. If it does not, it may still be processing the request; the setting
+// decides what happens then.
 func (s *Sender) find(
 	ctx context.Context, f Finder, set *Setting, m Message, since time.Time, lost error,
 ) (string, error) {
@@ -119,13 +119,13 @@ func (s *Sender) find(
 		case listed:
 			return id, nil
 		case left > 0:
-			wait = min(wait, left/2) // it is doubled: the last time is at the end
+			wait = min(wait, left/2) // it is doubled, so that the last question comes at the end
 		case err != nil:
-			//nolint:errorlint // the marks of err would say what to do about the question
-			unsure := fmt.Errorf("%w; whether it was sent the provider did not say: %v", lost, err)
+			//nolint:errorlint // the marks of err concern the question, and not the text
+			unsure := fmt.Errorf("%w; the provider did not answer whether it was sent: %v", lost, err)
 			return "", drain.Trouble(drain.Unknown(unsure))
 		case set.NotListed == NotListedRetry:
-			//nolint:errorlint // it is unknown no more
+			//nolint:errorlint // the mark Unknown must go
 			unlisted := fmt.Errorf("%s; %v later the provider did not list it, and it counts as not sent",
 				lost, time.Since(since).Round(time.Second))
 			return "", drain.Trouble(unlisted)

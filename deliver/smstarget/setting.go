@@ -26,41 +26,41 @@ const (
 	maxURLBytes = 2048
 )
 
-// What becomes of a text without an answer that the provider does not list.
+// What happens to a text without an answer that the provider does not list.
 const (
 	NotListedUnknown = "unknown" // it may have been sent: the queue's on_unknown decides
 	NotListedRetry   = "retry"   // it was not sent
 )
 
-// Setting is a queue's deliver.sms: by whom its texts are sent.
+// Setting is a queue's deliver.sms.
 type Setting struct {
-	// Provider is whose API is spoken.
+	// Provider is the name of the provider.
 	Provider string `json:"provider"`
-	// URL is where it is, without the path of the API.
+	// URL is the URL of the provider's API, without the API's path.
 	URL string `json:"url,omitempty"`
-	// AllowHTTP lets credentials and texts go to another machine in the clear.
+	// AllowHTTP permits sending credentials and texts to another machine unencrypted.
 	AllowHTTP bool   `json:"allow_http,omitempty"`
 	Account   string `json:"account"`
-	// AuthToken is the account's; or APIKey and APISecret are those of a key.
+	// AuthToken is the account's token. Alternatively APIKey and APISecret are a key.
 	AuthToken string `json:"auth_token,omitempty"`
 	APIKey    string `json:"api_key,omitempty"`
 	APISecret string `json:"api_secret,omitempty"`
-	// From is the sender; or MessagingService chooses it. Jobs may name another one only if AllowFrom has a pattern for
-	// it, such as +4915*.
+	// From is the sender. Alternatively MessagingService chooses it. Jobs may name another sender only if AllowFrom has
+	// a pattern for it, such as +4915*.
 	From             string           `json:"from,omitempty"`
 	MessagingService string           `json:"messaging_service,omitempty"`
 	AllowFrom        setting.Patterns `json:"allow_from,omitempty"`
-	// StatusCallback is where the provider tells what became of a text.
+	// StatusCallback is the URL to which the provider reports the status of texts.
 	StatusCallback string `json:"status_callback,omitempty"`
 	MaxSegments    int    `json:"max_segments,omitempty"`
-	// Timeout is for a request, from the departure to the end of its answer.
+	// Timeout is the maximum time from the departure to the end of the answer.
 	Timeout unit.Duration `json:"timeout,omitempty"`
-	// Grace is for how long the provider is asked whether it has a text to which there was no answer.
+	// Grace is how long to ask the provider for a text that got no answer.
 	Grace unit.Duration `json:"grace,omitempty"`
-	// NotListed is what becomes of one that it does not list by then.
+	// NotListed decides about a text that the provider does not list by then.
 	NotListed string `json:"not_listed,omitempty"`
 
-	hidden []string // the secrets that it refers to; of a setting whose secrets are in place
+	hidden []string // the secrets, once they are resolved
 }
 
 var (
@@ -80,7 +80,7 @@ func Default() *Setting {
 func (s *Setting) Check(at string) error {
 	at += "."
 	if _, ok := providers[s.Provider]; !ok {
-		return setting.Error(at+"provider", s.Provider, "is no provider; there are "+strings.Join(known(), ", "))
+		return setting.Error(at+"provider", s.Provider, "is not a known provider; use one of "+strings.Join(known(), ", "))
 	}
 	for _, check := range []func(string) error{s.checkURLs, s.checkAccount, s.checkSender, s.checkLimits} {
 		if err := check(at); err != nil {
@@ -90,7 +90,7 @@ func (s *Setting) Check(at string) error {
 	return nil
 }
 
-// Accept implements setting.Setting: a job costs as many intervals as its text has parts.
+// Accept implements setting.Setting: a job costs as many intervals as its text has segments.
 func (s *Setting) Accept(job *queue.Job) error {
 	m, err := s.Message(job)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Setting) Accept(job *queue.Job) error {
 	return nil
 }
 
-// OnUnknown implements setting.Setting: nobody wants a text twice, and a provider cannot tell that it is the same.
+// OnUnknown implements setting.Setting. A text must not arrive twice, and a provider cannot recognize a repeated one.
 func (s *Setting) OnUnknown() string { return queue.UnknownHold }
 
 // Hosts implements setting.Hosted.
@@ -110,7 +110,7 @@ func (s *Setting) Hosts() []setting.Host {
 	return []setting.Host{setting.HostOf("url", s.URL)}
 }
 
-// Uses implements setting.Hosted. What is to be called back the provider is told, and tells on.
+// Uses implements setting.Hosted. The status callback is sent to the provider, which calls it.
 func (s *Setting) Uses() []setting.Use {
 	to := s.Hosts()
 	return []setting.Use{
@@ -124,7 +124,7 @@ func (s *Setting) Uses() []setting.Use {
 	}
 }
 
-// Senders implements setting.Sending: a messaging service is one too.
+// Senders implements setting.Sending. A messaging service is a sender, too.
 func (s *Setting) Senders() []setting.Sender {
 	all := setting.SendersOf(s.From, s.AllowFrom)
 	if s.MessagingService != "" {
@@ -148,11 +148,11 @@ func (s *Setting) checkURLs(at string) error {
 		return err
 	}
 	if u.RawQuery != "" || u.ForceQuery || strings.Contains(s.URL, "${") {
-		return setting.Error(at+"url", "", "must have neither a query nor a secret; the path of the API is put behind it")
+		return setting.Error(at+"url", "", "must have neither a query nor a secret; the API's path is appended to it")
 	}
 	if u.Scheme == "http" && !s.AllowHTTP && !isLoopback(u.Hostname()) {
 		return setting.Error(
-			at+"url", u.Scheme+"://"+u.Host, "would send credentials and texts in the clear; use https, or set "+at+"allow_http",
+			at+"url", u.Scheme+"://"+u.Host, "would send credentials and texts unencrypted; use https, or set "+at+"allow_http",
 		)
 	}
 	if s.StatusCallback != "" {
@@ -164,7 +164,7 @@ func (s *Setting) checkURLs(at string) error {
 	return nil
 }
 
-// checkURL shows nothing of a URL that could be a secret.
+// checkURL checks a URL. Its errors quote no part of the URL that may be a secret.
 func checkURL(at, text string) (*url.URL, error) {
 	const want = "must be a URL such as " + DefaultURL
 	if len(text) > maxURLBytes {
@@ -235,7 +235,7 @@ func (s *Setting) checkAccount(at string) error {
 	return nil
 }
 
-// isSID reports whether s can stand in a path as it is.
+// isSID reports whether s can be put into a path as it is.
 func isSID(s string) bool {
 	return s != "" && len(s) <= 64 && strings.IndexFunc(s, func(r rune) bool { return !isPlain(r) }) < 0
 }

@@ -153,7 +153,7 @@ func TestAccept(t *testing.T) {
 		{set: s, payload: `{"to": "+4915112345678", "text": "a", "body": "a"}`, field: "payload.body"},
 		{
 			set: s, payload: `{"to": "+4915112345678", "text": "a", "form": "x"}`, field: "payload.form",
-			reason: "known are body, from, text, to",
+			reason: "fields are body, from, text, to",
 		},
 		{set: s, payload: `{"to": "+4915112345678", "text": "a", "text": "b"}`, field: "payload.text", reason: "twice"},
 		{set: s, payload: `{"to": "+4915112345678", "text": 7}`, field: "payload.text", reason: "a string"},

@@ -19,21 +19,20 @@ import (
 const (
 	twilioPath   = "/2010-04-01/Accounts/"
 	excerptBytes = 200
-	// skew is by how much the clocks of a provider's machines may differ.
+	// skew is the maximum difference between the clocks of a provider's machines.
 	skew = 2 * time.Second
-	// internalError is no refusal: it says that something broke inside, and not whether before the text was taken.
+	// internalError is not a refusal: something failed at the provider, possibly after it had taken the text.
 	internalError = 20500
 )
 
-// twilio speaks Twilio's message API: a form is posted, JSON comes back. The API has nothing by which it would
-// recognise a text that it has already.
+// twilio is Twilio's message API: a posted form, answered in JSON. The API cannot recognize a repeated text.
 type twilio struct {
 	set      *Setting
 	client   *httptarget.Client
 	messages string // the URL of the account's texts
 	callback string
 	header   http.Header
-	secrets  []string // what is never told
+	secrets  []string // never shown
 }
 
 func newTwilio(set *Setting, client *httptarget.Client) (Provider, error) {
@@ -43,7 +42,7 @@ func newTwilio(set *Setting, client *httptarget.Client) (Provider, error) {
 	}
 	t := &twilio{set: set, client: client, callback: set.StatusCallback}
 	if !isSID(set.Account) {
-		return nil, errors.New("deliver.sms.account: the secret that it refers to is no account's SID")
+		return nil, errors.New("deliver.sms.account: the secret is not an account SID")
 	}
 	credentials := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
 	t.secrets = append([]string{credentials, password, t.callback}, set.hidden...)
@@ -59,10 +58,10 @@ func newTwilio(set *Setting, client *httptarget.Client) (Provider, error) {
 	return t, nil
 }
 
-// message is a text as the provider shows it, and an error of its.
+// message is a text as the provider shows it, or an error of the API.
 type message struct {
 	SID         string  `json:"sid"`
-	Status      status  `json:"status"` // a word of a text's, the HTTP status of an error
+	Status      status  `json:"status"` // a word for a text, the HTTP status for an error
 	To          string  `json:"to"`
 	From        string  `json:"from"`
 	Service     string  `json:"messaging_service_sid"`
@@ -103,7 +102,7 @@ func (t *twilio) Send(ctx context.Context, gate drain.Gate, m Message) (string, 
 func (t *twilio) do(ctx context.Context, gate drain.Gate, method, to, body string) (*httptarget.Answer, error) {
 	req, err := http.NewRequestWithContext(ctx, method, to, strings.NewReader(body))
 	if err != nil {
-		return nil, drain.Down(errors.New("deliver.sms.url: cannot be requested")) // net/url's error would quote it
+		return nil, drain.Down(errors.New("deliver.sms.url: cannot be requested")) // not wrapped: net/url's error would quote it
 	}
 	req.Header = t.header.Clone()
 	if body != "" {
@@ -116,7 +115,7 @@ func (t *twilio) do(ctx context.Context, gate drain.Gate, method, to, body strin
 	return answer, nil
 }
 
-// judge says what an answer to a text means.
+// judge returns the ID or the error for an answer to a text.
 func (t *twilio) judge(a *httptarget.Answer, m Message) (string, error) {
 	var got message
 	readable := json.Unmarshal(a.Body, &got) == nil
@@ -141,12 +140,12 @@ func (t *twilio) judge(a *httptarget.Answer, m Message) (string, error) {
 	case a.Status == http.StatusServiceUnavailable:
 		return "", drain.Trouble(drain.RetryAt(retryAt(err, a, 0)))
 	case a.Status >= 500:
-		// Whatever stands in front of the API said it, or broke off: the text may have got through.
+		// Something in front of the API answered, or the answer broke off: the text may have got through.
 		return "", drain.Trouble(drain.Unknown(err))
 	case a.Status < 400:
 		return "", drain.Down(fmt.Errorf("%w (redirects are not followed): check deliver.sms.url", err))
 	case a.Status == http.StatusRequestTimeout, a.Status == http.StatusForbidden:
-		return "", drain.Trouble(err) // it waited for the request in vain; or something on the way did not like it
+		return "", drain.Trouble(err) // a timeout of the request, or a proxy's refusal
 	case a.Status == http.StatusUnauthorized, a.Status == http.StatusNotFound, a.Status == http.StatusMethodNotAllowed,
 		a.Status == http.StatusProxyAuthRequired:
 		return "", drain.Down(fmt.Errorf("%w: check url, account and credentials in deliver.sms", err))
@@ -154,8 +153,8 @@ func (t *twilio) judge(a *httptarget.Answer, m Message) (string, error) {
 	return "", drain.Permanent(err)
 }
 
-// refused says what an error of the provider's own is to the drainer. In it the provider says that it has not taken the
-// text, or will not send it.
+// refused converts an error of the API to an error for the drainer. Such an error means that the provider has not taken
+// the text, or will not send it.
 func (t *twilio) refused(a *httptarget.Answer, code int, text string, m Message) error {
 	err := fmt.Errorf("the provider refused: %d %s", code, clip.Text(
 		printable(t.hide(text[:min(len(text), 4*excerptBytes)])), excerptBytes,
@@ -176,9 +175,8 @@ func (t *twilio) refused(a *httptarget.Answer, code int, text string, m Message)
 	return drain.Permanent(err)
 }
 
-// Find implements Finder. It asks for the texts to the number, newest first, and not for those of a day: one that is
-// still queued has no date on which it was sent. It goes by when they were made, on the provider's clock, which the
-// answer's Date tells.
+// Find implements Finder. It lists the texts to the number, newest first. It does not filter by day, because a queued
+// text has no sending date yet. It compares creation dates by the provider's clock, which is the answer's Date.
 func (t *twilio) Find(ctx context.Context, m Message, since time.Time, take func(string) bool) (string, bool, error) {
 	query := url.Values{"To": {m.To}, "PageSize": {"50"}}
 	answer, err := t.do(ctx, open{time.Now().Add(t.set.Timeout.D())}, http.MethodGet, t.messages+"?"+query.Encode(), "")
@@ -196,7 +194,7 @@ func (t *twilio) Find(ctx context.Context, m Message, since time.Time, take func
 	if err != nil || answer.Cut || json.Unmarshal(answer.Body, &list) != nil || list.Messages == nil {
 		return "", false, errors.New("its list cannot be read")
 	}
-	// Both dates are cut to whole seconds, and need not come from the same machine.
+	// Both dates are truncated to seconds, and may come from different machines.
 	beginning := there.Add(-time.Since(since) - skew).Truncate(time.Second)
 	all := list.Next == nil || *list.Next == ""
 	for i := range list.Messages {
@@ -205,7 +203,7 @@ func (t *twilio) Find(ctx context.Context, m Message, since time.Time, take func
 			return "", false, errors.New("its list has a text without a date")
 		}
 		if at.Before(beginning) {
-			all = true // the rest is older still
+			all = true // the rest is older
 			continue
 		}
 		if t.is(&list.Messages[i], m) && take(list.Messages[i].SID) {
@@ -213,7 +211,7 @@ func (t *twilio) Find(ctx context.Context, m Message, since time.Time, take func
 		}
 	}
 	if !all {
-		return "", false, errors.New("it lists more texts to the number than are looked through")
+		return "", false, errors.New("it lists too many texts to the number")
 	}
 	return "", false, nil
 }

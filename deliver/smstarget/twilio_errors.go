@@ -17,18 +17,19 @@ const (
 	mendSender      = "check from and messaging_service in deliver.sms"
 )
 
-// meaning is what an error means besides that this text is not sent. The zero meaning is no more than that.
+// meaning is what an error means beyond this text. The zero meaning is that the text is refused.
 type meaning struct {
-	// the queue is throttled until Retry-After says, or without it for longer from one time to the next
+	// The queue is throttled until Retry-After, or without it for longer each time.
 	busy   bool
-	pause  time.Duration // the queue is throttled for so long, if no Retry-After says otherwise
-	again  time.Duration // the text alone is tried again, after so long
-	mend   string        // no text of the queue can be sent before this is done
-	sender bool          // unless the job names a sender of its own, whose fault it is then
+	pause  time.Duration // how long the queue is throttled without Retry-After
+	again  time.Duration // how long until only this text is retried
+	mend   string        // what must be done before any text of the queue can be sent
+	sender bool          // only this job is affected if it names its own sender
 }
 
-// twilioErrors are those that are not about the text itself: https://www.twilio.com/docs/api/errors. All others (21211,
-// no number; 21408, no permission for the country; 21610, unsubscribed; 21614, no mobile) are permanent.
+// twilioErrors are the errors that are not about the text itself: https://www.twilio.com/docs/api/errors. All others
+// are permanent, such as 21211 (not a number), 21408 (no permission for the country), 21610 (unsubscribed) and 21614
+// (not a mobile).
 var twilioErrors = map[int]meaning{
 	20429: {busy: true},              // too many requests
 	21611: {pause: 30 * time.Second}, // the sender's queue is full

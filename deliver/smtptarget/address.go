@@ -18,8 +18,8 @@ const (
 	maxNameBytes   = 256
 )
 
-// parseAddress reads "a@example.com" or "Ann <a@example.com>", and is strict: what stands between < and > of MAIL FROM
-// and RCPT TO has nothing in it that could end it, begin a parameter or name a route.
+// parseAddress parses "a@example.com" or "Ann <a@example.com>". It is strict: an address between the < and > of MAIL
+// FROM or RCPT TO cannot end them, begin a parameter or name a route.
 func parseAddress(s string) (*mail.Address, error) {
 	if len(s) > maxNameBytes+maxPathBytes+16 {
 		return nil, errors.New("is longer than an address can be")
@@ -34,9 +34,9 @@ func parseAddress(s string) (*mail.Address, error) {
 	return a, checkAddress(a)
 }
 
-// checkAddress checks what package mail has read, which allows more than is good.
+// checkAddress checks an address parsed by package mail, which is more lenient.
 func checkAddress(a *mail.Address) error {
-	if len(a.Name) > maxNameBytes || !isText(a.Name) { // an encoded word may have had anything in it
+	if len(a.Name) > maxNameBytes || !isText(a.Name) { // an encoded word may contain anything
 		return errors.New(
 			"has a name with a control character in it, or of more than " + strconv.Itoa(maxNameBytes) + " bytes",
 		)
@@ -54,16 +54,16 @@ func checkAddress(a *mail.Address) error {
 		)
 	case !isDotAtom(local):
 		return errors.New(
-			"has something before the @ that is not sent: letters, digits, dots between them and !#$%&'*+-/=?^_`{|}~ are; " +
+			"has a character before the @ that is not allowed: letters, digits, dots between them and !#$%&'*+-/=?^_`{|}~ are; " +
 				"quotes, spaces and routes are not",
 		)
 	case !isDomain(domain):
-		return errors.New("has no domain behind the @; addresses in brackets are not sent to")
+		return errors.New("has no domain after the @; addresses in brackets are not supported")
 	}
 	return nil
 }
 
-// isDotAtom is RFC 5321's Dot-string, with RFC 6531's characters beyond ASCII.
+// isDotAtom reports whether a text is RFC 5321's Dot-string, with RFC 6531's characters beyond ASCII.
 func isDotAtom(s string) bool {
 	for atom := range strings.SplitSeq(s, ".") {
 		if atom == "" || strings.IndexFunc(atom, notAtom) >= 0 {
@@ -101,7 +101,7 @@ func notLabel(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
 }
 
-// isText reports whether a text may stand in a header: it ends no line, and hides nothing.
+// isText reports whether a text may stand in a header: it does not end a line, and has no invisible characters.
 func isText(s string) bool {
 	return utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool {
 		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'

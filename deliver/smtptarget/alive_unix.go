@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// silent reports whether a connection is open and nothing has come in on it: a server speaks unasked only to say
-// goodbye. It looks, and neither waits nor takes anything.
+// silent reports whether a connection is open and nothing has arrived on it: an unasked server only sends its goodbye.
+// It does not wait, and consumes nothing.
 func silent(c net.Conn) bool {
 	has, ok := c.(syscall.Conn)
 	if !ok {

@@ -79,7 +79,7 @@ func TestEchoes(t *testing.T) {
 func TestFits(t *testing.T) {
 	wants(
 		t, answering(t, plainJob(), map[string]string{"EHLO": "250-hi\r\n250 SIZE 100", "MAIL": "-"}), queue.Bury,
-		"the server takes 100",
+		"the server's limit is 100",
 	)
 	if err := answering(t, plainJob(), map[string]string{"EHLO": "250-hi\r\n250 SIZE 1000"}); err != nil {
 		t.Error(err)

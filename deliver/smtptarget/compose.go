@@ -25,12 +25,13 @@ const (
 	maxAttachments     = 100
 	maxFileNameBytes   = 255
 	maxMailHeaders     = 100
-	maxMailHeaderBytes = 16 << 10 // names and values of all together
-	// in a row, in a header: one that is folded within more would have a line of nothing but spaces
+	maxMailHeaderBytes = 16 << 10 // total of names and values
+	// maxSpaces is the maximum number of spaces in a row in a header: folding more would make a line of nothing but
+	// spaces.
 	maxSpaces = 70
 )
 
-// message is a payload of type application/json.
+// message is the payload of a job with type application/json.
 type message struct {
 	From        string            `json:"from"`
 	To          addresses         `json:"to"`
@@ -50,7 +51,7 @@ type attachment struct {
 	Content     []byte `json:"content"`
 }
 
-// addresses are a list, or one alone.
+// addresses is a list of addresses, or a single one.
 type addresses []string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -62,7 +63,7 @@ func (a *addresses) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*[]string)(a))
 }
 
-// compose makes the message of a payload that says what shall be in it.
+// compose composes the message that a payload describes.
 func (s *SMTP) compose(job *queue.Job, now time.Time) (*letter, error) {
 	var p message
 	if err := setting.Decode(job.Payload, "payload", &p); err != nil {
@@ -88,7 +89,7 @@ func (s *SMTP) compose(job *queue.Job, now time.Time) (*letter, error) {
 	}
 	var text bytes.Buffer
 	if _, err := m.WriteTo(&text); err != nil {
-		return nil, setting.Error("payload", "", "makes no message: "+err.Error())
+		return nil, setting.Error("payload", "", "cannot be composed as a message: "+err.Error())
 	}
 	l.text = refold(text.Bytes())
 	return l, checkLines(l.text)
@@ -96,8 +97,8 @@ func (s *SMTP) compose(job *queue.Job, now time.Time) (*letter, error) {
 
 var blanks = regexp.MustCompile(`(\r\n[ \t]+)+\r\n`)
 
-// refold takes the lines out of a message's header that folding has left with nothing but spaces: fewer in a row can
-// make one too, and RFC 5322 forbids them.
+// refold removes lines of nothing but spaces from a message's header, which RFC 5322 forbids. Folding makes them even
+// from fewer spaces in a row.
 func refold(text []byte) []byte {
 	end := bytes.Index(text, []byte("\r\n\r\n"))
 	if end < 0 || !blanks.Match(text[:end+2]) {
@@ -140,7 +141,7 @@ func (p *message) address(m *mail.Msg, l *letter) error {
 	return nil
 }
 
-// ownMailHeaders follow from the rest of the payload, or from the transport.
+// ownMailHeaders are set from the rest of the payload, or by the transport.
 var ownMailHeaders = []string{
 	"From", "Sender", "To", "Cc", "Bcc", "Reply-To", "Subject", "Date", "Message-Id", "Mime-Version", "Return-Path",
 	"Received", "Delivered-To",
@@ -161,7 +162,7 @@ func (p *message) headers(m *mail.Msg) error {
 	for _, name := range slices.Sorted(maps.Keys(p.Headers)) {
 		value, at := p.Headers[name], "payload.headers"
 		if !isFieldName(name) {
-			return setting.Error(at, name, "is no name of a header: visible ASCII without a colon")
+			return setting.Error(at, name, "is not a header name: it must be visible ASCII without a colon")
 		}
 		at += "." + name
 		key := textproto.CanonicalMIMEHeaderKey(name)
@@ -227,7 +228,7 @@ func (p *message) body(m *mail.Msg) error {
 	return nil
 }
 
-// mediaType writes a media type anew, so that nothing else can be in it.
+// mediaType formats a media type anew, so that nothing else can be in it.
 func mediaType(text string) (string, error) {
 	if text == "" {
 		return "application/octet-stream", nil
@@ -249,7 +250,7 @@ func mediaType(text string) (string, error) {
 	return kind, nil
 }
 
-// isFieldName is RFC 5322's ftext, within a bound.
+// isFieldName reports whether a name is RFC 5322's ftext, of limited length.
 func isFieldName(s string) bool {
 	return s != "" && len(s) <= 76 && strings.IndexFunc(s, func(r rune) bool {
 		return r <= ' ' || r > '~' || r == ':'

@@ -20,17 +20,18 @@ import (
 )
 
 const (
-	// prepareTimeout is for dialling, TLS and login together.
+	// prepareTimeout limits dialing, TLS and login together.
 	prepareTimeout = 30 * time.Second
 	quitTimeout    = 2 * time.Second
 
-	// maxAnswers is what is read while a connection is made, and in a transaction: 100 recipients' answers of 512 bytes.
+	// maxAnswers limits the bytes read while a connection is made, and in a transaction: answers of 512 bytes to 100
+	// recipients.
 	maxAnswers = 64 << 10
 )
 
 var errTalkative = fmt.Errorf("the server answered more than %d bytes", maxAnswers)
 
-// wire is a connection beneath TLS that reads no more than it has been allowed.
+// wire is a connection beneath TLS with a limit of bytes to read.
 type wire struct {
 	net.Conn
 	left atomic.Int64
@@ -46,13 +47,13 @@ func (w *wire) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// begin allows what comes next so many bytes and so much time, in all.
+// begin sets the limits of bytes and time for the next step.
 func (w *wire) begin(until time.Time) {
 	w.left.Store(maxAnswers)
-	_ = w.SetDeadline(until) // it fails on a closed connection, as will what comes next
+	_ = w.SetDeadline(until) // on a closed connection it fails, as will the next step
 }
 
-// interrupt ends what is under way.
+// interrupt ends the current step.
 func (w *wire) interrupt() { _ = w.SetDeadline(time.Unix(1, 0)) }
 
 // conn is a connection that is logged in.
@@ -60,11 +61,11 @@ type conn struct {
 	wire   *wire
 	client *smtp.Client
 	used   time.Time   // when it was last known to be alive
-	dirty  bool        // a transaction has begun that must be undone
-	idle   *time.Timer // ends it; while it is idle
+	dirty  bool        // an unfinished transaction must be reset
+	idle   *time.Timer // closes the connection while it is idle
 }
 
-// login is whom to connect to, and as whom. Connections are shared by those that have the same.
+// login is a server and credentials. Equal logins share connections.
 type login struct {
 	host, username, password string
 	port                     int
@@ -74,7 +75,7 @@ type login struct {
 
 func (k *login) address() string { return net.JoinHostPort(k.host, strconv.Itoa(k.port)) }
 
-// connect makes a connection that is ready for MAIL FROM. Its error is an *unprepared.
+// connect returns a connection that is ready for MAIL FROM. Its error is an *unprepared.
 func (k *login) connect(ctx context.Context, dial dialer, trust *tls.Config) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
@@ -142,8 +143,8 @@ func (k *login) config(trust *tls.Config) *tls.Config {
 		config = trust.Clone()
 	}
 	config.ServerName = k.host
-	// RFC 7435: better than nothing, against those who only listen. Nothing is sent that opportunistic would not send in
-	// the clear.
+	// Opportunistic TLS (RFC 7435) protects against listeners only. Nothing is sent over it that would not be sent in
+	// the clear otherwise.
 	config.InsecureSkipVerify = config.InsecureSkipVerify || k.tls == Opportunistic
 	return config
 }
@@ -184,7 +185,7 @@ func (k *login) auth(client *smtp.Client) error {
 		wanted := strings.Replace(mechanism, Auto, "plain, login or cram-md5", 1)
 		return fmt.Errorf("the server does not offer %s, but %s; see deliver.smtp.mechanism", wanted, excerpt(offered))
 	}
-	clear := isLoopback(k.host) // else go-mail insists on TLS, too
+	clear := isLoopback(k.host) // otherwise go-mail requires TLS, too
 	switch mechanism {
 	case Plain:
 		return client.Auth(smtp.PlainAuth("", k.username, k.password, k.host, clear))
@@ -194,7 +195,7 @@ func (k *login) auth(client *smtp.Client) error {
 	return client.Auth(smtp.CRAMMD5Auth(k.username, k.password))
 }
 
-// hider keeps the password out of what a server answered that repeats what it was sent.
+// hider returns a Hider of the password, for answers that repeat what they were sent.
 func (k *login) hider() *secrets.Hider {
 	if k.password == "" {
 		return secrets.NewHider()
@@ -204,7 +205,7 @@ func (k *login) hider() *secrets.Hider {
 
 func (k *login) hide(text string) string { return k.hider().Hide(text) }
 
-// clean makes of an error what may be kept and shown: one that quotes a server is hidden, and short.
+// clean returns an error that may be kept and shown: a quoted answer is shortened, and secrets in it are hidden.
 func (k *login) clean(err error) error {
 	var r *textproto.Error
 	if errors.As(err, &r) {
@@ -242,7 +243,7 @@ func (u *unprepared) Error() string {
 
 func (u *unprepared) Unwrap() error { return u.err }
 
-// mark says what an unprepared is to the drainer: a target that asks to be spared, or is down.
+// mark converts an unprepared to an error for the drainer: the target throttles, or is down.
 func (u *unprepared) mark(p *pool) error {
 	var r *textproto.Error
 	if errors.As(u.err, &r) && replyOf(r).judge(beforeMail) == throttled {
@@ -251,12 +252,12 @@ func (u *unprepared) mark(p *pool) error {
 	return drain.Down(u)
 }
 
-// alive reports whether the server has neither closed the connection nor said anything that it was not asked.
+// alive reports whether the server has neither closed the connection nor sent anything unasked.
 func (c *conn) alive() bool {
 	return c.client.Text.R.Buffered() == 0 && silent(c.wire.Conn)
 }
 
-// reset makes sure that the server answers, and has no transaction open.
+// reset checks that the server answers, and ends an open transaction.
 func (c *conn) reset(ctx context.Context) bool {
 	c.wire.begin(time.Now().Add(prepareTimeout))
 	defer context.AfterFunc(ctx, c.wire.interrupt)()
@@ -267,9 +268,9 @@ func (c *conn) reset(ctx context.Context) bool {
 	return true
 }
 
-// quit takes its leave, as RFC 5321 asks, and closes.
+// quit says QUIT, as RFC 5321 asks, and closes the connection.
 func (c *conn) quit() {
 	c.wire.begin(time.Now().Add(quitTimeout))
-	_ = c.client.Quit() // it is over anyway
+	_ = c.client.Quit() // the connection is closed in any case
 	_ = c.wire.Close()
 }

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// MaxRecipients of a job, which is one transaction: what every server takes (RFC 5321, 4.5.3.1.8).
+	// MaxRecipients is the maximum number of recipients of a job, which is one transaction: every server accepts as
+	// many (RFC 5321, 4.5.3.1.8).
 	MaxRecipients = 100
 
 	maxLine = 998 // RFC 5322, 2.1.1
@@ -34,7 +35,7 @@ type letter struct {
 	wide bool   // the body needs 8BITMIME (RFC 6152)
 }
 
-// letter makes the message of a job. Its error is an *invalid.Error.
+// letter composes the message of a job. Its error is an *invalid.Error.
 func (s *SMTP) letter(job *queue.Job, now time.Time) (*letter, error) {
 	contentType := job.ContentType
 	if contentType == "" {
@@ -50,7 +51,7 @@ func (s *SMTP) letter(job *queue.Job, now time.Time) (*letter, error) {
 	default:
 		return nil, setting.Error(
 			"content_type", job.ContentType,
-			"cannot be sent as mail; it must be "+typeJSON+", or "+typeMail+" for a message that is ready",
+			"cannot be sent as mail; it must be "+typeJSON+", or "+typeMail+" for a complete message",
 		)
 	}
 	if err != nil {
@@ -70,12 +71,12 @@ func (s *SMTP) letter(job *queue.Job, now time.Time) (*letter, error) {
 
 func tooMany(n int) error {
 	return setting.Error("payload.to", "", fmt.Sprintf(
-		"with cc and bcc has %d recipients, the limit is %d: one job is one transaction; make several jobs of it", n,
+		"with cc and bcc has %d recipients, the limit is %d: one job is one transaction; split it into several jobs", n,
 		MaxRecipients,
 	))
 }
 
-// add adds a recipient, once.
+// add adds a recipient, if it is not there yet.
 func (l *letter) add(address string) {
 	for _, a := range l.to {
 		if a == address {
@@ -85,7 +86,8 @@ func (l *letter) add(address string) {
 	l.to = append(l.to, address)
 }
 
-// messageID is the same in every attempt at a job, so that receivers can tell a repeated message.
+// messageID returns the Message-ID. It is the same in every attempt at a job, so that receivers can recognize a
+// repeated message.
 func (s *SMTP) messageID(job *queue.Job, from string) string {
 	domain := s.MessageIDDomain
 	if domain == "" {
@@ -95,8 +97,8 @@ func (s *SMTP) messageID(job *queue.Job, from string) string {
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20])) + "@" + domain
 }
 
-// checkLines checks what the whole of a message must be. A bare CR or LF is taken for a line's end by some
-// servers and not by others, between whom a second message could be smuggled in.
+// checkLines checks the lines of a message. Some servers take a bare CR or LF for the end of a line and others do not,
+// which would allow a second message to be smuggled in.
 func checkLines(text []byte) error {
 	for n := 1; len(text) > 0; n++ {
 		end := bytes.IndexByte(text, '\n')
@@ -129,7 +131,7 @@ func checkLines(text []byte) error {
 	return nil
 }
 
-// sender is the address of a setting's or a payload's from.
+// sender returns the sender's address, from the payload or the setting.
 func (s *SMTP) sender(at, from string) (*mail.Address, error) {
 	if from == "" {
 		at, from = "from", s.From
@@ -144,8 +146,8 @@ func (s *SMTP) sender(at, from string) (*mail.Address, error) {
 	return a, s.maySend(at, a.Address)
 }
 
-// maySend refuses a sender that is neither the setting's own nor one that it allows: jobs come from many, and a server
-// that is logged in to sends in whatever name it is given.
+// maySend refuses senders that are neither the setting's own nor allowed: jobs come from many clients, and a server
+// with a login accepts any sender.
 func (s *SMTP) maySend(at, address string) error {
 	if own, err := parseAddress(s.From); err == nil && strings.EqualFold(own.Address, address) ||
 		s.AllowFrom.Match(address) {

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// idleTimeout is how long an idle connection is kept. Servers end them after minutes, some after seconds.
+	// idleTimeout is how long an idle connection is kept. Some servers close them after minutes, some after seconds.
 	idleTimeout = 30 * time.Second
-	// freshFor is how long after its use a connection is taken to be alive unless it is seen to have ended. After
-	// that the server is asked: what stands in between may have forgotten it.
+	// freshFor is how long after its last use a connection is taken to be alive unless it was seen to end. After that
+	// the server is asked first, because a device in between may have forgotten the connection.
 	freshFor = 10 * time.Second
-	// failureAge is how long a failed preparation is held against its server.
+	// failureAge is how long a failed preparation counts against its server.
 	failureAge = 30 * time.Second
 
 	minSpare = 30 * time.Second
@@ -27,12 +27,12 @@ const (
 )
 
 var (
-	errUnready = fmt.Errorf("%w: there was no connection by then", drain.ErrLate)
+	errUnready = fmt.Errorf("%w: there was no connection in time", drain.ErrLate)
 	errClosed  = errors.New("the router is closed")
 )
 
-// pool has the connections of one login. They are prepared in goroutines of its own, which go on when the
-// job that asked is late by then: its next attempt, or the next job, finds a connection that is ready.
+// pool has the connections of one login. Goroutines prepare them, and go on even if the job that asked is late by then,
+// so that its next attempt, or the next job, finds a connection ready.
 type pool struct {
 	login   login
 	hider   *secrets.Hider
@@ -50,7 +50,7 @@ type pool struct {
 	failed    error // the last preparation, if it did
 	failedAt  time.Time
 
-	spared time.Time // until when the server asked, or was taken to ask, to be spared
+	spared time.Time // until when the server wants no connections, as it said or as is assumed
 	delay  time.Duration
 }
 
@@ -59,7 +59,7 @@ type prepared struct {
 	err  error
 }
 
-// get returns a connection, before the instant or not at all.
+// get returns a connection before the given instant, or an error.
 func (p *pool) get(ctx context.Context, closes time.Time, most int) (*conn, error) {
 	p.mu.Lock()
 	p.max = most
@@ -97,7 +97,7 @@ func (p *pool) get(ctx context.Context, closes time.Time, most int) (*conn, erro
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := slices.Index(p.waiting, ready)
-	if i < 0 { // it has come at the last moment
+	if i < 0 { // it came at the last moment
 		r := <-ready
 		if r.err != nil {
 			return nil, r.err
@@ -107,12 +107,12 @@ func (p *pool) get(ctx context.Context, closes time.Time, most int) (*conn, erro
 	}
 	p.waiting = slices.Delete(p.waiting, i, i+1)
 	if errors.Is(err, errUnready) && p.failed != nil && p.open == p.preparing && time.Since(p.failedAt) < failureAge {
-		return nil, p.failed // a server that cannot be reached must not have jobs go round for ever
+		return nil, p.failed // jobs must not be granted and given back forever
 	}
 	return nil, err
 }
 
-// put gives a connection back.
+// put returns a connection to the pool.
 func (p *pool) put(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,7 +124,7 @@ func (p *pool) put(c *conn) {
 	p.hand(c)
 }
 
-// lose forgets a connection that has ended, or must.
+// lose removes a connection that has ended or must end.
 func (p *pool) lose(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +134,7 @@ func (p *pool) lose(c *conn) {
 
 // The methods below need p.mu.
 
-// more prepares as many connections as are waited for and may be.
+// more prepares connections for all waiters, as far as the maximum permits.
 func (p *pool) more() {
 	for p.preparing < len(p.waiting) && p.open < p.max {
 		p.open++
@@ -142,7 +142,7 @@ func (p *pool) more() {
 	}
 }
 
-// prepare makes a connection ready, or a new one in its place.
+// prepare prepares a connection, or a new one in its place.
 func (p *pool) prepare(c *conn) {
 	p.preparing++
 	p.running.Go(func() {
@@ -177,7 +177,7 @@ func (p *pool) prepare(c *conn) {
 	})
 }
 
-// hand gives a connection to whoever waits longest, or keeps it.
+// hand gives a connection to the first waiter, or keeps it.
 func (p *pool) hand(c *conn) {
 	switch {
 	case p.ctx.Err() != nil || p.open > p.max:
@@ -199,7 +199,7 @@ func (p *pool) drop(c *conn) {
 
 func (p *pool) leave(c *conn) { p.running.Go(c.quit) }
 
-// Those above do.
+// The methods above need mu.
 
 func (p *pool) expire(c *conn) {
 	p.mu.Lock()
@@ -207,7 +207,7 @@ func (p *pool) expire(c *conn) {
 	if i := slices.Index(p.idle, c); i >= 0 {
 		p.idle = slices.Delete(p.idle, i, i+1)
 		p.open--
-		if p.ctx.Err() != nil { // nobody waits for goroutines any more
+		if p.ctx.Err() != nil { // the sender no longer waits for goroutines
 			_ = c.wire.Close()
 			return
 		}
@@ -215,7 +215,7 @@ func (p *pool) expire(c *conn) {
 	}
 }
 
-// close ends what is idle.
+// close closes idle connections.
 func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -227,15 +227,15 @@ func (p *pool) close() {
 	p.idle = nil
 }
 
-// unused reports whether nothing would be lost with it.
+// unused reports whether the pool can be dropped without loss.
 func (p *pool) unused() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.open == 0 && len(p.waiting) == 0
 }
 
-// spare returns until when a server that answered so is left alone: as it asked, or else for longer from one time to
-// the next, until a message is taken.
+// spare returns until when the server is left alone after an answer: as it asked, or else for longer each time until it
+// takes a message.
 func (p *pool) spare(text string) time.Time {
 	now := time.Now()
 	if d := wait(text); d > 0 {
@@ -243,7 +243,7 @@ func (p *pool) spare(text string) time.Time {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now.After(p.spared) { // else it is what others were told a moment ago
+	if now.After(p.spared) { // otherwise other connections got the same answer a moment ago
 		p.delay = min(max(2*p.delay, minSpare), maxSpare)
 		p.spared = now.Add(p.delay)
 	}

@@ -12,19 +12,19 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// field is one header of a ready message, as it stands there, with its folds and its CRLF.
+// field is a header of a ready message as written, with its folds and its CRLF.
 type field struct {
 	name string // canonical
 	raw  []byte
 }
 
-// once are fields that a message has once at most (RFC 5322, 3.6). Of two, programs disagree which counts.
+// once are fields that a message may have only once (RFC 5322, 3.6). Programs disagree about which of two counts.
 var once = []string{
 	"from", "sender", "reply-to", "to", "cc", "bcc", "message-id", "in-reply-to", "references", "subject", "date",
 }
 
-// ready takes a message as it is, but for Bcc and Return-Path, which are no part of what is sent, and adds
-// a Message-ID and a date if it has none. Its envelope is that of its headers.
+// ready takes a message as it is, without Bcc and Return-Path, which are not sent. It adds a missing Message-ID or
+// date. The envelope comes from the headers.
 func (s *SMTP) ready(job *queue.Job, now time.Time) (*letter, error) {
 	if err := checkLines(job.Payload); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (s *SMTP) ready(job *queue.Job, now time.Time) (*letter, error) {
 	return l, nil
 }
 
-// split reads the headers.
+// split splits off the headers.
 func split(head []byte) ([]field, error) {
 	if !utf8.Valid(head) {
 		return nil, setting.Error("payload", "", "has a header that is neither ASCII nor UTF-8")
@@ -80,17 +80,17 @@ func split(head []byte) ([]field, error) {
 		if !colon || !isFieldName(name) {
 			return nil, setting.Error(
 				"payload", string(bytes.TrimSpace(line)),
-				"is no header; a message begins with its headers, and an empty line ends them",
+				"is not a header; a message begins with its headers, and an empty line ends them",
 			)
 		}
 		name = strings.ToLower(name)
 		if strings.HasPrefix(name, "resent-") {
 			return nil, setting.Error(
-				"payload", name, "is for messages that are sent again; put the recipients into To, Cc and Bcc",
+				"payload", name, "is only for resent messages; put the recipients into To, Cc and Bcc",
 			)
 		}
 		if seen[name] && slices.Contains(once, name) {
-			return nil, setting.Error("payload", name, "is a header that stands there twice")
+			return nil, setting.Error("payload", name, "is a header that is given twice")
 		}
 		seen[name] = true
 		fields = append(fields, field{name, line})
@@ -98,7 +98,7 @@ func split(head []byte) ([]field, error) {
 	return fields, nil
 }
 
-// envelope takes sender and recipients from the headers. All who are said to have sent it must be who may.
+// envelope sets sender and recipients from the headers. Every sender in the headers must be permitted.
 func (l *letter) envelope(fields []field, maySend func(at, address string) error) error {
 	read := func(name string) ([]*mail.Address, error) {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
@@ -112,7 +112,7 @@ func (l *letter) envelope(fields []field, maySend func(at, address string) error
 		}
 		list, err := mail.ParseAddressList(text)
 		if err != nil {
-			return nil, setting.Error("payload."+name, text, "is no list of addresses")
+			return nil, setting.Error("payload."+name, text, "is not a list of addresses")
 		}
 		for _, a := range list {
 			if err := checkAddress(a); err != nil {

@@ -16,7 +16,7 @@ import (
 
 const excerptBytes = 200
 
-// reply is what a server answered.
+// reply is an answer of a server.
 type reply struct {
 	code     int
 	enhanced [3]int // RFC 3463; zero without one
@@ -29,7 +29,7 @@ func newReply(code int, text string) reply {
 	r := reply{code: code, text: text}
 	if m := enhancedCode.FindStringSubmatch(text); m != nil {
 		for i := range r.enhanced {
-			r.enhanced[i], _ = strconv.Atoi(m[i+1]) // the expression lets nothing else through
+			r.enhanced[i], _ = strconv.Atoi(m[i+1]) // the expression matches only digits
 		}
 	}
 	return r
@@ -44,7 +44,7 @@ func (r reply) String() string {
 	return strconv.Itoa(r.code)
 }
 
-// stage is what was answered to.
+// stage is the step of a transaction that an answer belongs to.
 type stage int
 
 const (
@@ -54,7 +54,7 @@ const (
 	toMessage // DATA, and the message
 )
 
-// verdict is what an answer means.
+// verdict is the meaning of an answer.
 type verdict int
 
 const (
@@ -65,11 +65,10 @@ const (
 	unfit             // the server, or the setting
 )
 
-// judge says what an answer means: the table in docs/targets/smtp.md.
+// judge returns the meaning of an answer, by the table in docs/targets/smtp.md.
 //
-// What is about one message or one mailbox must not stop the queue: it would, again and again, without an end. So a
-// code that servers use for both counts as throttling only where it cannot be about a mailbox, or where RFC 3463's code
-// says so.
+// Answers about one message or one mailbox must not stop the queue, or it would stop again and again. So a code that
+// servers use for both counts as throttling only where it cannot be about a mailbox, or where RFC 3463's code says so.
 func (r reply) judge(at stage) verdict {
 	switch {
 	case r.code >= 200 && r.code <= 299:
@@ -118,13 +117,13 @@ var waits = regexp.MustCompile(
 		`(\d{1,6}) ?(s|secs?|seconds?|m|mins?|minutes?|h|hours?)\b`,
 )
 
-// wait is how long a server asked to be spared in so many words, "try again in 60 seconds"; 0 if it did not.
+// wait returns how long a server asked to wait, as in "try again in 60 seconds"; 0 if it did not.
 func wait(text string) time.Duration {
 	m := waits.FindStringSubmatch(text)
 	if m == nil {
 		return 0
 	}
-	n, _ := strconv.Atoi(m[1]) // the expression lets nothing else through
+	n, _ := strconv.Atoi(m[1]) // the expression matches only digits
 	unit := time.Second
 	switch m[2][0] {
 	case 'm', 'M':
@@ -135,7 +134,7 @@ func wait(text string) time.Duration {
 	return min(time.Duration(n)*unit, queue.MaxStop)
 }
 
-// excerpt makes what can be shown to people of what a server said.
+// excerpt returns an answer's text as it may be shown to people.
 func excerpt(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
@@ -146,13 +145,13 @@ func excerpt(text string) string {
 	return clip.Text(strings.Join(strings.Fields(text), " "), excerptBytes)
 }
 
-// refusal is what became of one recipient.
+// refusal is the answer to one recipient.
 type refusal struct {
 	address string
 	reply   reply
 }
 
-// bounces is how a job's reason names recipients.
+// bounces converts refusals for a job's reason.
 func bounces(all []refusal) []bounce.Bounce {
 	list := make([]bounce.Bounce, len(all))
 	for i, r := range all {

@@ -16,22 +16,22 @@ import (
 	"github.com/penstock/penstock/drain"
 )
 
-// maxPools bounds the memory of logins; beyond it those without connections are forgotten.
+// maxPools limits the number of pools; beyond it, pools without connections are dropped.
 const maxPools = 10_000
 
-// Options of a Sender. The zero Options are useful.
+// Options are the settings of a Sender. The zero Options are valid.
 type Options struct {
-	// Egress says where connections may go; nil is to public addresses alone.
+	// Egress decides where connections may go; nil permits only public addresses.
 	Egress *egress.Guard
-	// TLS is the client's configuration; the default trusts the system's roots.
+	// TLS is the configuration of TLS clients; the default trusts the system's roots.
 	TLS *tls.Config
-	// Secrets is where ${secret:NAME} is resolved.
+	// Secrets resolves ${secret:NAME}.
 	Secrets secrets.Source
 }
 
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Sender delivers mail. It is safe for use by many goroutines.
+// Sender delivers mail. It is safe for concurrent use.
 type Sender struct {
 	o       Options
 	dial    dialer
@@ -43,20 +43,20 @@ type Sender struct {
 	pools map[login]*pool
 }
 
-// New returns a Sender. Close it when nothing is being delivered any more.
+// New returns a Sender. Close it after the last delivery has ended.
 func New(o Options) *Sender {
 	s := &Sender{o: o, dial: o.Egress.Dialer(net.Dialer{}), pools: make(map[login]*pool)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
 
-var errOver = fmt.Errorf("%w: this process was kept from beginning in time", drain.ErrLate)
+var errOver = fmt.Errorf("%w: this process was too busy to begin in time", drain.ErrLate)
 
-// Deliver makes one attempt; see drain.Handler for what its error says.
+// Deliver makes one attempt. Its error is as in drain.Handler.
 func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, set setting.Setting) error {
 	target := set.(*SMTP)
 	l, err := target.letter(&job.Job, time.Now())
-	if err != nil { // it came in before the queue had this target
+	if err != nil { // appended before the queue had this target
 		return drain.Permanent(err)
 	}
 	p, err := s.pool(job.Queue, target)
@@ -77,7 +77,7 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, s
 			p.put(c)
 			return err
 		}
-		if !c.alive() { // it ended meanwhile, and nothing was written to it
+		if !c.alive() { // it has ended, and nothing was written to it
 			p.lose(c)
 			continue
 		}
@@ -119,7 +119,7 @@ func (s *Sender) pool(queueName string, target *SMTP) (*pool, error) {
 	return p, nil
 }
 
-// Close ends the connections that are kept. It waits for those being made.
+// Close closes idle connections, and waits for connections being made.
 func (s *Sender) Close() error {
 	s.mu.Lock()
 	s.cancel()
@@ -133,8 +133,8 @@ func (s *Sender) Close() error {
 	return nil
 }
 
-// interrupted says that a delivery's context ended, if it did, and that nothing was sent unless a mark around it says
-// otherwise; else what went wrong.
+// interrupted returns an error that says so if the delivery's context has ended, marked as unsent unless the caller
+// marks it otherwise; else it returns err, or an error for a timeout.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return drain.Unsent(fmt.Errorf("interrupted: %w", context.Cause(ctx)))

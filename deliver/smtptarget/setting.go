@@ -14,58 +14,58 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// Defaults and limits of a SMTP.
+// Defaults and limits of an SMTP.
 const (
 	DefaultPort           = 587 // RFC 6409
 	DefaultImplicitPort   = 465 // RFC 8314
 	DefaultTimeout        = time.Minute
 	MinTimeout            = 10 * time.Millisecond
 	MaxTimeout            = time.Hour
-	DefaultMaxConnections = 20 // as Postfix' smtp_destination_concurrency_limit
+	DefaultMaxConnections = 20 // like Postfix's smtp_destination_concurrency_limit
 	MaxMaxConnections     = 1000
 	maxCredentialBytes    = 1024
 )
 
 // How a connection is secured.
 const (
-	StartTLS      = "starttls" // or not at all
+	StartTLS      = "starttls" // required
 	ImplicitTLS   = "implicit" // from its first byte
 	Opportunistic = "opportunistic"
 	NoTLS         = "none"
 )
 
-// Mechanisms by which to log in.
+// Mechanisms of login.
 const (
-	Auto    = "auto" // the first of these that the server has
+	Auto    = "auto" // the first of the others that the server offers
 	Plain   = "plain"
 	Login   = "login"
 	CRAMMD5 = "cram-md5"
 )
 
-// SMTP is a server that mail is handed to.
+// SMTP is the setting of a mail server.
 type SMTP struct {
 	Server string `json:"host"`
 	Port   int    `json:"port,omitempty"`
 	TLS    string `json:"tls,omitempty"`
-	// Username and Password log in. The password should be ${secret:NAME}.
+	// Username and Password are the credentials. The password should be ${secret:NAME}.
 	Username  string `json:"username,omitempty"`
 	Password  string `json:"password,omitempty"`
 	Mechanism string `json:"mechanism,omitempty"`
-	// From is the sender. Messages may name another one only if AllowFrom has a pattern for its address, such as
+	// From is the sender. Messages may name another sender only if AllowFrom has a pattern for its address, such as
 	// *@example.com.
 	From      string           `json:"from,omitempty"`
 	AllowFrom setting.Patterns `json:"allow_from,omitempty"`
-	// Helo is the name that the drainer gives itself; the default is the machine's.
+	// Helo is the drainer's name in EHLO; the default is the machine's.
 	Helo string `json:"helo,omitempty"`
-	// MessageIDDomain stands behind the @ of Message-IDs; the default is the sender's domain.
+	// MessageIDDomain is the domain of Message-IDs; the default is the sender's.
 	MessageIDDomain string `json:"message_id_domain,omitempty"`
-	// Timeout is for the whole transaction, from the departure to the answer to the message.
+	// Timeout is the maximum time from the departure to the answer to the message.
 	Timeout unit.Duration `json:"timeout,omitempty"`
-	// MaxConnections is how many connections a drainer makes at a time.
+	// MaxConnections is the maximum number of connections of a drainer.
 	MaxConnections int `json:"max_connections,omitempty"`
 }
 
-// Default is what a setting has that is not given.
+// Default returns a setting with its defaults.
 func Default() *SMTP {
 	return &SMTP{
 		TLS: StartTLS, Mechanism: Auto, Timeout: unit.Duration(DefaultTimeout), MaxConnections: DefaultMaxConnections,
@@ -88,7 +88,7 @@ func (s *SMTP) Check(at string) error {
 	case !isHost(s.Server):
 		return setting.Error(
 			at+"host", secrets.MaskURL(s.Server),
-			"must be a name or an address alone, such as smtp.example.com; the port has a field of its own",
+			"must be only a name or address, such as smtp.example.com; the port has its own field",
 		)
 	case s.Port < 0 || s.Port > 65535:
 		return setting.Error(at+"port", strconv.Itoa(s.Port), "must be from 1 to 65535")
@@ -120,7 +120,7 @@ func (s *SMTP) Check(at string) error {
 		return err
 	}
 	if s.Helo != "" && !isHost(s.Helo) {
-		return setting.Error(at+"helo", s.Helo, "must be a host's name, such as out.example.com")
+		return setting.Error(at+"helo", s.Helo, "must be a host name, such as out.example.com")
 	}
 	if s.MessageIDDomain != "" && !isDomain(s.MessageIDDomain) {
 		return setting.Error(at+"message_id_domain", s.MessageIDDomain, "must be a domain, such as example.com")
@@ -151,7 +151,7 @@ func (s *SMTP) checkLogin(at string) error {
 	}
 	switch {
 	case strings.Contains(s.Username, "${"):
-		return setting.Error(at+"username", "", "refers to a secret; only the password can: who logs in, people must see")
+		return setting.Error(at+"username", "", "refers to a secret; only the password can, because people must see the user")
 	case (s.Username == "") != (s.Password == ""):
 		return setting.Error(at+"username", "", "and password must be given together, or both left out")
 	case s.Password == "":
@@ -166,7 +166,8 @@ func (s *SMTP) checkLogin(at string) error {
 	return secrets.Check(at+"password", s.Password)
 }
 
-// notAnAddress says what is wrong with a pattern of addresses. With its one @ it means none of another domain.
+// notAnAddress returns what is wrong with a pattern of addresses. It must have one @, so that it cannot match another
+// domain.
 func notAnAddress(pattern string) string {
 	if pattern != "*" && strings.Count(pattern, "@") != 1 || strings.Contains(pattern, " ") {
 		return "must be an address in which * stands for anything, such as *@example.com or news-*@example.com, or * alone " +
@@ -196,7 +197,7 @@ func (s *SMTP) Senders() []setting.Sender {
 	return setting.SendersOf(from, s.AllowFrom)
 }
 
-// Exposes implements setting.Hosted. (A password goes nowhere without TLS but to this very machine; see checkLogin.)
+// Exposes implements setting.Hosted. (Without TLS a password is sent only to this machine; see checkLogin.)
 func (s *SMTP) Exposes(before setting.Setting) (field, reason string) {
 	b, ok := before.(*SMTP)
 	switch {
@@ -208,10 +209,10 @@ func (s *SMTP) Exposes(before setting.Setting) (field, reason string) {
 	return "", ""
 }
 
-// OnUnknown implements setting.Setting. No server is known to tell a repeated Message-ID for sure.
+// OnUnknown implements setting.Setting. No server reliably recognizes a repeated Message-ID.
 func (s *SMTP) OnUnknown() string { return queue.UnknownHold }
 
-// Accept implements setting.Setting: it makes the message, and throws it away.
+// Accept implements setting.Setting: it composes the message and discards it.
 func (s *SMTP) Accept(job *queue.Job) error {
 	_, err := s.letter(job, time.Now())
 	return err
@@ -221,7 +222,7 @@ func isHost(s string) bool {
 	if _, err := netip.ParseAddr(s); err == nil {
 		return true
 	}
-	return isDomain(s) && isASCII(s) && !egress.EndsInNumber(s) // some resolvers take 2130706433 for an address
+	return isDomain(s) && isASCII(s) && !egress.EndsInNumber(s) // some resolvers read 2130706433 as an address
 }
 
 func isLoopback(host string) bool {

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// transaction is one message under way.
+// transaction is the transaction of one message.
 type transaction struct {
 	pool    *pool
 	conn    *conn
@@ -24,29 +24,29 @@ type transaction struct {
 	accepted, put, refused []refusal // recipients; put off
 }
 
-// fits checks, before the departure, that the server takes such messages at all.
+// fits checks, before the departure, that the server accepts such a message at all.
 func (t *transaction) fits() error {
 	lacks := func(extension string) bool { has, _ := t.conn.client.Extension(extension); return !has }
 	switch {
 	case t.letter.utf8 && lacks("SMTPUTF8"):
 		return drain.Permanent(errors.New(
-			"an address or a header is not ASCII, and the server does not take such (it has no SMTPUTF8)",
+			"an address or a header is not ASCII, which the server does not accept (it has no SMTPUTF8)",
 		))
 	case t.letter.wide && lacks("8BITMIME"):
 		return drain.Permanent(errors.New(
-			"the message is not ASCII, and the server does not take such (it has no 8BITMIME); encode it as quoted-printable " +
+			"the message is not ASCII, which the server does not accept (it has no 8BITMIME); encode it as quoted-printable " +
 				"or base64",
 		))
 	}
 	if has, limit := t.conn.client.Extension("SIZE"); has {
 		if n, err := strconv.Atoi(limit); err == nil && n > 0 && len(t.letter.text) > n {
-			return drain.Permanent(fmt.Errorf("the message has %d bytes, the server takes %d", len(t.letter.text), n))
+			return drain.Permanent(fmt.Errorf("the message has %d bytes, the server's limit is %d", len(t.letter.text), n))
 		}
 	}
 	return nil
 }
 
-// run carries the transaction through, right behind the gate, and gives the connection back.
+// run makes the transaction, right behind the gate, and returns the connection to the pool.
 func (t *transaction) run(ctx context.Context) error {
 	t.conn.wire.begin(time.Now().Add(t.timeout))
 	stop := context.AfterFunc(ctx, t.conn.wire.interrupt)
@@ -59,7 +59,8 @@ func (t *transaction) run(ctx context.Context) error {
 	return err
 }
 
-// exchange reports whether the connection is still good, and what became of the job.
+// exchange makes the transaction. It reports whether the connection can be reused, and returns the error for the
+// drainer.
 func (t *transaction) exchange(ctx context.Context) (good bool, err error) {
 	t.conn.dirty = true
 	if err := t.recipients(ctx); err != nil {
@@ -84,17 +85,17 @@ func (t *transaction) exchange(ctx context.Context) (good bool, err error) {
 			"the connection was lost while the message was sent: %w", interrupted(ctx, err),
 		))
 	}
-	// From here on the final dot may have arrived, and with it the message: RFC 5321, 4.2.5 and 6.1.
+	// From here on the server may have the final dot, and with it the message: RFC 5321, 4.2.5 and 6.1.
 	err = w.Close()
 	if err == nil {
 		r, err = t.answer()
 	}
 	if err == nil && (r.code < 200 || r.code > 299 && r.code < 400 || r.code > 599) {
-		err = fmt.Errorf("the answer to the message makes no sense: %s", r)
+		err = fmt.Errorf("the answer to the message is not valid: %s", r)
 	}
 	if err != nil {
 		unknown := drain.Unknown(fmt.Errorf(
-			"the message was sent, and it is not known whether it was taken: %w", interrupted(ctx, err),
+			"the message was sent, but it is unknown whether it was accepted: %w", interrupted(ctx, err),
 		))
 		if ctx.Err() != nil {
 			return false, unknown
@@ -114,14 +115,14 @@ func (t *transaction) exchange(ctx context.Context) (good bool, err error) {
 	return true, nil
 }
 
-// good reports whether the connection outlives an error.
+// good reports whether the connection can be reused after an error.
 func (t *transaction) good(err error) bool {
 	var answered *answered
 	return errors.As(err, &answered) && answered.reply.code != 421
 }
 
-// recipients sends MAIL FROM and RCPT TO, all at once where the server allows it (RFC 2920). With one error of the
-// server for all of them it ends.
+// recipients sends MAIL FROM and RCPT TO, in one go if the server allows it (RFC 2920). It ends at the first error that
+// concerns all recipients.
 func (t *transaction) recipients(ctx context.Context) error {
 	commands := []string{t.mail()}
 	for _, a := range t.letter.to {
@@ -147,7 +148,7 @@ func (t *transaction) recipients(ctx context.Context) error {
 			if r.judge(toMail) == taken {
 				continue
 			}
-			if together && r.code != 421 { // what is on its way is read, so that the connection can be used again
+			if together && r.code != 421 { // read the pending answers, so that the connection can be reused
 				for range t.letter.to {
 					if _, err := t.answer(); err != nil {
 						return t.lost(ctx, err, 0)
@@ -192,8 +193,8 @@ func (t *transaction) mail() string {
 	return command
 }
 
-// lost says what a connection that was lost among the recipients is. Before MAIL FROM was answered
-// it is the server's business alone; after, a job that makes it hang up must not come back for ever.
+// lost returns the error of a connection that was lost among the recipients. Before the answer to MAIL FROM it is only
+// the server's problem. After that, a job that makes the server hang up must not be retried forever.
 func (t *transaction) lost(ctx context.Context, err error, answers int) error {
 	err = fmt.Errorf("the connection was lost before the message was sent: %w", interrupted(ctx, err))
 	if ctx.Err() != nil {
@@ -205,8 +206,8 @@ func (t *transaction) lost(ctx context.Context, err error, answers int) error {
 	return drain.Trouble(err)
 }
 
-// putOff says what becomes of a message that was sent to nobody: if some of its recipients were put off, those who were
-// accepted wait for them, for the one job is sent once.
+// putOff returns the error of a message that was sent to nobody. If some recipients were deferred, accepted recipients
+// wait for them, because a job is sent once.
 func (t *transaction) putOff(next time.Duration) error {
 	err := errors.New(bounce.Nobody + bounce.Sections(bounces(t.put), bounces(t.refused)))
 	if len(t.put) == 0 {
@@ -215,8 +216,8 @@ func (t *transaction) putOff(next time.Duration) error {
 	return drain.RetryAt(err, time.Now().Add(next))
 }
 
-// next is how long to wait before the next try: as those who were put off were told, or the queue's backoff. It is
-// chosen here, for with it the deadline is or is not kept.
+// next returns how long to wait before the next attempt: as the server said, or the queue's backoff. It is chosen here
+// to check whether that is within the deadline.
 func (t *transaction) next() time.Duration {
 	var longest time.Duration
 	for _, r := range t.put {
@@ -228,7 +229,7 @@ func (t *transaction) next() time.Duration {
 	return t.job.Spec.Retry.Backoff(t.job.Attempt)
 }
 
-// answered is an answer that is not what was hoped for.
+// answered is an unexpected answer.
 type answered struct {
 	reply reply
 	to    string
@@ -236,7 +237,7 @@ type answered struct {
 
 func (a *answered) Error() string { return "the server answered " + a.reply.String() + " to " + a.to }
 
-// denied says what such an answer is to the drainer.
+// denied converts such an answer to an error for the drainer.
 func (t *transaction) denied(r reply, to string) error {
 	err := &answered{r, to}
 	at := map[string]stage{"MAIL FROM": toMail, "RCPT TO": toRecipient}[to]
@@ -252,7 +253,7 @@ func (t *transaction) denied(r reply, to string) error {
 		}
 		return err
 	case refused:
-		if at == toMessage { // it is refused for all who were accepted
+		if at == toMessage { // refused for all accepted recipients
 			return drain.Permanent(errors.New(bounce.Message + bounce.List(t.bounced(r))))
 		}
 		return drain.Permanent(err)
@@ -264,8 +265,8 @@ func (t *transaction) denied(r reply, to string) error {
 	return drain.Trouble(err) // it does not speak SMTP
 }
 
-// bounced are the recipients of a message that was refused: those who were refused or put off before too, with what
-// they were told.
+// bounced returns the recipients of a refused message with their answers, including recipients refused or deferred
+// before.
 func (t *transaction) bounced(r reply) []bounce.Bounce {
 	all := slices.Concat(t.refused, t.put)
 	for _, to := range t.accepted {

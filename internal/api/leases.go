@@ -42,7 +42,7 @@ func (h *handler) pullJobs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
-	handed, err := h.o.Pull.Take(ctx, ask)
+	handed, err := h.o.Pull.Lease(ctx, ask)
 	switch {
 	case ctx.Err() != nil: // nobody reads the answer, or may have it
 		if handed != nil {

@@ -12,22 +12,21 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// AuthFlags are those of a process that asks who sends a request.
+// AuthFlags set how requests are authenticated.
 type AuthFlags struct {
 	NoAuth       bool
 	OIDCIssuer   []string `name:"oidc-issuer" placeholder:"NAME=URL"`
-	OIDCAudience string   `name:"oidc-audience" placeholder:"TEXT" help:"Whom these JWTs must be for."`
+	OIDCAudience string   `name:"oidc-audience" placeholder:"TEXT" help:"Audience that these JWTs must name."`
 	OIDCClaim    string   `name:"oidc-claim" placeholder:"NAME"`
 }
 
-// LongHelp is the help that is too long for the tags.
+// LongHelp implements longHelper.
 func (AuthFlags) LongHelp() map[string]string {
 	return map[string]string{
-		"no-auth": "Ask nobody who he is: whoever reaches the API may do everything. For trials, and on loopback " +
-			"alone.",
-		"oidc-issuer": "A provider whose JWTs are taken (OIDC), and what its subjects are named by; https, whose " +
-			"authorities the system has, or SSL_CERT_FILE. May be repeated.",
-		"oidc-claim": "The claim of theirs that names a subject, a text or a list of such; by default sub.",
+		"no-auth": "Disable authentication. Anyone who can reach the API has full access. For trials, on loopback only.",
+		"oidc-issuer": "OIDC provider whose JWTs are accepted, and the name that its subjects begin with. The URL is " +
+			"https; certificate authorities are the system's, or in SSL_CERT_FILE. May be repeated.",
+		"oidc-claim": "Claim of these JWTs that names the subject, a string or a list of strings (default sub).",
 	}
 }
 
@@ -40,9 +39,9 @@ func (f *AuthFlags) Validate() error {
 func (f *AuthFlags) issuers() (all []auth.Issuer, err error) {
 	switch {
 	case len(f.OIDCIssuer) == 0 && (f.OIDCAudience != "" || f.OIDCClaim != ""):
-		return nil, errors.New("--oidc-audience and --oidc-claim are of JWTs: give --oidc-issuer too")
+		return nil, errors.New("--oidc-issuer is missing: --oidc-audience and --oidc-claim need it")
 	case len(f.OIDCIssuer) > 0 && f.OIDCAudience == "":
-		return nil, errors.New("--oidc-issuer needs --oidc-audience: without one, JWTs that are for others would be taken")
+		return nil, errors.New("--oidc-issuer needs --oidc-audience: otherwise JWTs for other services would be accepted")
 	}
 	for _, given := range f.OIDCIssuer {
 		name, url, ok := strings.Cut(given, "=")
@@ -54,16 +53,16 @@ func (f *AuthFlags) issuers() (all []auth.Issuer, err error) {
 	return all, nil
 }
 
-// Allowed says whether a listener may ask as few as the flags say.
+// Allowed returns an error if the flags disable authentication on a listener that other machines can reach.
 func (f *AuthFlags) Allowed(l ops.Listen) error {
 	if !f.NoAuth || l.Local() {
 		return nil
 	}
-	return ops.Misuse(fmt.Errorf("--no-auth: --listen %s can be reached from other machines, and whoever does could "+
-		"change everything; leave it out, or listen on 127.0.0.1", l.Addr))
+	return ops.Misuse(fmt.Errorf("--no-auth: --listen %s is reachable from other machines, which would have full access; "+
+		"leave --no-auth out, or listen on 127.0.0.1", l.Addr))
 }
 
-// Authority says who sends requests; nil if nobody is asked.
+// Authority returns the authority that authenticates requests; nil if authentication is disabled.
 func (f *AuthFlags) Authority(store document.Documents, log *slog.Logger) (*auth.Authority, error) {
 	if f.NoAuth {
 		return nil, nil

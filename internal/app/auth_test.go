@@ -37,8 +37,8 @@ func TestAuthFlags(t *testing.T) {
 		want string
 	}{
 		{[]string{"--no-auth", "--insecure", "--listen", "0.0.0.0:0"}, "--no-auth: --listen 0.0.0.0:0"},
-		{[]string{"--oidc-audience", "penstock"}, "give --oidc-issuer too"},
-		{[]string{"--oidc-claim", "email"}, "give --oidc-issuer too"},
+		{[]string{"--oidc-audience", "penstock"}, "--oidc-issuer is missing"},
+		{[]string{"--oidc-claim", "email"}, "--oidc-issuer is missing"},
 		{[]string{"--oidc-issuer", "a=https://oidc.example.com"}, "--oidc-audience"},
 		{[]string{"--oidc-issuer", "https://oidc.example.com", "--oidc-audience", "penstock"}, "NAME=URL"},
 		{[]string{"--oidc-issuer", "=https://oidc.example.com", "--oidc-audience", "penstock"}, "NAME=URL"},

@@ -3,34 +3,30 @@ package app
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/penstock/penstock/admission"
 	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/api"
-	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/rules"
 )
 
-// This file puts together what stands before one another: each list is read top down, as a request, a call to the store
-// and a departing job go.
+// This file builds the chains of layers. Read each list from top to bottom, in the order in which a request, a call to
+// the store or a departing job passes it.
 
-// newServer opens a listener. All of a process are opened here, the API's and those of health and metrics: none is
-// without the guard, and all tell refusals in one way. A request goes down this list:
+// newServer opens a listener. All listeners of a process are opened here, of the API and of health and metrics, so all
+// have the guard and refuse requests in the same way. A request passes these layers:
 //
 //	ops.Listen          TLS
-//	ops.Server          bounds connections and time, and charges memory to the client, or refuses it (api.RefuseBudget)
-//	withoutPrefix       takes off the path what a proxy in front has before it
+//	ops.Server          limits connections and time, charges memory to the client or refuses it (api.RefuseBudget)
+//	withoutPrefix       removes the path prefix of a reverse proxy
 //	api.Guard           refuses what a web page may have sent
-//	api.Beside          of a listener for health and metrics alone: nothing else is served
-//	tracing.Serve       reads whose trace a request is part of
-//	console.Before      pages for people, which ask the API in their name
-//	api.New             finds the operation, names the request and asks who sends it; changes are logged and recorded
-//	newEngine
+//	front               the API with its console, or api.Beside: health and metrics alone
 func newServer(
 	l ops.Listen, o ops.ServerOptions, c ConsoleFlags, refused func(*http.Request, *api.Problem),
 ) (*ops.Server, error) {
@@ -46,62 +42,96 @@ func newServer(
 	return ops.NewServer(l, o)
 }
 
-// roles is an engine of which each role is played by whatever stands before the store for it.
-type roles struct {
-	queue.Appender
-	queue.Outflow
-	queue.Specs
-	queue.Watch
-	queue.ChangeLog
-	queue.Jobs
-	queue.Overflow
-	queue.Rules
-	queue.Taker
-	document.Documents
-	audit.Log
-	queue.Store
+// front returns the handler of the API's listener. A request passes these layers:
+//
+//	tracing.Serve       reads the trace context of the request
+//	console.Before      serves pages for people, which call the API in their name
+//	api.New             finds the operation, names the request and its sender; changes are logged and recorded
+//	newEngine
+func (i *Ingress) front(full http.Handler) http.Handler {
+	return i.o.Tracer.Serve(i.o.Console.before(full, i.o.API.Access))
 }
 
-// newEngine is the store as the API sees it. A call goes down this list:
-//
-//	tracing.Engine           makes a span of an append, if it is to be traced, and has its jobs carry it
-//	metrics.Engine           counts and times what is appended, and counts what is replayed
-//	  deliver.Intake         of an append: the queue's target refuses what it could never deliver, and sets the cost
-//	  admission.Appender     of an append: the rules of other groups than the queue's are asked
-//	  deferred.Appender      of an append, with an overflow: the store is asked to offer, and what finds no room waits
-//	  admission.Admission    of a take: the rule's away decides while the store does not answer
-//	metrics.Rules            counts what rules say, also within an append
-//	the store
-func (i *Ingress) newEngine(store queue.Engine) (queue.Engine, error) {
-	rules, err := metrics.NewRules(i.o.Registry, i.o.MaxQueueLabels)
+// layer puts one concern in front of an engine.
+type layer func(next queue.Engine) (queue.Engine, error)
+
+// newEngine returns the store as the API sees it: behind these layers, the first one outermost.
+func (i *Ingress) newEngine(store queue.Engine) (_ queue.Engine, err error) {
+	counted, err := metrics.NewRules(i.o.Registry, i.o.MaxQueueLabels)
 	if err != nil {
 		return nil, err
 	}
-	store = rules.Over(store)
-	i.admission = admission.New(store, admission.Options{Observer: rules, Logger: i.o.Logger, Patience: i.o.Patience})
-	var last queue.Appender = store
-	if i.o.Overflow != nil {
-		i.overflow = deferred.New(store, i.o.Overflow, i.admission.Pass)
-		last = i.overflow
+	layers := []layer{
+		// Every append gets a span if it is traced, and its jobs carry the trace.
+		func(next queue.Engine) (queue.Engine, error) { return i.o.Tracer.Engine(next), nil },
+		// Appends are counted and timed, and replays are counted.
+		func(next queue.Engine) (queue.Engine, error) {
+			return metrics.NewEngine(next, i.o.Registry, i.o.MaxQueueLabels)
+		},
+		// An append: the queue's target refuses jobs that it could never deliver, and sets their cost.
+		appends(func(next queue.Engine) queue.Appender { return deliver.NewIntake(next, next) }),
+		// An append: rules of other groups than the queue's are asked.
+		appends(func(next queue.Engine) queue.Appender { return admission.NewAppender(i.admission, next) }),
+		// An append with an overflow: jobs that find no room, and may wait, are deferred.
+		appends(func(next queue.Engine) queue.Appender {
+			if i.o.Overflow == nil {
+				return next
+			}
+			i.overflow = deferred.New(next, i.o.Overflow, i.admission.Pass)
+			return i.overflow
+		}),
+		// A take: the rule's away decides while the store does not answer.
+		func(next queue.Engine) (queue.Engine, error) {
+			i.admission = admission.New(next, admission.Options{
+				Observer: counted, Logger: i.o.Logger, Patience: i.o.Patience,
+			})
+			return takingEngine{next, i.admission}, nil
+		},
+		// Decisions of rules are counted, also the decisions within an append.
+		func(next queue.Engine) (queue.Engine, error) { return counted.Over(next), nil },
 	}
-	counted, err := metrics.NewEngine(roles{
-		Appender: deliver.NewIntake(admission.NewAppender(i.admission, last), store),
-		Outflow:  store, Specs: store, Watch: store, ChangeLog: store, Jobs: store, Overflow: store, Rules: store,
-		Store: store, Documents: store, Log: store,
-		Taker: i.admission,
-	}, i.o.Registry, i.o.MaxQueueLabels)
-	return i.o.Tracer.Engine(counted), err
+	for _, over := range slices.Backward(layers) { // each layer may use the ones below
+		if store, err = over(store); err != nil {
+			return nil, err
+		}
+	}
+	return store, nil
 }
 
-// outflow takes jobs out of the store until its context ends. A job goes down this list:
+// appends returns a layer for appends alone.
+func appends(over func(next queue.Engine) queue.Appender) layer {
+	return func(next queue.Engine) (queue.Engine, error) { return appendingEngine{next, over(next)}, nil }
+}
+
+// appendingEngine is an Engine with another Appender.
+type appendingEngine struct {
+	queue.Engine
+	appender queue.Appender
+}
+
+func (e appendingEngine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
+	return e.appender.Append(ctx, jobs)
+}
+
+// takingEngine is an Engine with another Taker.
+type takingEngine struct {
+	queue.Engine
+	taker queue.Taker
+}
+
+func (e takingEngine) Take(ctx context.Context, rule string, takes []rules.Take) ([]rules.Taken, error) {
+	return e.taker.Take(ctx, rule, takes)
+}
+
+// outflow takes jobs out of the store until ctx ends. A job passes these layers:
 //
-//	drain.Run           reserves it, starts it at its departure and settles it; drainPace and metrics.Observer are told,
-//	                    and tracing.Drain follows what is traced
-//	deliver.Router      finds the target of its queue; another Handler does what it likes
-//	a target            prepares, waits in the gate of the attempt, and sends
-//	egress.Guard        lets the connection out
+//	drain.Run           reserves the job, starts it at its departure and settles it; drainPace and metrics.Observer get
+//	                    the events, and tracing.Drain traces it
+//	deliver.Router      finds the target of its queue; other Handlers do as they like
+//	a target            prepares, waits in the gate, and sends
+//	egress.Guard        permits the connection
 //
-// Beside it, with an overflow, deferred.Readmitter brings back jobs as room comes.
+// Beside it, with an overflow, deferred.Readmitter brings jobs back as room becomes available.
 func (d *Drainer) outflow(ctx context.Context) error {
 	drains := func(ctx context.Context) error {
 		return ops.RunOver(ctx, func(ctx context.Context) error {

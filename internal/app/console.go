@@ -13,18 +13,18 @@ import (
 	"github.com/penstock/penstock/internal/ops"
 )
 
-// ConsoleFlags are those of a process that serves the API, of its web console and of the paths of both.
+// ConsoleFlags set the web console, and the path prefix of console and API.
 type ConsoleFlags struct {
 	Console    bool   `default:"true" negatable:""`
 	PathPrefix string `placeholder:"/PATH"`
 }
 
-// LongHelp is the help that is too long for the tags.
+// LongHelp implements longHelper.
 func (ConsoleFlags) LongHelp() map[string]string {
 	return map[string]string{
-		"console": "Serve the web console under /console/, which is on unless --no-console is given.",
-		"path-prefix": "What a reverse proxy in front has before every path, such as /penstock. Requests are served with " +
-			"it and without; links begin with it.",
+		"console": "Serve the web console under /console/ (default on; --no-console turns it off).",
+		"path-prefix": "Path prefix of a reverse proxy, such as /penstock. Requests are served with and without it; links " +
+			"begin with it.",
 	}
 }
 
@@ -38,7 +38,7 @@ func (f *ConsoleFlags) Validate() error {
 	if err != nil || u.Path != p || p[0] != '/' || p == "/" || path.Clean(p) != p ||
 		strings.IndexFunc(p, notInPrefix) >= 0 {
 		return fmt.Errorf("--path-prefix %.80q: must be a path such as /penstock, of letters, digits, . _ - and /, "+
-			"and without a / at its end", p)
+			"without a / at its end", p)
 	}
 	return nil
 }
@@ -47,8 +47,8 @@ func notInPrefix(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("/._-", r)
 }
 
-// consoleOver serves the console before the API, unless it is off. log is told of its requests, nil of none.
-func (f *ConsoleFlags) consoleOver(full http.Handler, log *slog.Logger) http.Handler {
+// before puts the console in front of the API, unless it is off. log gets its requests and may be nil.
+func (f *ConsoleFlags) before(full http.Handler, log *slog.Logger) http.Handler {
 	if !f.Console {
 		return full
 	}
@@ -58,7 +58,7 @@ func (f *ConsoleFlags) consoleOver(full http.Handler, log *slog.Logger) http.Han
 	}).Before(full)
 }
 
-// forms is where web pages may send forms: see api.Guard.
+// forms returns the path to which web pages may send forms; see api.Guard.
 func (f *ConsoleFlags) forms() string {
 	if !f.Console {
 		return ""
@@ -66,7 +66,7 @@ func (f *ConsoleFlags) forms() string {
 	return console.Root + "/"
 }
 
-// withoutPrefix serves a request by its path without a prefix, if it has that.
+// withoutPrefix removes the prefix from the paths of requests that have it.
 func withoutPrefix(prefix string, next http.Handler) http.Handler {
 	if prefix == "" {
 		return next

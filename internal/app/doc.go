@@ -1,9 +1,7 @@
-// Package app puts Penstock's processes together: an ingress is an API over an
-// engine behind a server, a drainer is the outflow with its health beside it.
-// What cmd/ingress and cmd/drainer are, and what runs both in one process, is
-// here, and can be tested in a test's process.
+// Package app assembles Penstock's processes. An ingress is an API over an engine behind a server; a drainer is the
+// outflow with its health beside it. The programs cmd/ingress and cmd/drainer, and penstock up with both in one
+// process, are assembled here, so that tests can run them in their own process.
 //
-// New binds listeners, so that errors come at once and addresses can be told; Run
-// runs until its context ends. The engine is the caller's to open and to close,
-// after Run.
+// [NewIngress] and [NewDrainer] bind listeners, so that errors come at once and addresses are known. Run runs until its
+// context ends. The caller opens and closes what they stand on, by a [Base].
 package app

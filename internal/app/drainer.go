@@ -19,35 +19,33 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// DrainerOptions are the settings of a Drainer. Zero fields mean what is said
-// beside them.
+// DrainerOptions are the settings of a Drainer. Zero fields mean the defaults named here.
 type DrainerOptions struct {
-	// Handler gets the jobs. It must be given.
+	// Handler gets the jobs. It must not be nil.
 	Handler drain.Handler
-	// Drain are the drainer's own settings; Observer, Tracer and AppOf are set here, and Usage if it is not given.
+	// Drain has the settings of the outflow. NewDrainer sets Observer, Tracer and AppOf, and Usage if it is nil.
 	Drain drain.Options
-	// Owners knows whose queues are, and is run by the Drainer; nil is one of its own.
+	// Owners knows the apps of queues. The Drainer runs it. Nil means a new one.
 	Owners *auth.Owners
-	// Overflow is where jobs come back from, which somebody else runs for as long as the
-	// Drainer. Nil: none do.
+	// Overflow has the jobs to bring back. The caller runs it for as long as the Drainer. Nil means none.
 	Overflow *deferred.Stream
-	// Listen is where metrics and health are served; without an address nowhere.
+	// Listen is the listener of health and metrics. Empty means none.
 	Listen ops.Listen
 	Server ops.ServerOptions
-	// Tracer follows what is delivered; nil follows nothing. Whoever opened it closes it.
+	// Tracer traces deliveries; nil traces none. The caller closes it.
 	Tracer *tracing.Tracer
-	// Decisions is told of queues that stop; nil: nobody is. Whoever made it closes it.
+	// Decisions logs stops of queues; nil logs none. The caller closes it.
 	Decisions *ops.Decisions
-	// Registry gets its metrics and is what /metrics shows. Nil is one of its own.
+	// Registry receives the metrics, and /metrics shows it. Nil means a new one.
 	Registry *prometheus.Registry
-	// MaxQueueLabels is how many queues have series of their own; 0 is metrics.DefaultMaxQueues.
+	// MaxQueueLabels is the number of queues with metrics of their own; 0 means metrics.DefaultMaxQueues.
 	MaxQueueLabels int
-	Logger         *slog.Logger // discards
+	Logger         *slog.Logger // by default discards
 }
 
 var errStopping = errors.New("this drainer is stopping")
 
-// Drainer is the outflow, with health and metrics beside it.
+// Drainer delivers jobs out of a store, and serves health and metrics.
 type Drainer struct {
 	engine queue.Engine
 	server *ops.Server // nil without an address
@@ -56,7 +54,7 @@ type Drainer struct {
 	o      DrainerOptions
 }
 
-// NewDrainer binds the listener of health and metrics. What it returns must be run.
+// NewDrainer binds the listener of health and metrics. The caller calls Run or Close.
 func NewDrainer(engine queue.Engine, o DrainerOptions) (*Drainer, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -77,15 +75,15 @@ func NewDrainer(engine queue.Engine, o DrainerOptions) (*Drainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept := newPace(time.Now)
-	o.Drain.Observer, o.Drain.Tracer = drainPace{drainDecisions{observer, o.Decisions}, kept}, o.Tracer.Drain()
+	pace := newPace(time.Now)
+	o.Drain.Observer, o.Drain.Tracer = drainPace{drainDecisions{observer, o.Decisions}, pace}, o.Tracer.Drain()
 	if o.Drain.Usage == nil {
 		o.Drain.Usage = &drain.Usage{}
 	}
 	if err := metrics.NewHandlers(o.Registry, o.Drain.Usage, o.MaxQueueLabels); err != nil {
 		return nil, err
 	}
-	d := &Drainer{engine: engine, o: o, pace: kept, owners: o.Owners}
+	d := &Drainer{engine: engine, o: o, pace: pace, owners: o.Owners}
 	d.o.Drain.AppOf = d.owners.Share
 	if o.Listen.Addr != "" {
 		if d.server, err = newServer(o.Listen, o.Server, ConsoleFlags{}, nil); err != nil {
@@ -98,7 +96,7 @@ func NewDrainer(engine queue.Engine, o DrainerOptions) (*Drainer, error) {
 	return d, nil
 }
 
-// Addr is where health and metrics are served, nil when nowhere.
+// Addr returns the address of health and metrics, nil if they are not served.
 func (d *Drainer) Addr() net.Addr {
 	if d.server == nil {
 		return nil
@@ -106,8 +104,8 @@ func (d *Drainer) Addr() net.Addr {
 	return d.server.Addr()
 }
 
-// Run drains until ctx ends, then gives back what has not left and finishes what
-// has. Health and metrics are served until that is done.
+// Run drains until ctx ends. Then it gives back jobs that have not started and lets the others finish. Health and
+// metrics are served until that is over.
 func (d *Drainer) Run(ctx context.Context) error {
 	if d.server == nil {
 		return d.outflow(ctx)
@@ -129,13 +127,13 @@ func (d *Drainer) Run(ctx context.Context) error {
 	})
 }
 
-// lacks is why nothing comes back from the overflow, or not for some queue; nil if it does.
+// lacks returns why jobs do not come back from the overflow, nil if they do.
 func (d *Drainer) lacks() error {
 	if d.o.Overflow == nil {
 		return nil
 	}
 	if err := d.o.Overflow.Connected(); err != nil {
-		return fmt.Errorf("jobs are delivered, and nothing comes back from the overflow: %w", err)
+		return fmt.Errorf("jobs are delivered, but none come back from the overflow: %w", err)
 	}
 	return d.o.Overflow.Stuck()
 }
@@ -143,10 +141,10 @@ func (d *Drainer) lacks() error {
 // Pace returns err if this drainer is late for most of its departures, and lacks if it releases more than 1% of them.
 func (d *Drainer) Pace() (lacks, err error) { return d.pace.check() }
 
-// Hanging is which queue hangs; nil if none does.
+// Hanging returns an error if a queue hangs.
 func (d *Drainer) Hanging() error { return hanging(d.o.Drain.Usage.Queues()) }
 
-// hanging names the queue whose receiver holds most handlers of those that answer nothing; nil if none does.
+// hanging returns an error that names the hanging queue with the most handlers, which is the first, or nil.
 func hanging(queues []drain.QueueUse) error {
 	var first *drain.QueueUse
 	more := -1
@@ -163,14 +161,14 @@ func hanging(queues []drain.QueueUse) error {
 	}
 	others := ""
 	if more > 0 {
-		others = fmt.Sprintf("; so do %d more queues", more)
+		others = fmt.Sprintf("; more hanging queues: %d", more)
 	}
-	return fmt.Errorf("queue %s hangs: its receiver answers nothing, and it has %d handlers, one for %v%s; the other "+
-		"queues go on; see its target, and lower its timeout",
+	return fmt.Errorf("queue %s hangs: its receiver does not answer; it holds %d handlers, the longest for %v%s; other "+
+		"queues go on; check its target, and lower its timeout",
 		first.Queue, first.Handlers, first.Longest.Round(time.Second), others)
 }
 
-// Close frees the listener of a drainer that is not run.
+// Close closes the listener of a Drainer that is not run.
 func (d *Drainer) Close() error {
 	if d.server == nil {
 		return nil

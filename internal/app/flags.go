@@ -16,16 +16,15 @@ import (
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/internal/app/store"
-	"github.com/penstock/penstock/internal/config"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
 )
 
-// ErrHelp says that help or the version was asked for and given.
-var ErrHelp = errors.New("help was asked for")
+// ErrHelp is the error of a program that was only asked for its help or version, and has printed it.
+var ErrHelp = errors.New("help requested")
 
-// storeFlags are those of every process that uses a store.
+// storeFlags are the flags of every process that uses a store.
 type storeFlags struct {
 	Redis      string `required:"" placeholder:"URL"`
 	Init       bool
@@ -50,30 +49,29 @@ type storeFlags struct {
 	Version kong.VersionFlag `env:"-" help:"Print the version and exit."`
 }
 
-// LongHelp is the help that is too long for the tags.
+// LongHelp implements longHelper.
 func (storeFlags) LongHelp() map[string]string {
 	return map[string]string{
-		"redis": "The store: redis://[USER:PASSWORD@]HOST:PORT[/DB], unix:///PATH, " +
+		"redis": "URL of the store: redis://[USER:PASSWORD@]HOST:PORT[/DB], unix:///PATH, " +
 			"redis+sentinel://HOST:PORT,HOST:PORT/MASTER or redis+cluster://HOST:PORT,HOST:PORT; rediss " +
 			"instead of redis for TLS.",
-		"init": "Make a store of an empty Redis. Without it an empty Redis is an error, because one that held jobs " +
-			"and is empty was flushed.",
-		"partitions": "How many parts the store has, on a Cluster the most nodes that can share the work. Fixed when the " +
-			"store is made (default ${default}).",
-		"config": "YAML file of rules and queues. Those that are missing are made; those that differ are reported " +
-			"and left alone.",
+		"init": "Create the store on an empty Redis. Without --init an empty Redis is an error, because it may have been " +
+			"flushed.",
+		"partitions": "Number of partitions of the store; on a Cluster, the maximum number of nodes that share the work. " +
+			"Fixed when the store is created (default ${default}).",
+		"config": "YAML file of rules and queues. Missing ones are created; differences are reported and left " +
+			"unchanged.",
 		"listen":        "${listenhelp} (default ${default}). Beyond loopback only with TLS or --insecure.",
-		"tls-cert":      "PEM file of the certificate to serve with. Needs --tls-key.",
-		"tls-client-ca": "PEM file of authorities: only clients with a certificate of theirs are served. Needs --tls-cert.",
-		"insecure": "Listen beyond loopback without TLS. For networks where everybody may append jobs and change " +
-			"queues.",
-		"queue-labels": "How many queues have metrics of their own; all others share one label (default ${default}).",
-		"log-level":    "The least that is logged: debug, info, warn or error (default ${default}).",
-		"log-format":   "How it is written to standard error: text or json (default ${default}).",
+		"tls-cert":      "PEM file of the server's certificate. Needs --tls-key.",
+		"tls-client-ca": "PEM file of certificate authorities: clients must show a certificate from them. Needs --tls-cert.",
+		"insecure":      "Listen beyond loopback without TLS. Only for trusted networks.",
+		"queue-labels":  "Number of queues with metrics of their own; all others share one label (default ${default}).",
+		"log-level":     "Minimum log level: debug, info, warn or error (default ${default}).",
+		"log-format":    "Format of the log on standard error: text or json (default ${default}).",
 	}
 }
 
-// newParser makes a parser of cli. Every flag has an environment variable.
+// newParser returns a parser of cli. Every flag has an environment variable.
 func newParser(
 	cli any, name, about string, stdout, stderr io.Writer, vars kong.Vars, exit func(int),
 ) (*kong.Kong, error) {
@@ -84,7 +82,7 @@ func newParser(
 
 // parse reads flags and environment into cli.
 func parse(cli any, name, about string, args []string, stdout, stderr io.Writer, vars kong.Vars) (err error) {
-	// The parser wants to exit when it has shown its help; it is left in this way instead.
+	// After showing its help the parser calls exit; a panic leaves it instead.
 	type exit struct{}
 	defer func() {
 		if r := recover(); r != nil {
@@ -99,16 +97,16 @@ func parse(cli any, name, about string, args []string, stdout, stderr io.Writer,
 		return err
 	}
 	if _, err := parser.Parse(args); err != nil {
-		return ops.Misuse(fmt.Errorf("%w; %s --help tells what there is", err, name))
+		return ops.Misuse(fmt.Errorf("%w; see %s --help", err, name))
 	}
 	return nil
 }
 
-// noGrace stands for --grace 0 in options whose zero means their default. It is long enough for
-// a call to the store that is under way: what it granted is given back, and need not run its lease out.
+// noGrace stands for --grace 0 in options whose zero means their default. It is long enough for a call to the store
+// that is under way, so that the jobs it grants are given back.
 const noGrace = 50 * time.Millisecond
 
-// graceOption is the option for what --grace says.
+// graceOption returns the value of --grace as an option.
 func graceOption(flag time.Duration) time.Duration {
 	if flag == 0 {
 		return noGrace
@@ -116,8 +114,7 @@ func graceOption(flag time.Duration) time.Duration {
 	return flag
 }
 
-// Validate is called by the parser. Zero would mean the default further in, and
-// nobody who writes 0 means that.
+// Validate is called by the parser. It rejects 0, which would mean the default in Options.
 func (f *storeFlags) Validate() error {
 	return errors.Join(f.Valid(), atLeastOne("--partitions", f.Partitions), atLeastOne("--queue-labels", f.QueueLabels))
 }
@@ -138,8 +135,8 @@ func notNegative(flag string, value time.Duration) error {
 
 func (f *storeFlags) logger(w io.Writer) *slog.Logger {
 	var level slog.Level
-	_ = level.UnmarshalText([]byte(strings.ToUpper(f.LogLevel))) // the flag takes no other
-	o := &slog.HandlerOptions{Level: level, ReplaceAttr: spelled}
+	_ = level.UnmarshalText([]byte(strings.ToUpper(f.LogLevel))) // the parser has checked it
+	o := &slog.HandlerOptions{Level: level, ReplaceAttr: durationsAsText}
 	if f.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(w, o))
 	}
@@ -149,7 +146,7 @@ func (f *storeFlags) logger(w io.Writer) *slog.Logger {
 // validTarget checks the deliver part of a queue's spec.
 type validTarget = func(name string, raw json.RawMessage) error
 
-// targets are where targets may be, where secrets are and may go, and the check of both.
+// targets returns the guard of targets, the source of secrets, and the check of a target by both.
 func (f *storeFlags) targets() (guard *egress.Guard, source secrets.Source, valid validTarget, err error) {
 	if guard, err = f.Guard(); err == nil {
 		source, err = f.Source()
@@ -157,8 +154,8 @@ func (f *storeFlags) targets() (guard *egress.Guard, source secrets.Source, vali
 	return guard, source, ValidTarget(guard, source), err
 }
 
-// spelled writes durations as text, such as 2.5ms, in JSON too: a number would be of nanoseconds, and not say so.
-func spelled(_ []string, a slog.Attr) slog.Attr {
+// durationsAsText writes durations as text such as 2.5ms, in JSON too: a number would have no unit.
+func durationsAsText(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().String())
 	}
@@ -172,34 +169,19 @@ func (f *storeFlags) listenOn(guard *egress.Guard) ops.Listen {
 	}
 }
 
-// open opens the store and makes the file's rules and queues. The file is read first, so
-// that a mistake in it touches nothing.
-func (f *storeFlags) open(
-	ctx context.Context, valid validTarget, reg prometheus.Registerer, keepChanges time.Duration, log *slog.Logger,
-) (queue.Engine, error) {
-	var file config.File
-	if f.Config != "" {
-		var err error
-		if file, err = config.Load(f.Config, valid); err != nil {
-			return nil, ops.Misuse(fmt.Errorf("--config: %w", err))
+// storeOpener returns the function that opens the store, for BaseOptions.
+func (f *storeFlags) storeOpener(
+	keepChanges time.Duration, log *slog.Logger,
+) func(context.Context, prometheus.Registerer) (queue.Engine, error) {
+	return func(ctx context.Context, reg prometheus.Registerer) (queue.Engine, error) {
+		QuietRedis(log)
+		QuietHTTP(log)
+		hook, err := metrics.NewHook(reg)
+		if err != nil {
+			return nil, err
 		}
-	}
-	QuietRedis(log)
-	QuietHTTP(log)
-	hook, err := metrics.NewHook(reg)
-	if err != nil {
-		return nil, err
-	}
-	engine, err := store.Open(ctx,
-		store.Options{
-			RedisURL: f.Redis, Init: f.Init, Partitions: f.Partitions, KeepChanges: keepChanges, Hook: hook,
-			Logger: log,
+		return store.Open(ctx, store.Options{
+			RedisURL: f.Redis, Init: f.Init, Partitions: f.Partitions, KeepChanges: keepChanges, Hook: hook, Logger: log,
 		})
-	if err != nil {
-		return nil, err
 	}
-	if _, err := config.Apply(ctx, engine, file, log); err != nil {
-		return nil, errors.Join(fmt.Errorf("--config %s: %w", f.Config, err), engine.Close())
-	}
-	return engine, nil
 }

@@ -17,8 +17,8 @@ func TestHangingIsToldByReadiness(t *testing.T) {
 		{Queue: "b", Handlers: 60, Hanging: true, Longest: 61 * time.Second},
 		{Queue: "c", Handlers: 9, Hanging: true},
 	})
-	want := "queue b hangs: its receiver answers nothing, and it has 60 handlers, one for 1m1s; so do 1 more queues; " +
-		"the other queues go on; see its target, and lower its timeout"
+	want := "queue b hangs: its receiver does not answer; it holds 60 handlers, the longest for 1m1s; more hanging " +
+		"queues: 1; other queues go on; check its target, and lower its timeout"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

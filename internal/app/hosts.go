@@ -6,21 +6,21 @@ import (
 	"github.com/penstock/penstock/internal/api"
 )
 
-// HostFlags say by which names requests may come.
+// HostFlags set the host names of the server.
 type HostFlags struct {
 	Host []string `placeholder:"NAME"`
 }
 
-// LongHelp is the help that is too long for the tags.
+// LongHelp implements longHelper.
 func (HostFlags) LongHelp() map[string]string {
 	return map[string]string{
-		"host": "A name by which requests come, such as penstock.example.com; may be repeated. Addresses, " +
-			"localhost and the name in --listen need none; requests by other names are refused, for a web page " +
-			"may have its own name lead here.",
+		"host": "Host name under which clients reach this server, such as penstock.example.com; may be repeated. " +
+			"Addresses, localhost and the name in --listen are always accepted. Requests with other names are refused, " +
+			"which prevents DNS rebinding by web pages.",
 	}
 }
 
-// Valid checks them.
+// Valid checks the flags.
 func (f *HostFlags) Valid() error { return validHosts(f.Host) }
 
 func validHosts(names []string) error {

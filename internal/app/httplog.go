@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// httpLog passes on what net/http's client has to say, but not what a receiver sent: that may be
-// anything, and echo a request with its secrets.
+// httpLog logs the messages of net/http's client, without what a receiver sent: that may echo a request with its
+// secrets.
 type httpLog struct{ log *slog.Logger }
 
 func (h httpLog) Write(b []byte) (int, error) {
-	said, _, _ := strings.Cut(strings.TrimSpace(string(b)), " starting with ")
-	h.log.Debug("http client", "message", said)
+	message, _, _ := strings.Cut(strings.TrimSpace(string(b)), " starting with ")
+	h.log.Debug("http client", "message", message)
 	return len(b), nil
 }
 
-// QuietHTTP keeps the client from writing to standard error by itself. It is the process's: the client
-// writes to the logger that all share.
+// QuietHTTP redirects the messages of net/http's client from standard error to log, for the whole process: the client
+// uses the standard logger.
 func QuietHTTP(log *slog.Logger) {
 	stdlog.SetFlags(0)
 	stdlog.SetOutput(httpLog{log})

@@ -24,45 +24,43 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// IngressOptions are the settings of an Ingress. Zero fields mean what is said
-// beside them.
+// IngressOptions are the settings of an Ingress. Zero fields mean the defaults named here.
 type IngressOptions struct {
 	Listen ops.Listen
-	// Health is a listener of its own for health and metrics, with which the API's has no /metrics. Without an address
-	// there is none.
+	// Health is a separate listener for health and metrics; the API then has no /metrics. Empty means none.
 	Health ops.Listen
-	// DrainDelay is how long requests are served on when it is to end, while /readyz is 503 already: whoever sends
-	// requests here has so long to notice. Ctrl-C in a terminal skips it.
+	// DrainDelay is how long a stopping ingress goes on serving while /readyz already answers 503, so that load balancers
+	// stop sending requests. Ctrl-C in a terminal skips it.
 	DrainDelay time.Duration
-	// Server are the limits of its HTTP server.
+	// Server has the limits of the HTTP server.
 	Server ops.ServerOptions
-	// Auth says who sends requests, and is run by the Ingress. Nil: nobody is asked.
+	// Auth authenticates requests. The Ingress runs it. Nil disables authentication.
 	Auth *auth.Authority
-	// NoAuth says so at the start, if nobody is asked though others than this process send requests.
+	// NoAuth has the ingress log at the start that authentication is disabled.
 	NoAuth bool
-	// Console is whether there is a web console, and what is before every path. The zero one is none.
+	// Console has the settings of the web console and the path prefix; the zero value means neither.
 	Console ConsoleFlags
-	// API are further settings of the API; Rules, Metrics, Stopping and Logger are set here.
+	// API has further settings of the API. Run sets Rule, Metrics, Stopping, Logger and others from the fields here.
 	API api.Options
-	// Overflow is where jobs go that may wait, which somebody else runs for as long as the
-	// Ingress. Nil: those that ask for it are refused.
+	// Overflow takes jobs that may be deferred. The caller runs it for as long as the Ingress. Nil refuses such jobs when
+	// there is no room.
 	Overflow *deferred.Stream
-	// Patience is how long the engine may take to decide before a rule's policy does; 0 is admission's default.
+	// Patience is how long the engine may take to decide before a rule's away does; 0 means admission's default.
 	Patience time.Duration
-	// ValidateTarget checks the deliver part of a queue's spec. Nil takes any.
+	// ValidateTarget checks the deliver part of a queue's spec. Nil accepts any.
 	ValidateTarget func(queue string, target json.RawMessage) error
-	// Tracer follows what is appended; nil follows nothing. Whoever opened it closes it.
+	// Tracer traces appends; nil traces none. The caller closes it.
 	Tracer *tracing.Tracer
-	// Registry gets its metrics and is what /metrics shows. Nil is one of its own.
+	// Registry receives the metrics, and /metrics shows it. Nil means a new one.
 	Registry *prometheus.Registry
-	// MaxQueueLabels is how many queues have series of their own; 0 is metrics.DefaultMaxQueues.
+	// MaxQueueLabels is the number of queues with metrics of their own; 0 means metrics.DefaultMaxQueues.
 	MaxQueueLabels int
-	Logger         *slog.Logger // discards
+	Logger         *slog.Logger // by default discards
 }
 
-// Ingress is the front door.
+// Ingress serves the API over a store.
 type Ingress struct {
-	engine    queue.Engine // see newEngine
+	engine    queue.Engine // made by newEngine
 	admission *admission.Admission
 	overflow  *deferred.Appender // nil without an overflow
 	gauges    *metrics.Gauges
@@ -76,7 +74,7 @@ type Ingress struct {
 	o         IngressOptions
 }
 
-// NewIngress binds the listener. What it returns must be run.
+// NewIngress binds the listeners. The caller calls Run or Close.
 func NewIngress(store queue.Engine, o IngressOptions) (_ *Ingress, err error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -109,68 +107,112 @@ func NewIngress(store queue.Engine, o IngressOptions) (_ *Ingress, err error) {
 			return nil, err
 		}
 	}
-	if err := metrics.RegisterTLS(o.Registry, i.server.Certificates()); err != nil {
-		return nil, err
-	}
-	if err := metrics.RegisterMemory(o.Registry, o.Server.Memory); err != nil {
-		return nil, err
-	}
-	if err := metrics.RegisterAuth(o.Registry, o.Auth); err != nil {
-		return nil, err
-	}
 	if i.engine, err = i.newEngine(store); err != nil {
 		return nil, err
 	}
-	if i.gauges, err = metrics.NewGauges(o.Registry, o.MaxQueueLabels); err != nil {
-		return nil, err
-	}
 	i.survey = survey.New(i.engine, survey.Options{Logger: o.Logger})
-	if err := metrics.RegisterSurvey(o.Registry, i.survey); err != nil {
-		return nil, err
-	}
-	observer, err := metrics.NewPull(o.Registry, o.MaxQueueLabels)
+	observer, err := i.register()
 	if err != nil {
 		return nil, err
 	}
 	i.pull = pull.New(i.engine, pull.Options{
 		Version: ops.Version, Observer: pullPace{observer, i.pace}, Logger: o.Logger,
-		MaxHeldMemory: o.Server.Memory.Limit() / 8, Held: i.holdPulled, Handed: o.Tracer.Pull(),
+		MaxHeldMemory: o.Server.Memory.Limit() / 8, Held: i.chargePulled, Handed: o.Tracer.Pull(),
 	})
 	i.turns = pull.NewQueueTurns(i.engine, i.pull)
 	return i, nil
 }
 
-// holdPulled charges for jobs that were granted to those who pull, as they are and as they are in the answer. They are
-// nobody's until they are handed over, and there already.
-func (i *Ingress) holdPulled(bytes int64) { i.o.Server.Memory.Nobody().Add(2 * bytes) }
+// register registers the metrics of everything but the engine.
+func (i *Ingress) register() (*metrics.Pull, error) {
+	var err error
+	if i.gauges, err = metrics.NewGauges(i.o.Registry, i.o.MaxQueueLabels); err != nil {
+		return nil, err
+	}
+	if err = errors.Join(
+		metrics.RegisterTLS(i.o.Registry, i.server.Certificates()),
+		metrics.RegisterMemory(i.o.Registry, i.o.Server.Memory),
+		metrics.RegisterAuth(i.o.Registry, i.o.Auth),
+		metrics.RegisterSurvey(i.o.Registry, i.survey),
+	); err != nil {
+		return nil, err
+	}
+	return metrics.NewPull(i.o.Registry, i.o.MaxQueueLabels)
+}
 
-// noteGuarded is told what the Guard refused, which stands before there is an API.
+// chargePulled charges the memory of jobs granted to pull queues: of the job, and of its copy in the answer. No client
+// owns them until they are handed over.
+func (i *Ingress) chargePulled(bytes int64) { i.o.Server.Memory.Nobody().Add(2 * bytes) }
+
+// noteGuarded passes a refusal of the guard to the API. There is no API before Run.
 func (i *Ingress) noteGuarded(r *http.Request, p *api.Problem) {
 	if a := i.api.Load(); a != nil {
 		a.NoteGuarded(r, p)
 	}
 }
 
-// Addr is where it listens.
+// Addr returns the address of the listener.
 func (i *Ingress) Addr() net.Addr { return i.server.Addr() }
 
-// URL is where a client on this machine finds it.
+// URL returns the URL of the API for clients on this machine.
 func (i *Ingress) URL() string { return i.server.URL() }
 
-// Run serves until ctx ends and for the drain delay after that, and then lets requests under way finish.
+// Run serves until ctx ends and the drain delay has passed, and then lets open requests finish.
 func (i *Ingress) Run(ctx context.Context) error {
 	draining := ctx
 	ctx, stop := ops.Linger(ctx, i.o.DrainDelay)
 	defer stop()
 	if i.o.DrainDelay > 0 {
 		defer context.AfterFunc(draining, func() {
-			if errors.Is(context.Cause(draining), errCtrlC) { // a person waits, and no load balancer has to notice
+			if errors.Is(context.Cause(draining), errCtrlC) { // a person waits, and no load balancer needs to notice
 				stop()
 				return
 			}
-			i.o.Logger.Info("ingress drains: it is not ready, and serves on", "for", i.o.DrainDelay)
+			i.o.Logger.Info("ingress drains: not ready, but still serving", "for", i.o.DrainDelay)
 		})()
 	}
+	o := i.apiOptions(draining)
+	page := o.Metrics
+	if i.health != nil {
+		o.Metrics = nil
+	}
+	full := api.New(i.engine, o)
+	i.api.Store(full)
+	defer full.Close()
+	serve := func(ctx context.Context) error {
+		defer i.turns.Close() // after the last request has ended
+		return ops.RunAll(ctx,
+			func(ctx context.Context) error { return i.server.Run(ctx, i.front(full)) },
+			i.pull.Run,
+			i.survey.Run,
+			func(ctx context.Context) error { return i.gauges.Run(ctx, i.engine, i.survey, 0, i.o.Logger) },
+		)
+	}
+	i.o.Logger.Info("ingress listens", "url", i.URL())
+	if i.o.NoAuth {
+		i.o.Logger.Warn("authentication is disabled (--no-auth): anyone who can reach the API has full access")
+	}
+	if i.health != nil {
+		i.o.Logger.Info("ingress serves health and metrics", "health_url", i.health.URL())
+		inner, beside := serve, api.Beside(full, page)
+		serve = func(ctx context.Context) error { // health is served until the API has ended
+			return ops.RunOver(ctx, inner, func(ctx context.Context) error { return i.health.Run(ctx, beside) })
+		}
+	}
+	defer i.o.Logger.Info("ingress stopped")
+	under := []func(context.Context) error{i.admission.Run}
+	if i.overflow != nil {
+		under = append(under, i.overflow.Run)
+	}
+	if i.o.Auth != nil {
+		under = append(under, i.o.Auth.Run)
+	}
+	// Requests that are finishing still need these.
+	return ops.RunOver(ctx, serve, func(ctx context.Context) error { return ops.RunAll(ctx, under...) })
+}
+
+// apiOptions returns the settings of the API. draining ends when the ingress starts to drain.
+func (i *Ingress) apiOptions(draining context.Context) api.Options {
 	o := i.o.API
 	o.ValidateTarget, o.Logger = i.o.ValidateTarget, i.o.Logger
 	o.Auth, o.Prefix = i.o.Auth, i.o.Console.PathPrefix
@@ -183,47 +225,10 @@ func (i *Ingress) Run(ctx context.Context) error {
 	if i.o.DrainDelay > 0 {
 		o.Draining = draining
 	}
-	page := o.Metrics
-	if i.health != nil {
-		o.Metrics = nil
-	}
-	full := api.New(i.engine, o)
-	i.api.Store(full)
-	defer full.Close()
-	front := i.o.Console.consoleOver(full, o.Access)
-	serve := func(ctx context.Context) error {
-		defer i.turns.Close() // nobody waits any more
-		return ops.RunAll(ctx,
-			func(ctx context.Context) error { return i.server.Run(ctx, i.o.Tracer.Serve(front)) },
-			i.pull.Run,
-			i.survey.Run,
-			func(ctx context.Context) error { return i.gauges.Run(ctx, i.engine, i.survey, 0, i.o.Logger) },
-		)
-	}
-	i.o.Logger.Info("ingress listens", "url", i.URL())
-	if i.o.NoAuth {
-		i.o.Logger.Warn("nobody is asked who he is: whoever reaches the API may do everything (--no-auth)")
-	}
-	if i.health != nil {
-		i.o.Logger.Info("ingress serves health and metrics", "health_url", i.health.URL())
-		inner, beside := serve, api.Beside(full, page)
-		serve = func(ctx context.Context) error { // which is served until the API has ended
-			return ops.RunOver(ctx, inner, func(ctx context.Context) error { return i.health.Run(ctx, beside) })
-		}
-	}
-	defer i.o.Logger.Info("ingress stopped")
-	under := []func(context.Context) error{i.admission.Run}
-	if i.overflow != nil {
-		under = append(under, i.overflow.Run)
-	}
-	if i.o.Auth != nil {
-		under = append(under, i.o.Auth.Run)
-	}
-	// requests that are let finish still need it
-	return ops.RunOver(ctx, serve, func(ctx context.Context) error { return ops.RunAll(ctx, under...) })
+	return o
 }
 
-// HealthURL is where a client on this machine finds health and metrics.
+// HealthURL returns the URL of health and metrics for clients on this machine.
 func (i *Ingress) HealthURL() string {
 	if i.health == nil {
 		return i.URL()
@@ -231,7 +236,7 @@ func (i *Ingress) HealthURL() string {
 	return i.health.URL()
 }
 
-// Close frees the listeners of an ingress that is not run.
+// Close closes the listeners of an Ingress that is not run.
 func (i *Ingress) Close() error {
 	if i.health == nil {
 		return i.server.Close()

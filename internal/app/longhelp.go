@@ -9,13 +9,13 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// longHelper is a struct of flags and commands, some of which have a help that is too long for a tag.
+// longHelper is a struct of flags and commands with help that is too long for a tag.
 type longHelper interface {
-	// LongHelp returns it by their names, in the words of a tag.
+	// LongHelp returns the help by the name of the flag or command, in the syntax of a tag.
 	LongHelp() map[string]string
 }
 
-// SetLongHelp gives the flags and commands of a parser, once that is built, the help that their structs have for them.
+// SetLongHelp sets the help of flags and commands from the LongHelp of their structs, after the parser is built.
 func SetLongHelp(k *kong.Kong) error { return setLongHelp(k.Model.Node) }
 
 func setLongHelp(node *kong.Node) error {
@@ -28,7 +28,7 @@ func setLongHelp(node *kong.Node) error {
 		case command >= 0:
 			node.Children[command].Help = help
 		default:
-			return fmt.Errorf("%s has no flag or command %s, of which there is a help", node.Path(), name)
+			return fmt.Errorf("%s has help for %s, but no such flag or command", node.Path(), name)
 		}
 	}
 	for _, child := range node.Children {
@@ -39,7 +39,7 @@ func setLongHelp(node *kong.Node) error {
 	return nil
 }
 
-// longHelpOf is what a struct and those embedded in it say.
+// longHelpOf returns the long help of a struct and of the structs embedded in it.
 func longHelpOf(v reflect.Value) map[string]string {
 	all := map[string]string{}
 	if v.Kind() != reflect.Struct {

@@ -17,11 +17,10 @@ import (
 // Program is RunIngress or RunDrainer.
 type Program func(ctx context.Context, args []string, stdout, stderr io.Writer) error
 
-// errCtrlC is the cause of the end of a program that a person stops with Ctrl-C in a terminal.
+// errCtrlC is the cause when a person stops a program with Ctrl-C in a terminal.
 var errCtrlC = errors.New("stopped with Ctrl-C")
 
-// Main is what the main function of a program does: it runs it until it ends or a
-// signal asks it to, says what went wrong, and returns the exit code.
+// Main runs a program until it ends or a signal stops it, prints its error, and returns the exit code.
 func Main(name string, run Program) int {
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer stop(nil)
@@ -31,7 +30,7 @@ func Main(name string, run Program) int {
 	go func() {
 		select {
 		case s := <-signals:
-			signal.Stop(signals) // a second signal ends it at once
+			signal.Stop(signals) // a second signal ends the process at once
 			stop(causeOf(s, atTerminal))
 		case <-ctx.Done():
 		}
@@ -47,8 +46,8 @@ func Main(name string, run Program) int {
 	return 0
 }
 
-// causeOf returns the cause that a signal ends a program with: errCtrlC for an interrupt at a terminal, nil for all
-// others. Supervisors send SIGTERM, and have no terminal.
+// causeOf returns the cause for a signal: errCtrlC for an interrupt at a terminal, otherwise nil. Supervisors send
+// SIGTERM, and have no terminal.
 func causeOf(s os.Signal, atTerminal bool) error {
 	if s == os.Interrupt && atTerminal {
 		return errCtrlC

@@ -13,32 +13,32 @@ import (
 	"github.com/penstock/penstock/internal/ops"
 )
 
-// MemoryFlags bound what a process holds for its clients, and say who they are.
+// MemoryFlags limit the memory that a process uses for its clients, and set how clients are told apart.
 type MemoryFlags struct {
 	Memory         string   `default:"256MiB" placeholder:"SIZE"`
 	TrustedProxies []string `placeholder:"RANGE,..."`
 }
 
-// LongHelp is the help that is too long for the tags.
+// LongHelp implements longHelper.
 func (MemoryFlags) LongHelp() map[string]string {
 	return map[string]string{
-		"memory": "What requests and connections may hold at once; one client's address at most half, and a quarter " +
-			"while others want theirs. An ingress takes at most 256 MiB more (default ${default}).",
-		"trusted-proxies": "Addresses (10.0.0.7) or ranges (10.0.0.0/8) of proxies in front: what they say in " +
-			"X-Forwarded-For is the client's address.",
+		"memory": "Maximum memory for requests and connections. A single client address may use half of it, or a quarter " +
+			"while others need theirs. The process uses at most 256 MiB more (default ${default}).",
+		"trusted-proxies": "Addresses (10.0.0.7) or ranges (10.0.0.0/8) of reverse proxies whose X-Forwarded-For is " +
+			"trusted for the client's address.",
 	}
 }
 
 const (
-	// LeastMemory is the least that --memory may say.
-	LeastMemory = 64 << 20
-	// besideBudget is what the process takes beside its budget: the program, its runtime, the connections to the store,
-	// what is cached of queues and rules, and what is garbage and not yet collected.
+	// MinMemory is the minimum of --memory.
+	MinMemory = 64 << 20
+	// besideBudget is the memory of the process beside its budget: the program, its runtime, connections to the store,
+	// caches of queues and rules, and garbage that is not collected yet.
 	besideBudget = 256 << 20
-	// perHandler is what a drainer's handler takes at most: the largest job as it came, as it is sent, and the answer.
+	// perHandler is the maximum memory of a drainer's handler: the largest job as received, as sent, and the answer.
 	perHandler = 2 << 20
-	// spareMemory is how far below that the collector is told to stay. It does not know of the program's own pages, about
-	// 30 MiB, and on a machine that is busy it comes late.
+	// spareMemory is the distance between the collector's limit and the maximum. The collector does not count the
+	// program's own pages, about 30 MiB, and is late on a busy machine.
 	spareMemory = 128 << 20
 )
 
@@ -51,7 +51,7 @@ func (f *MemoryFlags) Validate() error {
 
 func (f *MemoryFlags) bytes() (int64, error) {
 	n, err := humanize.ParseBytes(f.Memory)
-	if err != nil || n < LeastMemory || n > 1<<50 {
+	if err != nil || n < MinMemory || n > 1<<50 {
 		return 0, fmt.Errorf("--memory %s: must be a size such as 256MiB, at least 64MiB", f.Memory)
 	}
 	return int64(n), nil
@@ -60,7 +60,7 @@ func (f *MemoryFlags) bytes() (int64, error) {
 func (f *MemoryFlags) proxies() ([]netip.Prefix, error) {
 	var ranges []netip.Prefix
 	for _, s := range f.TrustedProxies {
-		if s = strings.TrimSpace(s); s == "" { // of a variable that is empty
+		if s = strings.TrimSpace(s); s == "" { // from an empty environment variable
 			continue
 		}
 		p, err := netip.ParsePrefix(s)
@@ -76,7 +76,7 @@ func (f *MemoryFlags) proxies() ([]netip.Prefix, error) {
 	return ranges, nil
 }
 
-// Bound puts into a server's options what the flags say.
+// Bound sets the memory budget and the trusted proxies in a server's options.
 func (f *MemoryFlags) Bound(o *ops.ServerOptions) error {
 	n, err := f.bytes()
 	if err != nil {
@@ -89,8 +89,7 @@ func (f *MemoryFlags) Bound(o *ops.ServerOptions) error {
 	return nil
 }
 
-// collectBefore has this process's memory collected before it takes more than its maximum, unless GOMEMLIMIT says
-// otherwise.
+// collectBefore has the garbage collector keep the process below the given maximum, unless GOMEMLIMIT is set.
 func collectBefore(maximum int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(maximum - spareMemory)

@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// NATSFlags are those of every process that uses the overflow.
+// NATSFlags are the flags of every process that uses the overflow.
 type NATSFlags struct {
 	NATS         string `placeholder:"URL,..."`
 	NATSCreds    string `type:"path" placeholder:"FILE"`
@@ -28,20 +28,19 @@ type NATSFlags struct {
 	NATSMaxBytes string `default:"10GiB" placeholder:"SIZE"`
 }
 
-// LongHelp is the help that is too long for the tags.
+// LongHelp implements longHelper.
 func (NATSFlags) LongHelp() map[string]string {
 	return map[string]string{
-		"nats": "The overflow: NATS servers with JetStream, 2.11 or newer, such as nats://a:4222,nats://b:4222; " +
+		"nats": "NATS servers of the overflow, with JetStream, 2.11 or newer, such as nats://a:4222,nats://b:4222; " +
 			"tls:// for TLS. Without it a job that may be deferred is refused when there is no room.",
-		"nats-creds": "Credentials file to log in to NATS with. A user and password, or a token, may stand in the URL " +
-			"instead.",
-		"nats-tls-ca":   "PEM file of the authorities that NATS' certificate is checked against, instead of the system's.",
-		"nats-tls-cert": "PEM file of the certificate to show to NATS. Needs --nats-tls-key.",
-		"nats-replicas": "On how many nodes of a JetStream cluster each deferred job is kept: 1, 3 or 5 (default " +
-			"${default}). It counts when the streams are made; streams with fewer are refused.",
-		"nats-prefix": "What the streams' names and subjects begin with, for several stores on one NATS (default " +
+		"nats-creds":    "Credentials file for NATS. Alternatively, put a user and password, or a token, into the URL.",
+		"nats-tls-ca":   "PEM file of the certificate authorities of NATS (default: the system's).",
+		"nats-tls-cert": "PEM file of the client certificate for NATS. Needs --nats-tls-key.",
+		"nats-replicas": "Number of replicas of each deferred job in a JetStream cluster: 1, 3 or 5 (default ${default}). " +
+			"Applied when the streams are created; existing streams with fewer are refused.",
+		"nats-prefix": "Prefix of the names and subjects of the streams, for several stores on one NATS (default " +
 			"${default}).",
-		"nats-max-bytes": "How much the overflow may hold on disk. It counts when the streams are made (default ${default}).",
+		"nats-max-bytes": "Maximum size of the overflow on disk, applied when the streams are created (default ${default}).",
 	}
 }
 
@@ -58,7 +57,7 @@ func (f *NATSFlags) Validate() error {
 		errs = append(errs, err)
 	}
 	if f.NATS == "" && (f.NATSCreds != "" || f.NATSTLSCA != "" || f.NATSTLSCert != "") {
-		errs = append(errs, errors.New("--nats is missing: the other --nats flags are of no use without it"))
+		errs = append(errs, errors.New("--nats is missing: the other --nats flags need it"))
 	}
 	return errors.Join(errs...)
 }
@@ -74,20 +73,20 @@ func (f *NATSFlags) maxBytes() (int64, error) {
 }
 
 const (
-	// until a NATS that is away is tried again: for so long more the overflow stands still
+	// natsWait is the pause before trying all servers again. The overflow stands still for so long.
 	natsWait = 100 * time.Millisecond
-	natsDial = 500 * time.Millisecond // for which a machine is tried that may be down, before the next
-	// natsRefusedWait is the same of one that refuses the login: somebody has to mend that.
+	// natsDial is how long to try a server that may be down, before the next server.
+	natsDial = 500 * time.Millisecond
+	// natsRefusedWait is the pause after a refused login, which needs an operator.
 	natsRefusedWait = 10 * time.Second
 )
 
-// connect connects to NATS. The connection repairs itself for as long as it lasts, also if
-// there is no NATS yet, and keeps nothing back while it is broken: what cannot be sent now
-// fails now, so that nobody takes for stored what waits in this process. An error is what
-// trying again does not mend: a bad URL or file, or a login that is refused.
+// connect connects to NATS. The connection repairs itself until it is closed, also if there is no NATS yet. It buffers
+// nothing while it is broken: what cannot be sent now fails now, so that nothing in this process's memory is taken for
+// stored. An error means that retrying is pointless: a bad URL or file, or a refused login.
 func (f *NATSFlags) connect(name string, log *slog.Logger) (*nats.Conn, error) {
-	l := &line{log: log, first: make(chan error, 1), said: map[string]bool{}}
-	// Answers come to subjects of the kind of process, so that users of NATS can be kept from reading those of others.
+	l := &connectionLog{log: log, first: make(chan error, 1), logged: map[string]bool{}}
+	// The inbox names the kind of process, so that NATS permissions can keep other users from reading its answers.
 	inbox := "_INBOX." + strings.ReplaceAll(name, " ", "-")
 	options := append(
 		l.options(), nats.Name(name), nats.CustomInboxPrefix(inbox), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
@@ -96,7 +95,7 @@ func (f *NATSFlags) connect(name string, log *slog.Logger) (*nats.Conn, error) {
 		nats.MaxPingsOutstanding(2),
 	)
 	if f.NATSCreds != "" {
-		if _, err := os.ReadFile(f.NATSCreds); err != nil { // the client would read it only when a server asks
+		if _, err := os.ReadFile(f.NATSCreds); err != nil { // the client reads it only when a server asks
 			return nil, err
 		}
 		options = append(options, nats.UserCredentials(f.NATSCreds))
@@ -115,7 +114,7 @@ func (f *NATSFlags) connect(name string, log *slog.Logger) (*nats.Conn, error) {
 	if nc.IsConnected() {
 		return nc, nil
 	}
-	// It has tried once, and goes on. Why it failed it tells in any case, before anything else.
+	// The client has tried once, and goes on. Its first call reports why the first try failed.
 	if err := <-l.first; !away(err) {
 		nc.Close()
 		return nil, err
@@ -123,8 +122,7 @@ func (f *NATSFlags) connect(name string, log *slog.Logger) (*nats.Conn, error) {
 	return nc, nil
 }
 
-// away reports whether a server was not reached, or had no place for one more: that
-// passes.
+// away reports whether an error passes by itself: the server was not reached, or has too many connections.
 func away(err error) bool {
 	for _, passing := range []error{
 		nats.ErrNoServers, nats.ErrTimeout, nats.ErrMaxAccountConnectionsExceeded,
@@ -134,28 +132,27 @@ func away(err error) bool {
 			return true
 		}
 	}
-	// its ErrMaxConnectionsExceeded is not what a login that is refused so returns
+	// A login refused for this reason does not return ErrMaxConnectionsExceeded.
 	if strings.Contains(err.Error(), nats.MAX_CONNECTIONS_ERR) {
 		return true
 	}
 	var op *net.OpError
 	if errors.As(err, &op) {
-		return op.Op != "remote error" // which is the other side's word in TLS, such as on our certificate
+		return op.Op != "remote error" // a TLS alert, for example about our certificate
 	}
 	var network net.Error
 	return errors.As(err, &network) && network.Timeout()
 }
 
-// line is a connection as the log has it: what keeps it from being connected once, until it
-// is.
-type line struct {
-	log   *slog.Logger
-	conn  atomic.Pointer[nats.Conn]
-	first chan error      // why it could not be connected at first
-	said  map[string]bool // the client calls one handler at a time
+// connectionLog logs the troubles of a connection, each kind once until it is connected again.
+type connectionLog struct {
+	log    *slog.Logger
+	conn   atomic.Pointer[nats.Conn]
+	first  chan error      // why the first try failed
+	logged map[string]bool // not locked: the client calls one handler at a time
 }
 
-func (l *line) options() []nats.Option {
+func (l *connectionLog) options() []nats.Option {
 	return []nats.Option{
 		nats.CustomReconnectDelay(l.wait),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
@@ -164,16 +161,16 @@ func (l *line) options() []nats.Option {
 			default:
 			}
 			if l.once("away") {
-				l.log.Warn("nats cannot be reached; trying again", "error", err)
+				l.log.Warn("nats is unreachable; trying again", "error", err)
 			}
 		}),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if err != nil && l.once("broke") { // nil when it was closed
-				l.log.Warn("the connection to nats broke; reconnecting", "error", err)
+			if err != nil && l.once("broke") { // nil after Close
+				l.log.Warn("connection to nats broke; reconnecting", "error", err)
 			}
 		}),
 		nats.ConnectHandler(func(c *nats.Conn) {
-			if len(l.said) > 0 {
+			if len(l.logged) > 0 {
 				l.connected(c)
 			}
 		}),
@@ -186,29 +183,29 @@ func (l *line) options() []nats.Option {
 	}
 }
 
-// once reports whether something was not said yet.
-func (l *line) once(what string) bool {
-	if l.said[what] {
+// once reports whether a kind of trouble has not been logged yet, and marks it as logged.
+func (l *connectionLog) once(kind string) bool {
+	if l.logged[kind] {
 		return false
 	}
-	l.said[what] = true
+	l.logged[kind] = true
 	return true
 }
 
-func (l *line) connected(c *nats.Conn) {
-	clear(l.said)
+func (l *connectionLog) connected(c *nats.Conn) {
+	clear(l.logged)
 	l.log.Info("connected to nats", "server", c.ConnectedUrlRedacted())
 }
 
-// wait is how long it is until all servers are tried again.
-func (l *line) wait(int) time.Duration {
+// wait returns the pause before all servers are tried again.
+func (l *connectionLog) wait(int) time.Duration {
 	if nc := l.conn.Load(); nc != nil && nc.LastError() != nil && !away(nc.LastError()) {
 		return natsRefusedWait + rand.N(natsRefusedWait/4)
 	}
 	return natsWait + rand.N(natsWait/4)
 }
 
-// withoutURL keeps a password that stands in the URL out of an error.
+// withoutURL removes URLs with a password from an error.
 func withoutURL(err error, url string) error {
 	text := err.Error()
 	for part := range strings.SplitSeq(url, ",") {

@@ -12,12 +12,11 @@ import (
 
 	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/internal/metrics"
-	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
 )
 
-// NewOverflow returns the overflow on a connection to NATS, which stays the caller's,
-// and registers its metrics. It is opened by its Run, or by Open.
+// NewOverflow returns the overflow on a connection to NATS, and registers its metrics. The caller closes the
+// connection. Run or Open opens the overflow.
 func NewOverflow(
 	nc *nats.Conn, o deferred.Options, reg prometheus.Registerer, maxQueueLabels int,
 ) (*deferred.Stream, error) {
@@ -29,48 +28,42 @@ func NewOverflow(
 	return deferred.NewStream(nc, o)
 }
 
-// overflow is a process's own overflow, with its connection; without --nats it is
-// nothing at all.
-type overflow struct {
-	*deferred.Stream
-	conn *nats.Conn
+// overflowOpener returns the function that opens the overflow, for BaseOptions. If NATS is away the process starts all
+// the same, but errors that waiting does not fix are returned at once. Without --nats no queue may have the setting
+// overflow: defer; that is better reported now than when a queue is full.
+func (f *NATSFlags) overflowOpener(
+	name string, labels int, log *slog.Logger,
+) func(context.Context, *Base) (*deferred.Stream, error) {
+	return func(ctx context.Context, b *Base) (*deferred.Stream, error) {
+		if f.NATS == "" {
+			return nil, nobodyDefers(ctx, b.Engine)
+		}
+		bytes, err := f.maxBytes()
+		if err != nil {
+			return nil, err
+		}
+		conn, err := f.connect(name, log)
+		if err != nil {
+			return nil, fmt.Errorf("--nats: %w", withoutURL(err, f.NATS))
+		}
+		b.Add("connection to nats", func() error { conn.Close(); return nil })
+		stream, err := NewOverflow(conn, deferred.Options{
+			Prefix: f.NATSPrefix, Replicas: f.NATSReplicas, MaxBytes: bytes, Logger: log,
+		}, b.Registry, labels)
+		if err == nil {
+			err = firstLook(ctx, stream)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--nats: %w", err)
+		}
+		return stream, nil
+	}
 }
 
-// newOverflow makes what the flags name. NATS may be away: the process starts all the same.
-// But what waiting does not mend is told at once, if NATS is there to tell it. Without
-// --nats no queue may need it: to be told so at the start is better than when the queue is
-// full.
-func (f *NATSFlags) newOverflow(
-	ctx context.Context, name string, engine queue.Specs, reg prometheus.Registerer, labels int, log *slog.Logger,
-) (overflow, error) {
-	if f.NATS == "" {
-		return overflow{}, nobodyDefers(ctx, engine)
-	}
-	bytes, err := f.maxBytes()
-	if err != nil {
-		return overflow{}, err
-	}
-	conn, err := f.connect(name, log)
-	if err != nil {
-		return overflow{}, fmt.Errorf("--nats: %w", withoutURL(err, f.NATS))
-	}
-	stream, err := NewOverflow(conn, deferred.Options{
-		Prefix: f.NATSPrefix, Replicas: f.NATSReplicas, MaxBytes: bytes, Logger: log,
-	}, reg, labels)
-	if err == nil {
-		err = firstLook(ctx, stream)
-	}
-	if err != nil {
-		conn.Close()
-		return overflow{}, fmt.Errorf("--nats: %w", err)
-	}
-	return overflow{stream, conn}, nil
-}
-
-// natsPatience is how long a start waits for a NATS that is connected and does not answer.
+// natsPatience is how long a start waits for a NATS that is connected but does not answer.
 const natsPatience = 5 * time.Second
 
-// firstLook returns an error where waiting mends nothing. Of anything else Run will tell.
+// firstLook opens the overflow and returns errors that waiting does not fix. Run reports all others.
 func firstLook(ctx context.Context, stream *deferred.Stream) error {
 	look, cancel := context.WithTimeout(ctx, natsPatience)
 	defer cancel()
@@ -80,34 +73,20 @@ func firstLook(ctx context.Context, stream *deferred.Stream) error {
 	return ctx.Err()
 }
 
-// under runs a process on the overflow.
-func (o overflow) under(ctx context.Context, process func(context.Context) error) error {
-	if o.Stream == nil {
-		return process(ctx)
-	}
-	return ops.RunOver(ctx, process, o.Run)
-}
-
-func (o overflow) close() {
-	if o.conn != nil {
-		o.conn.Close()
-	}
-}
-
-// nobodyDefers is an error if a queue's spec wants an overflow.
+// nobodyDefers returns an error if a queue needs an overflow.
 func nobodyDefers(ctx context.Context, engine queue.Specs) error {
 	const page = 500
 	for after := ""; ; {
 		infos, err := engine.List(ctx, after, page)
 		if errors.Is(err, queue.ErrUnavailable) || err == nil && len(infos) == 0 {
-			return nil // a store that is away now is told of by readiness
+			return nil // readiness reports a store that is away
 		}
 		if err != nil {
 			return err
 		}
 		for i := range infos {
 			if infos[i].Spec.Overflow == queue.Defer {
-				return fmt.Errorf("--nats is missing: queue %s has overflow: defer; name the NATS to put its jobs "+
+				return fmt.Errorf("--nats is missing: queue %s has overflow: defer; give the NATS to put its jobs "+
 					"on, or set it to reject", infos[i].Spec.Name)
 			}
 		}
@@ -115,9 +94,10 @@ func nobodyDefers(ctx context.Context, engine queue.Specs) error {
 	}
 }
 
-// Look returns what tells how the overflow is, and changes nothing of it; nil without --nats. End it with done.
+// Look returns a function that reads the state of the overflow's streams and changes nothing; nil without --nats. The
+// caller calls disconnect in the end.
 func (f *NATSFlags) Look(name string, log *slog.Logger) (
-	look func(context.Context) ([]deferred.StreamState, error), done func(), err error,
+	look func(context.Context) ([]deferred.StreamState, error), disconnect func(), err error,
 ) {
 	if f.NATS == "" {
 		return nil, func() {}, nil

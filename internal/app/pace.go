@@ -17,35 +17,34 @@ import (
 // A process that is late for most departures wastes slots that others could use.
 const (
 	paceWindow = 30 * time.Second
-	paceEnough = queue.EnoughDepartures // departures and releases below which nothing can be said
+	paceEnough = queue.EnoughDepartures // minimum number of departures and releases for a judgment
 )
 
-// remedies says what to do about each reason for which jobs are released. The reasons without one are no faults: a
+// remedies has what to do about each reason for releasing jobs. Reasons without a remedy are not faults: for example, a
 // process that stops gives its jobs back.
 var remedies = map[string]string{
-	drain.Late.String(): "raise the queues' slack, give this process more CPU, or bring it nearer to the store",
+	drain.Late.String(): "raise the queues' slack, give this process more CPU, or move it closer to the store",
 	drain.NoHandler.String(): "raise --concurrency, or the share of handlers of the queue's app; see " +
 		"penstock_free_handlers and penstock_app_handlers_in_use",
-	drain.NoSpec.String():   "the log of this process says why a queue's settings cannot be read",
-	drain.Handlers.String(): "handlers gave the jobs back before their window was over; see their targets",
+	drain.NoSpec.String():   "see the log of this process for why a queue's settings cannot be read",
+	drain.Handlers.String(): "handlers gave the jobs back before their window was over; check their targets",
 	pull.Unclaimed.String(): hungUp,
 	pull.Gone.String():      hungUp,
 }
 
 const hungUp = "workers hang up before they are answered; raise the timeout of their HTTP client above their wait"
 
-// pace watches whether a process uses the departures that it is granted, within their slack. It looks at the present
-// window and the one before.
+// pace measures whether a process uses its departures within their slack, in the current window and the one before.
 type pace struct {
 	now func() time.Time
 
 	mu     sync.Mutex
 	began  time.Time
-	counts [2]tally // the window before, and the present one
+	counts [2]departures // of the previous and the current window
 }
 
-// tally counts the departures of one window.
-type tally struct {
+// departures counts the departures of one window.
+type departures struct {
 	started  int64
 	released map[string]int64 // by reason
 }
@@ -55,7 +54,7 @@ func newPace(now func() time.Time) *pace { return &pace{now: now, began: now()} 
 func (p *pace) started() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.turn()
+	p.rotate()
 	p.counts[1].started++
 }
 
@@ -65,36 +64,36 @@ func (p *pace) released(why string) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.turn()
-	t := &p.counts[1]
-	if t.released == nil {
-		t.released = map[string]int64{}
+	p.rotate()
+	d := &p.counts[1]
+	if d.released == nil {
+		d.released = map[string]int64{}
 	}
-	t.released[why]++
+	d.released[why]++
 }
 
-// check returns an error if more departures were late than started. It returns lacks if more than 1% of them were
-// released: then the process does its work, and others lose slots.
+// check returns err if more departures were late than started. It returns lacks if more than 1% of them were released:
+// the process does its work, but slots are lost.
 func (p *pace) check() (lacks, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.turn()
+	p.rotate()
 	by := map[string]int64{}
-	of := queue.Releases{}
-	for _, t := range p.counts {
-		of.Departures += t.started
-		for why, n := range t.released {
+	total := queue.Releases{}
+	for _, d := range p.counts {
+		total.Departures += d.started
+		for why, n := range d.released {
 			by[why] += n
-			of.Released += n
+			total.Released += n
 		}
 	}
-	started, late := of.Departures, by[drain.Late.String()]
-	of.Departures += of.Released
+	started, late := total.Departures, by[drain.Late.String()]
+	total.Departures += total.Released
 	switch {
 	case started+late >= paceEnough && late > started:
-		return nil, fmt.Errorf("late for %d of the last %d departures: the way to the store, or this machine, is too slow "+
-			"for the queues' slack; raise slack, or give this process more CPU", late, started+late)
-	case !of.Many():
+		return nil, fmt.Errorf("late for %d of the last %d departures: the network to the store, or this machine, is too "+
+			"slow for the queues' slack; raise slack, or give this process more CPU", late, started+late)
+	case !total.Many():
 		return nil, nil
 	}
 	reasons := slices.SortedFunc(maps.Keys(by), func(a, b string) int {
@@ -104,11 +103,11 @@ func (p *pace) check() (lacks, err error) {
 	for n, why := range reasons {
 		parts[n] = fmt.Sprintf("%d %s", by[why], why)
 	}
-	return fmt.Errorf("gave back %d of the last %d departures unused (%s): %s; %s", of.Released, of.Departures,
-		of.Percent(), strings.Join(parts, ", "), remedies[reasons[0]]), nil
+	return fmt.Errorf("gave back %d of the last %d departures unused (%s): %s; %s", total.Released, total.Departures,
+		total.Percent(), strings.Join(parts, ", "), remedies[reasons[0]]), nil
 }
 
-// drainPace passes everything on to another observer.
+// drainPace is a drain.Observer that also measures the pace.
 type drainPace struct {
 	drain.Observer
 	*pace
@@ -126,7 +125,7 @@ func (p drainPace) Released(queue string, why drain.Reason) {
 	p.released(why.String())
 }
 
-// pullPace is the same of the jobs that are pulled.
+// pullPace is a pull.Observer that also measures the pace.
 type pullPace struct {
 	pull.Observer
 	*pace
@@ -144,16 +143,16 @@ func (p pullPace) Released(queue string, why pull.Reason) {
 	p.released(why.String())
 }
 
-// turn begins a new window when the present one is over.
-func (p *pace) turn() {
+// rotate begins a new window when the current one is over.
+func (p *pace) rotate() {
 	age := p.now().Sub(p.began)
 	if age < paceWindow {
 		return
 	}
 	p.counts[0] = p.counts[1]
 	if age >= 2*paceWindow {
-		p.counts[0] = tally{}
+		p.counts[0] = departures{}
 	}
-	p.counts[1] = tally{}
+	p.counts[1] = departures{}
 	p.began = p.now()
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/penstock/penstock/internal/ops"
 )
 
-// NewRegistry returns a registry that tells of the process itself.
+// NewRegistry returns a registry with the metrics of the process.
 func NewRegistry() *prometheus.Registry {
 	reg := prometheus.NewRegistry()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "penstock_build_info", Help: "1; the label says which version this is.",
+		Name: "penstock_build_info", Help: "Always 1; the label version is the version of this program.",
 		ConstLabels: prometheus.Labels{"version": ops.Version},
 	})
 	info.Set(1)
@@ -31,8 +31,8 @@ func metricsPage(reg prometheus.Gatherer) http.Handler {
 	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true})
 }
 
-// ownMetrics returns what serves the metrics of a caller's own queues and rules. All apps together may
-// scrape maxScrapes at once; the operator's scrapes do not count.
+// ownMetrics returns a function that returns the handler of an app's metrics, of its own queues and rules. All apps
+// together may scrape maxScrapes at once; scrapes of operators do not count.
 func (i *Ingress) ownMetrics() func(app string, sees func(string) bool) http.Handler {
 	scrapes := make(chan struct{}, maxScrapes)
 	return func(app string, sees func(string) bool) http.Handler {
@@ -45,7 +45,7 @@ func (i *Ingress) ownMetrics() func(app string, sees func(string) bool) http.Han
 			}
 			snapshot, err := i.survey.First(r.Context())
 			if err != nil {
-				http.Error(w, "the queues could not be read: "+err.Error(), http.StatusServiceUnavailable)
+				http.Error(w, "queues could not be read: "+err.Error(), http.StatusServiceUnavailable)
 				return
 			}
 			metricsPage(metrics.Own{

@@ -14,10 +14,10 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-const ingressAbout = "The front door of Penstock: takes jobs over HTTP into bounded queues, and turns them away with " +
-	"the truth about when to come back. Every flag can be given as the environment variable that stands beside it."
+const ingressAbout = "The front door of Penstock: takes jobs over HTTP into bounded queues. When there is no room it " +
+	"answers with the time to come back. Every flag can also be set by the environment variable shown beside it."
 
-// ingressFlags are cmd/ingress's.
+// ingressFlags are the flags of cmd/ingress.
 type ingressFlags struct {
 	storeFlags
 	NATSFlags
@@ -32,15 +32,15 @@ type ingressFlags struct {
 	MaxConnections int           `default:"8192" placeholder:"N"`
 }
 
-// LongHelp is the help that is too long for the tags.
+// LongHelp implements longHelper.
 func (ingressFlags) LongHelp() map[string]string {
 	return map[string]string{
-		"drain-delay": "How long requests are served on after SIGTERM, while /readyz is 503 already, so that nobody sends " +
-			"them here any more (default ${default}); 0 is not at all. Ctrl-C in a terminal skips it. Then --grace begins.",
-		"grace": "How long requests may go on after SIGTERM (default ${default}); 0 cuts them off at once.",
-		"keep-changes": "How long the record of changes to queues and rules is kept, such as 9600h, the default; at least " +
-			"1h. The store keeps it, for all who use it.",
-		"max-connections": "The most connections at once, at least 1; more wait (default ${default}).",
+		"drain-delay": "How long to go on serving after SIGTERM, while /readyz already answers 503, so that load balancers " +
+			"stop sending requests here (default ${default}). Then --grace begins. Ctrl-C in a terminal skips it.",
+		"grace": "Time for requests to finish after SIGTERM (default ${default}); 0 cuts them off at once.",
+		"keep-changes": "How long to keep the record of changes to queues and rules, at least 1h; 9600h unless it was " +
+			"changed. The setting is kept in the store.",
+		"max-connections": "Maximum number of open connections, at least 1; more connections wait (default ${default}).",
 	}
 }
 
@@ -62,60 +62,53 @@ func ValidKeepChanges(d time.Duration) error {
 
 func ingressVars() kong.Vars {
 	return kong.Vars{
-		"listen": "127.0.0.1:8080", "listenhelp": "Where the API is served",
+		"listen": "127.0.0.1:8080", "listenhelp": "Address of the API",
 	}
 }
 
-// RunIngress is the ingress as a program: it reads flags, runs until ctx ends and
-// returns what went wrong, ErrHelp when it only had to tell about itself.
-func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+// RunIngress is the ingress as a program: it parses args and runs until ctx ends. The error is ErrHelp if args only ask
+// for help or the version.
+func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var f ingressFlags
 	if err := parse(&f, "ingress", ingressAbout, args, stdout, stderr, ingressVars()); err != nil {
 		return err
 	}
-	log, reg := f.logger(stderr), NewRegistry()
+	log := f.logger(stderr)
 	guard, _, valid, err := f.targets()
-	if err == nil {
-		err = f.Allowed(f.listenOn(guard))
-	}
 	if err != nil {
 		return err
 	}
-	tracer, err := f.Tracer("penstock-ingress", reg, log)
-	if err != nil {
+	listen := f.listenOn(guard)
+	if err := f.Allowed(listen); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, tracer.Close()) }()
-	decisions := f.Decisions(log)
-	defer decisions.Close()
-	engine, err := f.open(ctx, valid, reg, f.KeepChanges, log)
-	if err != nil {
-		return err
-	}
-	authority, err := f.Authority(engine, log)
-	if err != nil {
-		return errors.Join(err, engine.Close())
-	}
-	overflow, err := f.newOverflow(ctx, "penstock ingress", engine, reg, f.QueueLabels, log)
-	if err != nil {
-		return errors.Join(err, engine.Close())
-	}
-	defer overflow.close()
 	server := ops.ServerOptions{Grace: graceOption(f.Grace), MaxConnections: f.MaxConnections}
 	if err := f.Bound(&server); err != nil {
-		return errors.Join(err, engine.Close())
+		return err
 	}
-	collectBefore(server.Memory.Limit() + besideBudget)
-	i, err := NewIngress(engine, IngressOptions{
-		API:      api.Options{Access: f.Access(log), Decisions: decisions, EgressAllow: f.EgressAllow},
-		Overflow: overflow.Stream, Auth: authority, NoAuth: f.NoAuth,
-		Listen: f.listenOn(guard), Health: f.Beside(f.listenOn(guard)), DrainDelay: f.DrainDelay, Server: server,
-		Console:        f.ConsoleFlags,
-		ValidateTarget: valid, Tracer: tracer, Registry: reg, MaxQueueLabels: f.QueueLabels,
+	b, err := Open(ctx, BaseOptions{
+		Service: "penstock-ingress", Config: f.Config, Traces: f.TraceFlags, Decisions: f.DecisionFlags, ValidTarget: valid,
+		OpenStore: f.storeOpener(f.KeepChanges, log), OpenOverflow: f.overflowOpener("penstock ingress", f.QueueLabels, log),
 		Logger: log,
 	})
-	if err == nil {
-		err = overflow.under(ctx, i.Run)
+	if err != nil {
+		return err
 	}
-	return errors.Join(err, engine.Close())
+	authority, err := f.Authority(b.Engine, log)
+	if err != nil {
+		return errors.Join(err, b.Close())
+	}
+	collectBefore(server.Memory.Limit() + besideBudget)
+	i, err := NewIngress(b.Engine, IngressOptions{
+		API:      api.Options{Access: f.Access(log), Decisions: b.Decisions, EgressAllow: f.EgressAllow},
+		Overflow: b.Overflow, Auth: authority, NoAuth: f.NoAuth,
+		Listen: listen, Health: f.Beside(listen), DrainDelay: f.DrainDelay, Server: server,
+		Console:        f.ConsoleFlags,
+		ValidateTarget: valid, Tracer: b.Tracer, Registry: b.Registry, MaxQueueLabels: f.QueueLabels,
+		Logger: log,
+	})
+	if err != nil {
+		return errors.Join(err, b.Close())
+	}
+	return b.Run(ctx, i.Run)
 }

@@ -74,7 +74,7 @@ func TestDrainerNeverCallsItself(t *testing.T) {
 		)
 		call(t, "POST", in+"/v1/queues/"+name+"/jobs", `{"id":"1","payload":1}`, "application/json")
 	}
-	for name, want := range map[string]string{"self": "this very process listens", "other": `"state":"delivered"`} {
+	for name, want := range map[string]string{"self": "this process listens", "other": `"state":"delivered"`} {
 		await.Until(t, name+" is done", func() bool {
 			_, text := call(t, "GET", in+"/v1/queues/"+name+"/jobs/1", "", "")
 			return strings.Contains(text, want)
@@ -83,7 +83,7 @@ func TestDrainerNeverCallsItself(t *testing.T) {
 	if status, text := call(
 		t, "PUT", in+"/v1/queues/ingress",
 		fmt.Sprintf(`{"rate":"1/s","deliver":{"http":{"url":%q}}}`, in+"/v1/queues/self/purge"), "application/json",
-	); status != 400 || !strings.Contains(text, "this very process listens") {
+	); status != 400 || !strings.Contains(text, "this process listens") {
 		t.Errorf("%d %s", status, text)
 	}
 }
@@ -133,7 +133,7 @@ func TestStartWithoutNATS(t *testing.T) {
 			return status == 200 && strings.Contains(text, `"degraded"`) && strings.Contains(text, "not connected to NATS")
 		})
 	}
-	for _, once := range []string{"nats cannot be reached", "the overflow cannot be opened yet"} {
+	for _, once := range []string{"nats is unreachable", "the overflow cannot be opened yet"} {
 		if n := strings.Count(log.String(), once); n != 1 {
 			t.Errorf("%q is logged %d times", once, n)
 		}

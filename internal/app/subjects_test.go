@@ -41,13 +41,14 @@ func TestTargetsReachTheirAppsSubjects(t *testing.T) {
 		}, queue.AnyRevision); err != nil {
 			t.Fatal(err)
 		}
-		targets, owners := deliver.Options{}, auth.NewOwners(e, nil)
+		targets := deliver.Options{Logger: slog.New(slog.DiscardHandler)}
+		owners := auth.NewOwners(e, nil)
 		f := app.PublishFlags{PublishNATS: server.URL(), PublishPrefix: "jobs.{app}"}
-		done, err := f.Connect(&targets, owners, slog.New(slog.DiscardHandler))
+		disconnect, err := f.Connect(&targets, owners)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer done()
+		defer func() { _ = disconnect() }()
 		router := deliver.New(targets)
 		d, err := app.NewDrainer(e, app.DrainerOptions{Handler: router, Owners: owners})
 		if err != nil {

@@ -13,23 +13,23 @@ import (
 	"github.com/penstock/penstock/internal/ops"
 )
 
-// EgressFlags say where targets may be, besides at public addresses.
+// EgressFlags permit targets at addresses that are not public.
 type EgressFlags struct {
 	EgressAllow []string `placeholder:"RANGE,..."`
 }
 
-// LongHelp is the help that is too long for the tags.
+// LongHelp implements longHelper.
 func (EgressFlags) LongHelp() map[string]string {
 	return map[string]string{
-		"egress-allow": "Where targets may be besides at public addresses: an address (127.0.0.1 for a receiver on this " +
-			"machine), a range of them (10.0.0.0/8), a host's name, or all names under one (*.internal). Give ingress " +
+		"egress-allow": "Addresses that targets may use in addition to public ones: an address (127.0.0.1 for a receiver " +
+			"on this machine), a range (10.0.0.0/8), a host name, or all names in a domain (*.internal). Give ingress " +
 			"and drainer the same.",
 	}
 }
 
-// Guard is what they allow.
+// Guard returns the guard that the flags describe.
 func (f *EgressFlags) Guard() (*egress.Guard, error) {
-	// of a variable that is empty
+	// An empty environment variable yields an empty item.
 	allow := slices.DeleteFunc(slices.Clone(f.EgressAllow), func(item string) bool { return item == "" })
 	guard, err := egress.New(allow...)
 	if err != nil {
@@ -38,24 +38,25 @@ func (f *EgressFlags) Guard() (*egress.Guard, error) {
 	return guard, nil
 }
 
-// SecretsFlags say where the secrets are that targets refer to, and where they may go.
+// SecretsFlags set where the secrets of targets are, and where they may be sent.
 type SecretsFlags struct {
 	SecretsDir  string   `type:"existingdir" placeholder:"DIR"`
 	SecretAllow []string `sep:"none" placeholder:"NAME=HOST[,HOST];QUEUE"`
 }
 
-// LongHelp is the help that is too long for the tags.
+// LongHelp implements longHelper.
 func (SecretsFlags) LongHelp() map[string]string {
 	return map[string]string{
-		"secrets-dir": "Where $${secret:NAME} of a target is the content of the file NAME. Otherwise it is the variable " +
-			"PENSTOCK_SECRET_NAME. The file NAME.allow in it says where the secret may go: a host a line, or " +
-			"queue: and a queue. Give ingress and drainer the same; an ingress needs only the .allow files.",
-		"secret-allow": "Where a secret may go, as NAME.allow says it: to these hosts, with the jobs of these queues. Of " +
-			"which nothing says so, that goes nowhere. Give it again for more, or several with spaces between.",
+		"secrets-dir": "Directory of secrets: $${secret:NAME} in a target is the content of the file NAME. Without the flag " +
+			"it is the environment variable PENSTOCK_SECRET_NAME. The file NAME.allow lists where the secret may be sent, " +
+			"one host per line, or queue: and a queue. Give ingress and drainer the same; an ingress needs only the .allow " +
+			"files.",
+		"secret-allow": "Hosts to which a secret may be sent, and queues whose jobs may use it, as in NAME.allow. A secret " +
+			"without such a rule is never sent. May be repeated, or list several separated by spaces.",
 	}
 }
 
-// Source is where the secrets are and may go. Its error is of what says where.
+// Source returns the source of secrets that the flags describe.
 func (f *SecretsFlags) Source() (secrets.Source, error) {
 	s := secrets.Source{Dir: f.SecretsDir}
 	for _, list := range f.SecretAllow {
@@ -73,8 +74,8 @@ func (f *SecretsFlags) Source() (secrets.Source, error) {
 	return s, nil
 }
 
-// ValidTarget returns a check of the deliver part of a queue's spec: it can be used, the guard lets it out, as far as
-// that can be told without asking for names, and the secrets that it refers to may go there.
+// ValidTarget returns a check of the deliver part of a queue's spec. The target must be usable, the guard must permit
+// it, as far as that is known without resolving names, and its secrets may be sent there.
 func ValidTarget(guard *egress.Guard, source secrets.Source) func(name string, raw json.RawMessage) error {
 	return func(name string, raw json.RawMessage) error {
 		target, err := deliver.Parse(raw)
@@ -88,7 +89,7 @@ func ValidTarget(guard *egress.Guard, source secrets.Source) func(name string, r
 	}
 }
 
-// Permitted returns, for deliver.Options, what the apps of a store may deliver to.
+// Permitted returns the permissions of a store's apps to deliver, for deliver.Options.
 func Permitted(owners *auth.Owners) func(queueName string) (deliver.Permission, error) {
 	return func(queueName string) (deliver.Permission, error) {
 		if of, err := owners.Permitted(queueName); of != nil || err != nil {

@@ -11,52 +11,51 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// TraceFlags say what traces tell. The variables OTEL_* say whether there are any.
+// TraceFlags set the content of traces. The environment variables OTEL_* enable them.
 type TraceFlags struct {
 	TraceLanes bool
 }
 
-// LongHelp is the help that is too long for the tags.
+// LongHelp implements longHelper.
 func (TraceFlags) LongHelp() map[string]string {
 	return map[string]string{
-		"trace-lanes": "Name the lanes of jobs in traces: they may tell whose jobs these are. Traces are sent where " +
-			"OTEL_EXPORTER_OTLP_ENDPOINT says, such as http://127.0.0.1:4318; without it there are none.",
+		"trace-lanes": "Include the lanes of jobs in traces; they may identify customers. Traces are sent to " +
+			"OTEL_EXPORTER_OTLP_ENDPOINT, such as http://127.0.0.1:4318; if that is not set, none are made.",
 	}
 }
 
-// Tracer opens what the environment asks for; nil if it asks for no traces.
-func (f *TraceFlags) Tracer(service string, reg prometheus.Registerer, log *slog.Logger) (*tracing.Tracer, error) {
+// open returns a tracer as the environment says; nil if it enables no traces.
+func (f *TraceFlags) open(service string, reg prometheus.Registerer, log *slog.Logger) (*tracing.Tracer, error) {
 	return tracing.Open(tracing.Options{Service: service, Lanes: f.TraceLanes, Registry: reg, Logger: log})
 }
 
-// LogFlags say what is logged besides what an operator has to know.
+// LogFlags enable additional logs.
 type LogFlags struct {
 	AccessLog bool
 	DecisionFlags
 }
 
-// LongHelp is the help that is too long for the tags.
+// LongHelp implements longHelper.
 func (LogFlags) LongHelp() map[string]string {
 	return map[string]string{
-		"access-log": "Log each request to the API: what was asked, by whom, and how it was answered. Never tokens and " +
-			"payloads.",
+		"access-log": "Log each request to the API with its sender and its answer, never with tokens or payloads.",
 	}
 }
 
-// DecisionFlags say whether decisions are logged.
+// DecisionFlags enable the decision log.
 type DecisionFlags struct {
 	DecisionLog bool
 }
 
-// LongHelp is the help that is too long for the tags.
+// LongHelp implements longHelper.
 func (DecisionFlags) LongHelp() map[string]string {
 	return map[string]string{
-		"decision-log": "Log what keeps jobs from leaving or coming in: refusals, deferrals and stops of queues, of each " +
-			"kind, queue and reason one a second, and how many it leaves out.",
+		"decision-log": "Log what keeps jobs from entering or leaving: refusals, deferrals and stops of queues. At most one " +
+			"line a second per kind, queue and reason, with the number of lines left out.",
 	}
 }
 
-// Access is where requests are logged; nil if they are not.
+// Access returns the access log, nil if it is off.
 func (f *LogFlags) Access(log *slog.Logger) *slog.Logger {
 	if f.AccessLog {
 		return log
@@ -64,15 +63,15 @@ func (f *LogFlags) Access(log *slog.Logger) *slog.Logger {
 	return nil
 }
 
-// Decisions is who is told of decisions; nil if nobody is.
-func (f *DecisionFlags) Decisions(log *slog.Logger) *ops.Decisions {
+// open returns the decision log, nil if it is off.
+func (f *DecisionFlags) open(log *slog.Logger) *ops.Decisions {
 	if f.DecisionLog {
 		return ops.NewDecisions(log)
 	}
 	return nil
 }
 
-// drainDecisions tells the decision log of queues that stop, and passes everything on to another observer.
+// drainDecisions is an observer that writes stops of queues to the decision log.
 type drainDecisions struct {
 	drain.Observer
 	log *ops.Decisions

@@ -109,7 +109,7 @@ func (c *upCmd) Run(r *run) error {
 	}
 	memory := processMemory(os.DirFS("/"))
 	if memory > 0 { // jobs take half
-		server.Memory = ops.NewBudget(max(app.LeastMemory, min(server.Memory.Limit(), memory/4)))
+		server.Memory = ops.NewBudget(max(app.MinMemory, min(server.Memory.Limit(), memory/4)))
 	}
 	collectBefore(memory)
 	log := logger(r.Err, c.LogLevel)

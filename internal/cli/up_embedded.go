@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,7 +22,6 @@ import (
 	"github.com/penstock/penstock/internal/app/natsserver"
 	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/auth"
-	"github.com/penstock/penstock/internal/config"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
 )
@@ -53,12 +51,11 @@ type embeddedOptions struct {
 // embedded is ingress and drainer over an embedded engine, with an overflow of its
 // own.
 type embedded struct {
-	engine   queue.Engine
-	overflow *deferred.Stream
-	ingress  *app.Ingress
-	drainer  *app.Drainer
-	token    string         // where the operator's token is; empty if nobody is asked
-	closers  []func() error // last in, first out
+	base    *app.Base
+	engine  queue.Engine
+	ingress *app.Ingress
+	drainer *app.Drainer
+	token   string // file of the operator's token; empty without authentication
 }
 
 // natsDir is where the overflow lies, beside the store's file. Who has that file's
@@ -67,79 +64,60 @@ const natsDir = "overflow"
 
 // openEmbedded opens the store and the listener; nothing runs before run.
 func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err error) {
-	var file config.File
-	if o.config != "" {
-		// The file is read first, so that a mistake in it touches nothing.
-		if file, err = config.Load(o.config, app.ValidTarget(o.egress, o.secrets)); err != nil {
-			return nil, usage(err)
-		}
-	}
 	if o.egress == nil {
 		o.egress = new(egress.Guard)
 	}
 	o.listen.Bound, o.health.Bound = o.egress.Protect, o.egress.Protect
-	e := &embedded{}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, e.close())
-		}
-	}()
-	// Both show their metrics on the ingress's page.
-	registry := app.NewRegistry()
-	tracer, err := o.traces.Tracer("penstock", registry, o.log)
+	valid := app.ValidTarget(o.egress, o.secrets)
+	// Ingress and drainer share a Base, so the ingress's page shows the metrics of both.
+	b, err := app.Open(ctx, app.BaseOptions{
+		Service: "penstock", Config: o.config, Traces: o.traces, Decisions: o.logs.DecisionFlags, ValidTarget: valid,
+		OpenStore: o.openStore, OpenOverflow: o.openOverflow, Logger: o.log,
+	})
 	if err != nil {
 		return nil, err
 	}
-	decisions := o.logs.Decisions(o.log)
-	e.closers = append(e.closers, tracer.Close, func() error { decisions.Close(); return nil })
-	if e.engine, err = store.Open(ctx, store.Options{
-		DataPath: o.data, KeepChanges: o.keepChanges, Memory: o.memory, Logger: o.log,
-	}); err != nil {
-		return nil, err
-	}
-	e.closers = append(e.closers, e.engine.Close)
-	if err = e.openOverflow(ctx, o, registry); err != nil {
-		return nil, fmt.Errorf("--data %s: the overflow: %w", o.data, err)
-	}
-	if _, err = config.Apply(ctx, e.engine, file, o.log); err != nil {
-		return nil, err
-	}
+	e := &embedded{base: b, engine: b.Engine}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.Close())
+		}
+	}()
 	authority, err := e.authority(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	targets := deliver.Options{
+	router, owners, err := b.OpenRouter(deliver.Options{
 		Concurrency: drain.MaxHandlers(cmp.Or(o.concurrency, drain.DefaultConcurrency)), Secrets: o.secrets, Egress: o.egress,
 		Logger: o.log,
-	}
-	owners := auth.NewOwners(e.engine, o.log)
-	targets.Permitted = app.Permitted(owners)
-	disconnect, err := o.publish.Connect(&targets, owners, o.log)
+	}, &o.publish)
 	if err != nil {
 		return nil, err
 	}
-	e.closers = append(e.closers, func() error { disconnect(); return nil })
-	router := deliver.New(targets)
-	e.closers = append(e.closers, router.Close)
-	e.drainer, err = app.NewDrainer(e.engine, app.DrainerOptions{
-		Handler: router, Owners: owners, Overflow: e.overflow, Registry: registry, Tracer: tracer, Decisions: decisions,
-		Drain: drain.Options{Concurrency: o.concurrency, Version: ops.Version}, Logger: o.log,
+	e.drainer, err = app.NewDrainer(b.Engine, app.DrainerOptions{
+		Handler: router, Owners: owners, Overflow: b.Overflow, Registry: b.Registry, Tracer: b.Tracer,
+		Decisions: b.Decisions, Drain: drain.Options{Concurrency: o.concurrency, Version: ops.Version}, Logger: o.log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	e.ingress, err = app.NewIngress(e.engine, app.IngressOptions{
-		Listen: o.listen, Health: o.health, Server: o.server, Overflow: e.overflow,
-		ValidateTarget: app.ValidTarget(o.egress, o.secrets), Registry: registry, Tracer: tracer,
-		Logger: o.log,
-		Auth:   authority, NoAuth: o.auth != nil && o.auth.NoAuth,
+	e.ingress, err = app.NewIngress(b.Engine, app.IngressOptions{
+		Listen: o.listen, Health: o.health, Server: o.server, Overflow: b.Overflow,
+		ValidateTarget: valid, Registry: b.Registry, Tracer: b.Tracer, Logger: o.log,
+		Auth: authority, NoAuth: o.auth != nil && o.auth.NoAuth,
 		Console: o.console,
 		API: api.Options{
-			Hanging: e.drainer.Hanging, DrainerPace: e.drainer.Pace, Access: o.logs.Access(o.log), Decisions: decisions,
+			Hanging: e.drainer.Hanging, DrainerPace: e.drainer.Pace, Access: o.logs.Access(o.log), Decisions: b.Decisions,
 			EgressAllow: o.egressAllow,
 		},
 	})
 	return e, err
+}
+
+func (o *embeddedOptions) openStore(ctx context.Context, _ prometheus.Registerer) (queue.Engine, error) {
+	return store.Open(ctx, store.Options{
+		DataPath: o.data, KeepChanges: o.keepChanges, Memory: o.memory, Logger: o.log,
+	})
 }
 
 // authority says who asks, and makes the operator's token; nil if nobody is asked.
@@ -160,45 +138,40 @@ func (e *embedded) authority(ctx context.Context, o embeddedOptions) (*auth.Auth
 }
 
 // openOverflow starts a NATS server that only this process can reach.
-func (e *embedded) openOverflow(ctx context.Context, o embeddedOptions, reg prometheus.Registerer) error {
+func (o *embeddedOptions) openOverflow(ctx context.Context, b *app.Base) (_ *deferred.Stream, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("--data %s: the overflow: %w", o.data, err)
+		}
+	}()
 	free, err := freeBytes(o.data)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	server, err := natsserver.Start(ctx, natsserver.Options{Dir: filepath.Join(o.data, natsDir), Logger: o.log})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	e.closers = append(e.closers, func() error { server.Stop(); return nil })
+	b.Add("nats server", func() error { server.Stop(); return nil })
 	conn, err := server.Connect()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	e.closers = append(e.closers, func() error { conn.Close(); return nil })
-	if e.overflow, err = app.NewOverflow(
-		conn, deferred.Options{MaxBytes: overflowBytes(free), Patience: o.patience, Logger: o.log}, reg, 0,
-	); err != nil {
-		return err
+	b.Add("connection to nats", func() error { conn.Close(); return nil })
+	stream, err := app.NewOverflow(
+		conn, deferred.Options{MaxBytes: overflowBytes(free), Patience: o.patience, Logger: o.log}, b.Registry, 0,
+	)
+	if err != nil {
+		return nil, err
 	}
-	return e.overflow.Open(ctx)
+	return stream, stream.Open(ctx)
 }
 
 func (e *embedded) url() string { return e.ingress.URL() }
 
 // run serves and drains until ctx ends, and closes the store.
 func (e *embedded) run(ctx context.Context) error {
-	both := func(ctx context.Context) error { return ops.RunAll(ctx, e.ingress.Run, e.drainer.Run) }
-	err := ops.RunOver(ctx, both, e.overflow.Run)
-	return errors.Join(err, e.close())
-}
-
-func (e *embedded) close() error {
-	var errs []error
-	for _, c := range slices.Backward(e.closers) {
-		errs = append(errs, c())
-	}
-	e.closers = nil
-	return errors.Join(errs...)
+	return e.base.Run(ctx, func(ctx context.Context) error { return ops.RunAll(ctx, e.ingress.Run, e.drainer.Run) })
 }
 
 // startEmbedded runs one until stop is called. stop waits, and returns how it ended.

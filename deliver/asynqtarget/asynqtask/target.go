@@ -1,5 +1,5 @@
-// Package asynqtask says how a job becomes an asynq task: by its queue's target, and by headers of its own. It is apart
-// from package asynqtarget so that whoever only checks targets and jobs, as an ingress does, links none of asynq.
+// Package asynqtask converts a job to an asynq task, by its queue's target and the job's headers. It is separate from
+// package asynqtarget so that programs that only check targets and jobs, such as an ingress, do not link asynq.
 package asynqtask
 
 import (
@@ -14,8 +14,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// Headers by which a job says how it becomes a task, in place of what the target says. An asynqtarget.Client
-// sets them.
+// Headers by which a job overrides the target's settings of its task. An asynqtarget.Client sets them.
 const (
 	HeaderTask      = "Asynq-Task"      // the task's type
 	HeaderMaxRetry  = "Asynq-Max-Retry" // a number
@@ -35,23 +34,23 @@ const (
 	maxSpan      = 10 * 365 * 24 * time.Hour
 )
 
-// Target is where the jobs of a queue become tasks.
+// Target is the setting of an asynq target.
 type Target struct {
-	// Task is the type of all tasks. Empty: each job names its own, in the header HeaderTask, one of those that Tasks has
-	// patterns for, such as email:*.
+	// Task is the type of all tasks. If it is empty, each job names its own in the header HeaderTask, which must match
+	// a pattern in Tasks, such as email:*.
 	Task  string           `json:"task,omitempty"`
 	Tasks setting.Patterns `json:"tasks,omitempty"`
 	// Queue is the asynq queue.
 	Queue string `json:"queue,omitempty"`
-	// MaxRetry, TaskTimeout and Retention are asynq's options; absent are asynq's defaults.
+	// MaxRetry, Timeout and Retention are asynq's options; if absent, asynq's defaults apply.
 	MaxRetry  *int          `json:"max_retry,omitempty"`
 	Timeout   unit.Duration `json:"timeout,omitempty"`   // of the task's handler
-	Retention unit.Duration `json:"retention,omitempty"` // how long asynq knows it when it was processed
+	Retention unit.Duration `json:"retention,omitempty"` // how long asynq keeps the processed task
 }
 
 var _ setting.Setting = (*Target)(nil)
 
-// Default is a setting with its defaults.
+// Default returns a setting with its defaults.
 func Default() *Target { return &Target{Queue: DefaultQueue} }
 
 // Check implements setting.Setting.
@@ -69,7 +68,7 @@ func (t *Target) Check(at string) error {
 	switch {
 	case t.Task != "" && t.Tasks != nil:
 		return setting.Error(
-			at+"tasks", "", "are what jobs may choose from, and with task there is no choice; give one of the two",
+			at+"tasks", "", "are the types that jobs may choose from, but task leaves no choice; give only one of the two",
 		)
 	case t.Task == "" && len(t.Tasks) == 0:
 		return setting.Error(
@@ -102,16 +101,16 @@ func (t *Target) Check(at string) error {
 	return nil
 }
 
-// Accept implements setting.Setting: what a job says of its task must be what asynq can do.
+// Accept implements setting.Setting: the job's headers must be options that asynq supports.
 func (t *Target) Accept(job *queue.Job) error {
 	_, err := t.Plan(job)
 	return err
 }
 
-// OnUnknown implements setting.Setting: asynq knows the task's id.
+// OnUnknown implements setting.Setting. asynq recognizes the task's ID.
 func (t *Target) OnUnknown() string { return queue.UnknownRetry }
 
-// Plan is how a job becomes a task. A zero field is asynq's default.
+// Plan has the type and options of a job's task. Zero fields mean asynq's defaults.
 type Plan struct {
 	Task      string // its type
 	Headers   map[string]string
@@ -122,7 +121,7 @@ type Plan struct {
 	Group     string
 }
 
-// Plan reads the job's headers over the target. Its error is an *invalid.Error.
+// Plan returns the target's settings, overridden by the job's headers. Its error is an *invalid.Error.
 func (t *Target) Plan(job *queue.Job) (Plan, error) {
 	p := Plan{
 		Task: t.Task, MaxRetry: t.MaxRetry, Timeout: t.Timeout.D(), Retention: t.Retention.D(),

@@ -19,11 +19,11 @@ type Cluster struct {
 	Nodes []*Server
 }
 
-// membership is what one node knows of the others.
+// membership is a node's place in the cluster.
 type membership struct {
 	name  string
-	port  int           // for the other nodes; pinned by the first start
-	peers []*membership // those started before it: gossip does the rest
+	port  int           // for the other nodes; kept from the first start on
+	peers []*membership // all nodes; gossip completes what a node does not find
 }
 
 func (m *membership) apply(o *server.Options) {
@@ -46,15 +46,15 @@ func (m *membership) pin(addr *net.TCPAddr) {
 	}
 }
 
-// StartCluster starts n nodes with directories below o.Dir, each listening on loopback, and returns when a stream can
-// be made with n replicas. The caller ends it with Stop.
+// StartCluster starts n nodes on loopback with directories below o.Dir, and returns when a stream with n replicas can be
+// created. The caller calls Stop.
 func StartCluster(ctx context.Context, n int, o Options) (*Cluster, error) {
 	c := &Cluster{}
 	all := make([]*membership, n)
 	for i := range all {
 		all[i] = &membership{name: fmt.Sprintf("n%d", i+1)}
 	}
-	// All ports are known once each was started; a node that comes back finds any of the others.
+	// After the first start all ports are known, so a restarted node finds any of the others.
 	for i := range all {
 		all[i].peers = all
 		node := o
@@ -73,7 +73,7 @@ func StartCluster(ctx context.Context, n int, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// await makes a stream with a replica on every node, and removes it.
+// await creates a stream with a replica on every node, and deletes it.
 func (c *Cluster) await(ctx context.Context) error {
 	nc, err := c.Connect()
 	if err != nil {
@@ -87,26 +87,26 @@ func (c *Cluster) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*startTimeout)
 	defer cancel()
 	for {
-		try, done := context.WithTimeout(ctx, 5*time.Second)
+		try, endTry := context.WithTimeout(ctx, 5*time.Second)
 		_, err = js.CreateStream(try, jetstream.StreamConfig{
 			Name: "AWAIT", Subjects: []string{"await"}, Replicas: len(c.Nodes),
 		})
 		if err == nil {
 			err = js.DeleteStream(try, "AWAIT")
 		}
-		done()
+		endTry()
 		if err == nil {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("natsserver: the cluster does not come up: %w", errors.Join(ctx.Err(), err))
+			return fmt.Errorf("natsserver: the cluster did not start: %w", errors.Join(ctx.Err(), err))
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
 
-// URL is where clients connect: all nodes, with commas between.
+// URL returns the client URLs of all nodes, separated by commas.
 func (c *Cluster) URL() string {
 	urls := make([]string, len(c.Nodes))
 	for i, s := range c.Nodes {
@@ -115,14 +115,14 @@ func (c *Cluster) URL() string {
 	return strings.Join(urls, ",")
 }
 
-// Connect returns a connection to any node, which the caller closes.
+// Connect returns a connection to any node. The caller closes it.
 func (c *Cluster) Connect(options ...nats.Option) (*nats.Conn, error) {
 	return nats.Connect(c.URL(), append([]nats.Option{
 		nats.ReconnectBufSize(-1), nats.MaxReconnects(-1), nats.ReconnectWait(100 * time.Millisecond),
 	}, options...)...)
 }
 
-// Leader is the node that leads a stream, nil while there is none.
+// Leader returns the node that leads a stream, nil if there is no leader.
 func (c *Cluster) Leader(stream string) *Server {
 	for _, s := range c.Nodes {
 		s.mu.Lock()
@@ -135,7 +135,7 @@ func (c *Cluster) Leader(stream string) *Server {
 	return nil
 }
 
-// Stop ends all nodes.
+// Stop stops all nodes.
 func (c *Cluster) Stop() {
 	for _, s := range c.Nodes {
 		s.Stop()

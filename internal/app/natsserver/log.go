@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// logger is a server.Logger that passes on to a slog.Logger. What the server calls fatal it also keeps: the process is
-// not the server's to end.
+// logger is a server.Logger that writes to a slog.Logger. It keeps the last fatal message, because the server must not
+// end the process.
 type logger struct {
 	log *slog.Logger
 
@@ -17,28 +17,28 @@ type logger struct {
 	last string
 }
 
-func (l *logger) say(level slog.Level, format string, v []any) {
+func (l *logger) write(level slog.Level, format string, v []any) {
 	if l.log.Enabled(context.Background(), level) {
-		l.log.Log(context.Background(), level, "nats-server", "said", fmt.Sprintf(format, v...))
+		l.log.Log(context.Background(), level, "nats server", "message", fmt.Sprintf(format, v...))
 	}
 }
 
 // Noticef implements server.Logger, as do all below.
-func (l *logger) Noticef(format string, v ...any) { l.say(slog.LevelDebug, format, v) }
+func (l *logger) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
 
-func (l *logger) Warnf(format string, v ...any)  { l.say(slog.LevelWarn, format, v) }
-func (l *logger) Errorf(format string, v ...any) { l.say(slog.LevelError, format, v) }
-func (l *logger) Debugf(format string, v ...any) { l.say(slog.LevelDebug, format, v) }
-func (l *logger) Tracef(format string, v ...any) { l.say(slog.LevelDebug, format, v) }
+func (l *logger) Warnf(format string, v ...any)  { l.write(slog.LevelWarn, format, v) }
+func (l *logger) Errorf(format string, v ...any) { l.write(slog.LevelError, format, v) }
+func (l *logger) Debugf(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
+func (l *logger) Tracef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
 
 func (l *logger) Fatalf(format string, v ...any) {
-	l.say(slog.LevelError, format, v)
+	l.write(slog.LevelError, format, v)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last = fmt.Sprintf(format, v...)
 }
 
-// fatal is the last thing said to be fatal, if any.
+// fatal returns the last fatal message as an error, or nil.
 func (l *logger) fatal() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

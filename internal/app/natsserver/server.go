@@ -1,10 +1,10 @@
-// Package natsserver runs a nats-server with JetStream inside this process: for `penstock up`, where nobody else can
-// reach it, and with a listener on loopback for tests, alone or as a cluster of three.
+// Package natsserver runs a nats-server with JetStream inside this process: for `penstock up`, without a listener, and
+// for tests with a listener on loopback, alone or as a cluster.
 //
-// Every write is on disk before it is acknowledged, unless asked otherwise. Two processes must not use one directory:
-// who embeds it holds a lock of his own there, as `penstock up` does on its store.
+// By default every write is on disk before it is acknowledged. Two processes must not use one directory; the caller
+// ensures that with a lock of its own, as `penstock up` does on its store.
 //
-// It does not import testing, so that a benchmark command can use it too.
+// The package does not import testing, so that a benchmark command can use it too.
 package natsserver
 
 import (
@@ -23,38 +23,36 @@ import (
 )
 
 const (
-	// MaxPayload is the largest message by default: a job of queue.MaxPayloadBytes and all that goes with it, several
-	// times over.
+	// MaxPayload is the default size limit of messages: several times queue.MaxPayloadBytes and all that goes with it.
 	MaxPayload = 8 << 20
 
 	startTimeout = 30 * time.Second
 	maxStore     = 1 << 60
-	maxMemory    = 64 << 20 // for memory streams, which nobody here makes; 0 would reserve three quarters of the machine's
+	maxMemory    = 64 << 20 // for memory streams, which are not used; 0 would reserve three quarters of the machine's
 )
 
-// Options of Start. Zero fields mean the defaults named.
+// Options are the settings of Start. Zero fields mean the defaults named here.
 type Options struct {
-	// Dir keeps the streams. It must be given; it is made if it is not there.
+	// Dir is the directory of the streams. It is required, and created if missing.
 	Dir string
-	// Listen is the host:port for clients; port 0 takes a free one, which Restart keeps. Empty: nobody but this process.
+	// Listen is the host:port for clients; port 0 picks a free port, which Restart keeps. Empty means no listener.
 	Listen string
-	// MaxStore bounds the bytes on disk, and what all streams together may be made to hold; 0 is no bound but the
-	// streams' own. (nats-server's default, three quarters of what is free, counts what is stored as gone, and so
-	// shrinks with every start: first it refuses a stream that reserves more, and later what a stream has room for.)
+	// MaxStore limits the bytes on disk and the total size of all streams; 0 means only the streams' own limits.
+	// (nats-server's default, three quarters of the free space, does not count what is stored, so it shrinks with every
+	// start. Then it refuses a stream that reserves more, and later messages that the stream has room for.)
 	MaxStore int64
-	// MaxPayload is the largest message; the constant of that name.
+	// MaxPayload is the size limit of messages; the default is the constant MaxPayload.
 	MaxPayload int32
-	// LazySync leaves it to the operating system when writes reach the disk, for two minutes at most, as nats-server
-	// does by default.
+	// LazySync lets the operating system delay writes to disk, for at most two minutes, as nats-server does by default.
 	LazySync bool
-	// Logger receives the server's warnings and errors, and on debug its notices; nil discards them.
+	// Logger receives the server's warnings and errors, and its notices at debug level; nil discards them.
 	Logger *slog.Logger
 
 	cluster *membership
 }
 
-// Server is a nats-server, and after Stop and Restart the next one on the same directory and port. Its methods may be
-// called from many goroutines.
+// Server is a nats-server that can be stopped and restarted on the same directory and port. It is safe for concurrent
+// use.
 type Server struct {
 	opts Options
 	name string
@@ -64,7 +62,7 @@ type Server struct {
 	port int
 }
 
-// Start starts a server and returns when it serves. The caller ends it with Stop.
+// Start starts a server and returns when it serves. The caller calls Stop.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	if o.Dir == "" {
 		return nil, errors.New("natsserver: no directory given")
@@ -91,7 +89,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Restart stops the server if it runs and starts it again on the same directory and port.
+// Restart stops the server if it runs, and starts it again on the same directory and port.
 func (s *Server) Restart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +117,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	return nil
 }
 
-// settings are those of nats-server. It must be called with mu held.
+// settings returns the options of nats-server. mu is held.
 func (s *Server) settings() (*server.Options, error) {
 	o := &server.Options{
 		ServerName: s.name, DontListen: true, NoSigs: true, DisableJetStreamBanner: true, MaxPayload: s.opts.MaxPayload,
@@ -149,7 +147,7 @@ func (s *Server) settings() (*server.Options, error) {
 	return o, nil
 }
 
-// await returns when clients can connect and JetStream runs. What keeps the server from it, it only tells the log.
+// await returns when clients can connect and JetStream runs. The server reports errors of its start only to its log.
 func (s *Server) await(ctx context.Context, log *logger) error {
 	deadline := time.Now().Add(startTimeout)
 	for {
@@ -179,7 +177,7 @@ func (s *Server) pin() {
 	}
 }
 
-// URL is where clients connect, the same through restarts; empty without a listener.
+// URL returns the URL for clients, which restarts do not change. It is empty without a listener.
 func (s *Server) URL() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +188,7 @@ func (s *Server) URL() string {
 	return "nats://" + net.JoinHostPort(host, strconv.Itoa(s.port))
 }
 
-// InProcessConn implements nats.InProcessConnProvider, over restarts too.
+// InProcessConn implements nats.InProcessConnProvider. It works across restarts.
 func (s *Server) InProcessConn() (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,8 +198,8 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 	return s.srv.InProcessConn()
 }
 
-// Connect returns a connection within the process, which the caller closes. It holds nothing back for a server that
-// is away, and never gives up.
+// Connect returns a connection within the process, which the caller closes. The connection buffers nothing while the
+// server is away, and reconnects forever.
 func (s *Server) Connect(options ...nats.Option) (*nats.Conn, error) {
 	return nats.Connect("", append([]nats.Option{
 		nats.InProcessServer(s), nats.ReconnectBufSize(-1), nats.MaxReconnects(-1),
@@ -209,7 +207,7 @@ func (s *Server) Connect(options ...nats.Option) (*nats.Conn, error) {
 	}, options...)...)
 }
 
-// Stop ends the server and returns when it is gone. Twice is no error.
+// Stop stops the server and waits until it has ended. Calling it again does nothing.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

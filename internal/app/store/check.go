@@ -11,9 +11,9 @@ import (
 	"github.com/penstock/penstock/queue/boltq"
 )
 
-// Check looks at every page and record of the embedded store in a directory, which no process may use meanwhile, and
-// changes nothing. progress is called with how many pages were checked, and may be nil. A damaged store is a
-// queue.ErrCorrupt.
+// Check checks every page and record of the embedded store in a directory, and changes nothing. No process may use the
+// store meanwhile. progress is called with the number of checked pages, and may be nil. The error of a damaged store is
+// a queue.ErrCorrupt.
 func Check(ctx context.Context, dir string, progress func(done, all int64)) (boltq.Checked, error) {
 	path := filepath.Join(dir, FileName)
 	found, err := boltq.CheckFile(ctx, path, progress)

@@ -1,6 +1,4 @@
-// Package store opens an engine from what a person writes on a command line: the
-// URL of a Redis, or the path of a file.
+// Package store opens an engine named on a command line by the URL of a Redis or the path of a directory.
 //
-// It promises errors that name the flag to change. It refuses URLs that it does
-// not understand in full, and never shows a password.
+// Its errors name the flag to change and never show a password. It refuses URLs that it does not fully understand.
 package store

@@ -6,11 +6,11 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// unreadable stands in the audit log for a spec of which it is not known what it may show.
+// unreadable stands in the audit log for a spec that cannot be parsed, and so cannot be masked.
 const unreadable = `"unreadable"`
 
-// masked is what the audit log may show of a queue, a rule or a document. The targets of queues have secrets, and
-// tokens what proves them.
+// masked returns what the audit log may show of a queue, a rule or a document: no secrets of targets, and no hashes of
+// tokens.
 func masked(kind string, text []byte) []byte {
 	if kind != string(queue.OfQueue) {
 		return auth.Mask(kind, text)

@@ -13,15 +13,15 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// Named is a store that was opened by one name for either kind.
+// Named is a store opened by OpenNamed.
 type Named struct {
 	queue.Engine
 	Kind   string // embedded or redis
 	Schema int
 }
 
-// OpenNamed opens the store that name says: the URL of a Redis, or the directory of an embedded store, with or without
-// file:// before it. An embedded one is made only with Init, as on Redis.
+// OpenNamed opens a store by name: the URL of a Redis, or the directory of an embedded store, with or without file://.
+// Either is created only with Init.
 func OpenNamed(ctx context.Context, name string, o Options) (*Named, error) {
 	dir, isFile := strings.CutPrefix(name, "file://")
 	if !isFile && strings.Contains(name, "://") {
@@ -37,7 +37,7 @@ func OpenNamed(ctx context.Context, name string, o Options) (*Named, error) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, FileName)); errors.Is(err, os.ErrNotExist) && !o.Init {
 		return nil, fmt.Errorf(
-			"%s %s: there is no embedded store (%s) in this directory; with import --init makes one", o.Flag, dir, FileName,
+			"%s %s: there is no embedded store (%s) in this directory; import --init creates one", o.Flag, dir, FileName,
 		)
 	}
 	o.DataPath = dir

@@ -19,47 +19,48 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// FileName is the embedded store's in its directory.
+// FileName is the name of an embedded store's file in its directory.
 const FileName = "penstock.db"
 
-// TLSFiles are the TLS files of a Redis client, as the URL of a store names them.
+// TLSFiles are the TLS files of a Redis client.
 type TLSFiles = redisq.TLSFiles
 
-// Options say which store, and how. Either RedisURL or DataPath.
+// Options are the settings of Open. Set either RedisURL or DataPath.
 type Options struct {
 	// RedisURL is redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://.
 	RedisURL string
-	// Init makes a store of an empty Redis.
+	// Init creates the store if the Redis is empty.
 	Init bool
-	// Partitions of the store on Redis; 0 is as many as it was made with, redisq's default for one that is made.
+	// Partitions is the number of partitions of the store on Redis; 0 means as created, or redisq's default for a new
+	// store.
 	Partitions int
-	// Prefix of its keys; empty is redisq's default.
+	// Prefix is the prefix of the keys; empty means redisq's default.
 	Prefix string
-	// Patience is how long a call waits for Redis; 0 is redisq's default.
+	// Patience is how long a call waits for Redis; 0 means redisq's default.
 	Patience time.Duration
-	// KeepChanges is how long changes of queues and rules are kept; 0 leaves it as the store has it.
+	// KeepChanges is how long changes of queues and rules are kept; 0 leaves the store's setting unchanged.
 	KeepChanges time.Duration
-	// Hook sees every command to Redis; nil is none.
+	// Hook sees every command to Redis; it may be nil.
 	Hook redis.Hook
 
-	// DataPath is the directory of an embedded store. It is made if it is not there.
+	// DataPath is the directory of an embedded store. It is created if missing.
 	DataPath string
-	// Memory is what this process may take; 0 bounds nothing. An embedded store stays within it.
+	// Memory is the maximum memory of this process, within which an embedded store stays; 0 means no limit.
 	Memory int64
-	// ReadOnly is for who only looks at it: it must be there, and is left as it is.
+	// ReadOnly opens an existing embedded store without changing it.
 	ReadOnly bool
 
-	// Flag is what errors call the flag that named the store; empty is --redis or --data.
+	// Flag is the flag that errors name; empty means --redis or --data.
 	Flag string
 
-	Logger *slog.Logger // discards
+	Logger *slog.Logger // by default discards
 }
 
-// Open opens the store. Closing the engine closes its connections too.
+// Open opens the store. Closing the engine also closes its connections.
 func Open(ctx context.Context, o Options) (queue.Engine, error) {
 	switch {
 	case o.RedisURL != "" && o.DataPath != "":
-		return nil, ops.Misuse(errors.New("--redis and --data: give one of them; a store is on a Redis or in a directory"))
+		return nil, ops.Misuse(errors.New("--redis and --data: give only one; a store is on a Redis or in a directory"))
 	case o.RedisURL != "":
 		c, err := openRedis(ctx, o)
 		if err != nil {
@@ -72,21 +73,22 @@ func Open(ctx context.Context, o Options) (queue.Engine, error) {
 	return nil, ops.Misuse(errors.New("--redis is missing: give the URL of a Redis, such as redis://localhost:6379"))
 }
 
-// Initialized is what Init found or made.
+// Initialized is the result of Init.
 type Initialized struct {
 	Addr       string
 	Partitions int
-	Made       bool // by this call
+	Made       bool // created by this call
 }
 
-// Init makes a store of an empty Redis. A store that exists is left as it is; one with other settings is an error.
+// Init creates a store on an empty Redis. An existing store is left unchanged; if it has other settings, Init returns an
+// error.
 func Init(ctx context.Context, o Options) (Initialized, error) {
 	o.Init = true
 	e, err := openRedis(ctx, o)
 	if err != nil {
 		return Initialized{}, err
 	}
-	options, err := redisq.ParseURL(o.RedisURL) // which openRedis could read
+	options, err := redisq.ParseURL(o.RedisURL) // openRedis has parsed it, too
 	if err != nil {
 		return Initialized{}, errors.Join(err, e.Close())
 	}
@@ -129,20 +131,20 @@ func openRedis(ctx context.Context, o Options) (*redisq.Engine, error) {
 	return engine, nil
 }
 
-// hint names what to do about the errors that Redis words for itself.
+// hint returns what to do about errors whose texts are Redis's own.
 func hint(err error, flag string) string {
 	text := err.Error()
 	switch {
 	case strings.Contains(text, "NOAUTH"):
 		return ": this Redis needs a password: " + flag + " redis://:PASSWORD@HOST:PORT"
 	case strings.Contains(text, "WRONGPASS"), strings.Contains(text, "without any password configured"):
-		return ": the user or password in " + flag + " is not right"
+		return ": the user or password in " + flag + " is wrong"
 	case strings.Contains(text, "NOPERM"):
-		return ": the user in " + flag + " may not do what is needed"
+		return ": the user in " + flag + " lacks a permission"
 	case strings.Contains(text, "cluster support disabled"):
-		return ": this is not a cluster: say redis:// instead of redis+cluster://"
+		return ": this is not a cluster: use redis:// instead of redis+cluster://"
 	case strings.Contains(text, "MOVED "):
-		return ": this is a cluster: say redis+cluster:// instead of redis://"
+		return ": this is a cluster: use redis+cluster:// instead of redis://"
 	}
 	return ""
 }

@@ -96,7 +96,7 @@ func TestRedisThatWillNotDo(t *testing.T) {
 	_, err = open(t, store.Options{RedisURL: "redis://" + locked.Addr(), Init: true})
 	wantError(t, err, "needs a password", "redis://:PASSWORD@")
 	_, err = open(t, store.Options{RedisURL: "redis://:hunter2@" + locked.Addr(), Init: true})
-	wantError(t, err, "password in --redis is not right")
+	wantError(t, err, "password in --redis is wrong")
 	if strings.Contains(fmt.Sprint(err), "hunter2") {
 		t.Errorf("the error shows the password: %v", err)
 	}
@@ -140,5 +140,5 @@ func TestNeitherOrBoth(t *testing.T) {
 	_, err := open(t, store.Options{})
 	wantError(t, err, "--redis is missing")
 	_, err = open(t, store.Options{RedisURL: "redis://localhost", DataPath: t.TempDir()})
-	wantError(t, err, "give one of them")
+	wantError(t, err, "give only one")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// Servers looks at each Redis that a URL names, whether there is a store on it or not, and changes nothing.
+// Servers describes each Redis server that a URL names, with or without a store on it. It changes nothing.
 func Servers(ctx context.Context, o Options) ([]redisq.Server, error) {
 	flag := cmp.Or(o.Flag, "--redis")
 	options, err := redisq.ParseURL(o.RedisURL)
@@ -18,7 +18,7 @@ func Servers(ctx context.Context, o Options) ([]redisq.Server, error) {
 		return nil, ops.Misuse(fmt.Errorf("%s: %w", flag, err))
 	}
 	client := redisq.NewClient(options)
-	defer func() { _ = client.Close() }() // nothing was changed
+	defer func() { _ = client.Close() }() // after reads only
 	servers, err := redisq.Servers(ctx, client)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w%s", flag, strings.Join(options.Addrs, ","), err, hint(err, flag))

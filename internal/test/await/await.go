@@ -1,5 +1,4 @@
-// Package await waits in tests for what another goroutine, or process, brings about. Nothing is judged by how
-// long that took.
+// Package await waits in tests for what another goroutine or process does. Tests do not depend on how long that took.
 package await
 
 import (
@@ -12,7 +11,7 @@ const (
 	pause    = 2 * time.Millisecond
 )
 
-// Until polls for a condition, and fails the test when that takes absurdly long.
+// Until polls for a condition, and fails the test if that takes far too long.
 func Until(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !done(); time.Sleep(pause) {

@@ -1,7 +1,7 @@
-// Package browser has a test visit pages in a real browser: Chromium, without a window.
+// Package browser lets a test visit pages in a real browser: headless Chromium.
 //
-// It promises that a test knows of everything that went wrong in a page: a script that threw, a file that did not load,
-// a part that the page's own policy forbade. It never skips: without a browser a test fails, and says what to install.
+// A test sees everything that goes wrong in a page: a script that threw, a file that did not load, a part that the
+// page's own policy forbade. Without a browser a test is not skipped: it fails, and says what to install.
 package browser
 
 import (
@@ -20,10 +20,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// variable names the browser's program, in place of one in PATH.
+// variable is the environment variable with the browser's program, instead of one in PATH.
 const variable = "PENSTOCK_CHROMIUM"
 
-// patience is how long a page may take for what is waited for.
+// patience is how long to wait for a page.
 const patience = 20 * time.Second
 
 func program() (string, error) {
@@ -46,10 +46,10 @@ var one struct {
 	sync.Mutex
 	context context.Context
 	close   []context.CancelFunc
-	idle    []*tab // that a test had, and no other has yet
+	idle    []*tab // used by a test before, and free again
 }
 
-// Main runs the tests of a package, and ends the browser after them.
+// Main runs the tests of a package, and then stops the browser.
 func Main(m *testing.M) {
 	code := m.Run()
 	for i := len(one.close) - 1; i >= 0; i-- {
@@ -81,20 +81,20 @@ func started(t testing.TB) context.Context {
 	return browser
 }
 
-// Page is a page of a browser that nobody else uses: cookies are its own.
+// Page is a page of a browser with its own cookies.
 type Page struct {
 	t testing.TB
 	*tab
 }
 
-// Options are what the browser of a page is like. Zero fields mean what is said beside them.
+// Options are the properties of a page's browser. Zero fields mean the defaults named here.
 type Options struct {
 	Width, Height int64 // 1280 x 800
 	Dark          bool
 	NoScript      bool // scripts do not run
 }
 
-// New opens a page, until the test ends.
+// New opens a page until the test ends.
 func New(t testing.TB, o Options) *Page {
 	t.Helper()
 	p := &Page{t: t, tab: openTab(t)}
@@ -117,7 +117,7 @@ func New(t testing.TB, o Options) *Page {
 	return p
 }
 
-// Wrong is what went wrong since it was last asked.
+// Wrong returns what went wrong since the last call.
 func (p *Page) Wrong() []string { return p.wrong() }
 
 // Fine fails the test if anything went wrong in the page.
@@ -137,7 +137,7 @@ func call[P, R any](p *Page, command cdp.Command[P, R], params P) {
 	}
 }
 
-// gone is what the browser says of what was a page's whose place another took meanwhile.
+// gone is the browser's error for an object of a page that was left meanwhile.
 var gone = regexp.MustCompile("node with given id|Cannot find context with specified id")
 
 func run[T any](p *Page, what string, action chromedp.Action[T]) T {
@@ -156,43 +156,43 @@ func run[T any](p *Page, what string, action chromedp.Action[T]) T {
 	}
 }
 
-// Go goes to an address, and waits until it is loaded.
+// Go opens an address, and waits until it is loaded.
 func (p *Page) Go(url string) {
 	p.t.Helper()
 	run(p, "go to "+url, chromedp.Navigate(url))
 }
 
-// Reload loads the page again.
+// Reload reloads the page.
 func (p *Page) Reload() {
 	p.t.Helper()
 	run(p, "reload", chromedp.Reload())
 }
 
-// Address is where the page is.
+// Address returns the page's address.
 func (p *Page) Address() string {
 	p.t.Helper()
 	return run(p, "the address", chromedp.Location())
 }
 
-// Text is what is read in the first element of a selector, which is waited for.
+// Text waits for the first element of a selector and returns its text.
 func (p *Page) Text(selector string) string {
 	p.t.Helper()
 	return run(p, "read "+selector, chromedp.Text(chromedp.CSS(selector)))
 }
 
-// Click clicks an element, which is waited for.
+// Click waits for an element and clicks it.
 func (p *Page) Click(selector string) {
 	p.t.Helper()
 	run(p, "click "+selector, chromedp.Click(chromedp.CSS(selector)))
 }
 
-// Type types a text into an element, which is waited for.
+// Type waits for an element and types a text into it.
 func (p *Page) Type(selector, text string) {
 	p.t.Helper()
 	run(p, "type into "+selector, chromedp.SendKeys(chromedp.CSS(selector), text))
 }
 
-// Choose chooses files in a field for them, which is waited for.
+// Choose waits for a file field and chooses files.
 func (p *Page) Choose(selector string, files ...string) {
 	p.t.Helper()
 	run(p, "choose files in "+selector, chromedp.SetUploadFiles(chromedp.CSS(selector), files))
@@ -220,13 +220,13 @@ func (p *Page) Until(expression string) {
 	}
 }
 
-// Value is what an expression of JavaScript says, a promise's when it is kept.
+// Value returns the value of a JavaScript expression, or of its promise.
 func Value[T any](p *Page, expression string) T {
 	p.t.Helper()
 	return run(p, expression, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
-// Picture writes what is seen of the page into a file, as PNG.
+// Picture writes a screenshot of the page into a PNG file.
 func (p *Page) Picture(file string) {
 	p.t.Helper()
 	if err := os.WriteFile(file, run(p, "take a picture", chromedp.CaptureScreenshot()), 0o644); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// tab is a tab with cookies of its own. To make one takes Chromium half a second of CPU, so that tests have them one
-// after another.
+// tab is a tab with its own cookies. Making one takes Chromium half a second of CPU, so tests reuse them one after
+// another.
 type tab struct {
 	ctx   context.Context
 	close context.CancelFunc
@@ -24,7 +24,7 @@ type tab struct {
 	said []string
 }
 
-// openTab returns a tab that nobody has, and that knows of no page.
+// openTab returns a free tab without a page.
 func openTab(t testing.TB) *tab {
 	t.Helper()
 	browser := started(t)
@@ -33,7 +33,7 @@ func openTab(t testing.TB) *tab {
 		b := one.idle[n-1]
 		one.idle = one.idle[:n-1]
 		one.Unlock()
-		b.wrong() // the last page may have said something while it was left
+		b.wrong() // drops what the last page reported while it was left
 		return b
 	}
 	one.Unlock()
@@ -46,7 +46,7 @@ func openTab(t testing.TB) *tab {
 	return b
 }
 
-// leave forgets what the tab knows and keeps it for the next test, or closes it if that fails.
+// leave clears the tab and keeps it for the next test, or closes it if that fails.
 func (b *tab) leave() {
 	if err := b.forget(); err != nil {
 		b.close()
@@ -73,7 +73,7 @@ func (b *tab) forget() error {
 	return nil
 }
 
-// hear notes what goes wrong.
+// hear records what goes wrong.
 func (b *tab) hear(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,7 +95,7 @@ func (b *tab) hear(event any) {
 	}
 }
 
-// wrong is what went wrong since it was last asked.
+// wrong returns what went wrong since the last call.
 func (b *tab) wrong() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

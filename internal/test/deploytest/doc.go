@@ -1,6 +1,6 @@
-// Package deploytest checks the files of deploy/ where no container engine and no systemd runs: they are read by the
-// parsers of the programs that they are for (see readers), flags and variables in them are put to the programs'
-// own command lines, and what compose.yaml would start is started as processes of this machine.
+// Package deploytest checks the files of deploy/ without a container engine or systemd. The parsers of the programs
+// that the files are for read them (see readers). Flags and variables in them are parsed by the programs' own command
+// lines. The services in compose.yaml are started as processes of this machine.
 //
-// Each check takes the files as text, so that a broken copy of them shows that it can fail: broken_test.go does.
+// Each check takes the files as text. So broken_test.go can break a copy of them and show that the check fails.
 package deploytest

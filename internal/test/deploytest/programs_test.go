@@ -33,7 +33,7 @@ var programs = sync.OnceValue(func() map[string]program {
 		_ = run(context.Background(), []string{"--help"}, &help, io.Discard) // ErrHelp
 		return tell(help.String(), func(_ *testing.T, args []string) error {
 			err := run(ended(), args, io.Discard, io.Discard)
-			if err != nil && strings.Contains(err.Error(), name+" --help tells what there is") {
+			if err != nil && strings.Contains(err.Error(), "see "+name+" --help") {
 				return err
 			}
 			return nil

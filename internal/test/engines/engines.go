@@ -1,4 +1,4 @@
-// Package engines runs a test on each engine: what holds on one holds on the other, or it is not known.
+// Package engines runs a test on each engine, because both must behave alike.
 package engines
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// Each runs a test twice, on an empty store each: on a file, and on a Redis of its own.
+// Each runs a test twice, each time on an empty store: on a file, and on a Redis of its own.
 func Each(t *testing.T, test func(t *testing.T, e queue.Engine)) {
 	t.Helper()
 	t.Run("bolt", func(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package enginetest has the calls of an engine that the tests of engines make most.
+// Package enginetest has the calls that tests of engines make most often.
 package enginetest
 
 import (
@@ -13,10 +13,10 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Noon is when the clock of a Caller begins.
+// Noon is the start of a Caller's clock.
 const Noon = leaky.Instant(1_790_000_000_000_000)
 
-// Caller calls an engine, and fails the test when a call fails. It has a clock for the engine, which the test moves.
+// Caller calls an engine, and fails the test if a call fails. It has a clock for the engine, which the test moves.
 type Caller struct {
 	testing.TB
 	Callee queue.Engine
@@ -26,24 +26,24 @@ type Caller struct {
 	at leaky.Instant
 }
 
-// New returns a Caller at noon. Its Callee is still to be set.
+// New returns a Caller at noon. The test sets its Callee.
 func New(t testing.TB) *Caller { return &Caller{TB: t, at: Noon} }
 
-// Now is what the clock says.
+// Now returns the time of the clock.
 func (c *Caller) Now() leaky.Instant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.at
 }
 
-// Advance moves the clock on.
+// Advance moves the clock forward.
 func (c *Caller) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at = c.at.Add(d)
 }
 
-// MustPut puts a queue at a rate.
+// MustPut puts a queue with a rate.
 func (c *Caller) MustPut(name, rate string, change ...func(*queue.Spec)) {
 	c.Helper()
 	r, err := leaky.ParseRate(rate)
@@ -59,12 +59,12 @@ func (c *Caller) MustPut(name, rate string, change ...func(*queue.Spec)) {
 	}
 }
 
-// Job is a job whose id and payload tell its number.
+// Job returns a job with a number in its ID and payload.
 func Job(name string, n int) queue.Job {
 	return queue.Job{Queue: name, ID: fmt.Sprintf("job-%06d", n), Payload: fmt.Appendf(nil, `{"n":%d}`, n)}
 }
 
-// Jobs are n of them, from a number on.
+// Jobs returns n jobs, starting with a number.
 func Jobs(name string, from, n int) []queue.Job {
 	jobs := make([]queue.Job, n)
 	for i := range jobs {
@@ -73,7 +73,7 @@ func Jobs(name string, from, n int) []queue.Job {
 	return jobs
 }
 
-// MustAppend appends jobs, all of which must come in.
+// MustAppend appends jobs, all of which must be accepted.
 func (c *Caller) MustAppend(jobs ...queue.Job) {
 	c.Helper()
 	answers, err := c.Callee.Append(context.Background(), jobs)
@@ -87,13 +87,13 @@ func (c *Caller) MustAppend(jobs ...queue.Job) {
 	}
 }
 
-// AppendTo appends n jobs from a number on.
+// AppendTo appends n jobs, starting with a number.
 func (c *Caller) AppendTo(name string, from, n int) {
 	c.Helper()
 	c.MustAppend(Jobs(name, from, n)...)
 }
 
-// AppendInLane appends a job, whatever becomes of it.
+// AppendInLane appends a job, whatever the outcome.
 func (c *Caller) AppendInLane(name, lane string, n int) queue.Appended {
 	c.Helper()
 	j := Job(name, n)
@@ -105,7 +105,7 @@ func (c *Caller) AppendInLane(name, lane string, n int) queue.Appended {
 	return a[0]
 }
 
-// MustReserve returns what the client "c" is granted by its next request.
+// MustReserve returns the jobs granted to the client "c" by its next request.
 func (c *Caller) MustReserve(most int) []queue.Reservation {
 	c.Helper()
 	c.Number++
@@ -118,7 +118,7 @@ func (c *Caller) MustReserve(most int) []queue.Reservation {
 	return r.Jobs
 }
 
-// Settlements end jobs with a verdict; one that does not deliver lets them wait a minute.
+// Settlements returns settlements of jobs with a verdict. Verdicts other than deliver have the job wait a minute.
 func Settlements(v queue.Verdict, list []queue.Reservation) []queue.Settlement {
 	s := make([]queue.Settlement, len(list))
 	for i, r := range list {
@@ -130,7 +130,7 @@ func Settlements(v queue.Verdict, list []queue.Reservation) []queue.Settlement {
 	return s
 }
 
-// MustSettle ends jobs with a verdict.
+// MustSettle settles jobs with a verdict.
 func (c *Caller) MustSettle(v queue.Verdict, list []queue.Reservation) []queue.Settled {
 	c.Helper()
 	out, err := c.Callee.Settle(context.Background(), Settlements(v, list))
@@ -140,7 +140,7 @@ func (c *Caller) MustSettle(v queue.Verdict, list []queue.Reservation) []queue.S
 	return out
 }
 
-// MustGet is what there is to know of a queue.
+// MustGet returns a queue with its statistics.
 func (c *Caller) MustGet(name string) queue.Info {
 	c.Helper()
 	i, err := c.Callee.Get(context.Background(), name)
@@ -150,7 +150,7 @@ func (c *Caller) MustGet(name string) queue.Info {
 	return i
 }
 
-// State is the state of a job, if it is known.
+// State returns the state of a job, if the job is known.
 func (c *Caller) State(name string, n int) queue.State {
 	c.Helper()
 	j, err := c.Callee.Job(context.Background(), name, Job(name, n).ID)
@@ -160,7 +160,7 @@ func (c *Caller) State(name string, n int) queue.State {
 	return j.State
 }
 
-// Standing is everything that a failed call must leave as it was.
+// Standing returns everything that a failed call must leave unchanged.
 func (c *Caller) Standing(name string) string {
 	c.Helper()
 	totals, err := c.Callee.Totals(context.Background())

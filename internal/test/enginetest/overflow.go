@@ -9,12 +9,12 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Deferring makes a queue of a capacity that defers what finds no room.
+// Deferring puts a queue with a capacity that defers jobs without room.
 func Deferring(capacity int64) func(*queue.Spec) {
 	return func(s *queue.Spec) { s.Capacity, s.Overflow = capacity, queue.Defer }
 }
 
-// MustOffer offers n jobs from a number on, all of which must be set aside.
+// MustOffer offers n jobs, starting with a number, all of which must be set aside.
 func (c *Caller) MustOffer(name string, from, n int) []queue.Appended {
 	c.Helper()
 	jobs := Jobs(name, from, n)
@@ -30,12 +30,12 @@ func (c *Caller) MustOffer(name string, from, n int) []queue.Appended {
 	return answers
 }
 
-// Stored is what an overflow stores of a job that was set aside.
+// Stored returns what an overflow stores of a job that was set aside.
 func Stored(name string, n int, order int64, a queue.Appended) queue.Readmission {
 	return queue.Readmission{Job: Job(name, n), Order: order, Ticket: a.Ticket, At: a.At}
 }
 
-// AllStored is what it holds of several, from an order on.
+// AllStored returns what an overflow stores of several jobs, starting with an order.
 func AllStored(name string, from int, order int64, answers []queue.Appended) []queue.Readmission {
 	list := make([]queue.Readmission, len(answers))
 	for i, a := range answers {
@@ -61,7 +61,7 @@ func (c *Caller) ReadmitJobs(name string, jobs ...queue.Readmission) queue.Readm
 	return c.MustReadmit(queue.ReadmitRequest{Queue: name, Jobs: jobs})
 }
 
-// CheckOutcomes checks what became of the jobs of a request.
+// CheckOutcomes checks the outcomes of the jobs of a request.
 func (c *Caller) CheckOutcomes(m queue.Readmitted, want ...readmit.Outcome) {
 	c.Helper()
 	if !slices.Equal(m.Outcomes, want) {
@@ -69,8 +69,8 @@ func (c *Caller) CheckOutcomes(m queue.Readmitted, want ...readmit.Outcome) {
 	}
 }
 
-// OrphanedBacklog makes a queue q with a backlog of the jobs 1 and 2, which are recorded in the older generation and
-// on no overflow, so that they can be given up now.
+// OrphanedBacklog makes a queue q with a backlog of the jobs 1 and 2, which are recorded in the older generation but
+// not on the overflow, so that they can be given up now.
 func (c *Caller) OrphanedBacklog() (aside []queue.Appended) {
 	c.Helper()
 	c.MustPut("q", "unlimited", Deferring(2))
@@ -84,7 +84,7 @@ func (c *Caller) OrphanedBacklog() (aside []queue.Appended) {
 	return aside
 }
 
-// CheckBalance checks that what was set aside by queue q is in one state each.
+// CheckBalance checks that each job that queue q set aside is in exactly one state.
 func (c *Caller) CheckBalance(missing, cancelled, deferred int64) {
 	c.Helper()
 	i := c.MustGet("q")

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// PerHour is a rule that lets through so much under each lane in each hour.
+// PerHour returns a rule with an hourly limit for each lane.
 func PerHour(name string, limit int64, change ...func(*rules.Rule)) rules.Rule {
 	r := rules.Rule{
 		Name: name, Algorithm: leaky.AlgorithmFixedWindow, Key: "{lane}",
@@ -43,13 +43,13 @@ func (c *Caller) MustTake(rule string, take rules.Take) rules.Taken {
 	return a[0]
 }
 
-// Peek is what taking one would answer.
+// Peek returns what a take of one would be answered.
 func (c *Caller) Peek(rule, key string) leaky.Decision {
 	c.Helper()
 	return c.MustTake(rule, rules.Take{Op: rules.TakePeek, Key: key}).Decision
 }
 
-// Left is how much passes a rule under a key.
+// Left returns how much a rule still allows under a key.
 func (c *Caller) Left(rule, key string) int64 {
 	c.Helper()
 	d := c.Peek(rule, key)

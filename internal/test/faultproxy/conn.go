@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A conn is one connection of a client and the one to Redis that belongs to it.
+// A conn is a connection of a client and the corresponding connection to Redis.
 type conn struct {
 	proxy  *Proxy
 	target string
@@ -24,19 +24,19 @@ type conn struct {
 	mu         sync.Mutex
 	redis      net.Conn
 	closed     bool
-	pending    []*Injected // what the replies that are still to come meet, in order; nil for nothing
+	pending    []*Injected // faults of the expected replies, in order; nil for no fault
 	subscribed bool
 }
 
 // A delivery is a reply on its way back to the client.
 type delivery struct {
 	frame []byte
-	held  *Injected // holds it back until due, or until it is removed
+	held  *Injected // delays the reply until due, or until the fault is removed
 	due   time.Time
-	last  bool // close the connection in its place
+	last  bool // close the connection instead
 }
 
-// run returns when the connection has ended.
+// run runs the connection until it has ended.
 func (c *conn) run() {
 	defer c.close()
 	server, err := new(net.Dialer).DialContext(context.Background(), "tcp", c.target)
@@ -60,17 +60,17 @@ func (c *conn) run() {
 		})
 	}
 	select {
-	case <-c.done: // closed while it was dialling, before there was a redis to close
+	case <-c.done: // closed while dialing
 		_ = server.Close()
 	default:
 	}
 	wait.Wait()
 }
 
-// close ends both sides at once. It may be called often.
+// close closes both sides at once. Calling it again does nothing.
 //
-// Faults whose replies will not come any more are free again before the client notices, so that what it sends next
-// meets them.
+// Faults whose replies will not come any more are freed before the client notices, so that they apply to its next
+// commands.
 func (c *conn) close() {
 	c.once.Do(func() {
 		close(c.done)
@@ -90,7 +90,7 @@ func (c *conn) close() {
 	})
 }
 
-// note keeps errors other than those of connections that end.
+// note keeps errors, except the errors of connections that end.
 func (c *conn) note(err error) {
 	var network net.Error
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
@@ -100,7 +100,7 @@ func (c *conn) note(err error) {
 	c.proxy.fail(err)
 }
 
-// readCommands passes commands on to Redis, and notes what their replies shall meet.
+// readCommands passes commands on to Redis, and records the faults of their replies.
 func (c *conn) readCommands(server io.Writer) error {
 	r, w := bufio.NewReader(c.client), bufio.NewWriter(server)
 	for {
@@ -128,8 +128,7 @@ func (c *conn) readCommands(server io.Writer) error {
 	}
 }
 
-// expect notes that a reply to cmd will come. What a subscription answers is no reply: it comes as a push, once for
-// each channel.
+// expect records that a reply to cmd will come. A subscription has no reply, but a push for each channel.
 func (c *conn) expect(cmd Command, fault *Injected) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,7 +144,7 @@ func (c *conn) expect(cmd Command, fault *Injected) {
 	}
 }
 
-// readReplies reads what Redis answers and hands it over for delivery.
+// readReplies reads the answers of Redis and queues them for delivery.
 func (c *conn) readReplies(server io.Reader, replies chan<- delivery) error {
 	r := bufio.NewReader(server)
 	for {
@@ -170,8 +169,8 @@ func (c *conn) readReplies(server io.Reader, replies chan<- delivery) error {
 	}
 }
 
-// answered is the fault that a frame from Redis meets, or nil. NOSCRIPT meets none: it only asks the client for the
-// script's text, and the fault is for the reply of what is then carried out.
+// answered returns the fault of a frame from Redis, or nil. NOSCRIPT has none: it only asks the client for the script's
+// text, and the fault is for the reply to the script itself.
 func (c *conn) answered(frame []byte) *Injected {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,8 +186,8 @@ func (c *conn) answered(frame []byte) *Injected {
 	return fault
 }
 
-// deliver writes replies to the client, each when it is due. It does the waiting, so that of two replies that are
-// both delayed the second is not delayed twice.
+// deliver writes replies to the client, each when it is due. It waits itself, so that the second of two delayed replies
+// is not delayed twice.
 func (c *conn) deliver(replies <-chan delivery) error {
 	w := bufio.NewWriter(c.client)
 	for {
@@ -224,7 +223,7 @@ func (c *conn) deliver(replies <-chan delivery) error {
 	}
 }
 
-// hold returns when d is due or its fault is removed; false when the connection ends first, so that d is not delivered.
+// hold waits until d is due or its fault is removed. It returns false if the connection ends first.
 func (c *conn) hold(d delivery) bool {
 	timer := time.NewTimer(time.Until(d.due))
 	defer timer.Stop()

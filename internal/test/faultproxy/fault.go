@@ -8,31 +8,31 @@ import (
 	"time"
 )
 
-// Action is what happens to a command that a fault concerns.
+// Action is what happens to a command.
 type Action int
 
 const (
-	// SwallowReply lets Redis carry the command out, then closes the connection in place of passing on the reply:
-	// the client cannot know what happened.
+	// SwallowReply lets Redis run the command, and then closes the connection instead of passing the reply on: the
+	// client cannot know what happened.
 	SwallowReply Action = iota + 1
 
-	// LoseCommand closes the connection before the command reaches Redis: to the client it looks the same as
-	// SwallowReply, and nothing happened.
+	// LoseCommand closes the connection before the command reaches Redis: nothing happens, but it looks like
+	// SwallowReply to the client.
 	LoseCommand
 
-	// DelayReply passes the reply on late. Later replies of the same connection stay behind it, as on a slow line.
+	// DelayReply passes the reply on late. Later replies of the connection stay behind it, as on a slow line.
 	DelayReply
 )
 
-// Fault is what is to go wrong.
+// Fault describes what goes wrong.
 type Fault struct {
 	On    Match         // which commands it concerns
-	Do    Action        // what happens to them
+	Do    Action        // what happens to the commands
 	By    time.Duration // how late DelayReply is
 	Times int           // how often it happens; 0 means until it is removed
 }
 
-// Injected is a fault in force. Its methods may be called from many goroutines.
+// Injected is a fault in force. It is safe for concurrent use.
 type Injected struct {
 	fault   Fault
 	proxy   *Proxy
@@ -41,11 +41,10 @@ type Injected struct {
 
 	mu      sync.Mutex
 	claimed int // commands it was applied to
-	hits    int // those of them to which it has happened
+	hits    int // commands to which it has happened
 }
 
-// Inject puts a fault in force. A command meets the first fault, in order of injection, that matches it and is not
-// used up.
+// Inject puts a fault in force. Each command gets the first matching fault, in order of injection, that is not used up.
 func (p *Proxy) Inject(f Fault) *Injected {
 	i := &Injected{fault: f, proxy: p, removed: make(chan struct{}), spent: make(chan struct{})}
 	p.mu.Lock()
@@ -80,7 +79,7 @@ func (p *Proxy) Clear() {
 	p.Admit()
 }
 
-// meet is the fault that cmd meets, or nil.
+// meet returns the fault of cmd, or nil.
 func (p *Proxy) meet(cmd Command) *Injected {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,15 +101,14 @@ func (i *Injected) claim(cmd Command) bool {
 	return true
 }
 
-// unclaim says that it did not happen after all: the connection ended before Redis answered, or Redis carried nothing
-// out.
+// unclaim undoes a claim: the connection ended before Redis answered, or Redis did not run the command.
 func (i *Injected) unclaim() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.claimed--
 }
 
-// hit counts that it has happened.
+// hit counts an occurrence.
 func (i *Injected) hit() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -120,14 +118,14 @@ func (i *Injected) hit() {
 	}
 }
 
-// Hits is how often it has happened so far. For SwallowReply and DelayReply this counts once Redis has answered.
+// Hits returns the number of occurrences. SwallowReply and DelayReply count once Redis has answered.
 func (i *Injected) Hits() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.hits
 }
 
-// Await returns when it has happened Times times, or with ctx's error.
+// Await waits until the fault has occurred Times times. Its error is ctx's.
 func (i *Injected) Await(ctx context.Context) error {
 	if i.fault.Times == 0 {
 		return fmt.Errorf("faultproxy: await a fault that has no Times and so never ends")
@@ -140,7 +138,7 @@ func (i *Injected) Await(ctx context.Context) error {
 	}
 }
 
-// Remove ends it. Replies that it holds back are passed on at once. Twice is no error.
+// Remove removes the fault. Delayed replies are passed on at once. Calling it again does nothing.
 func (i *Injected) Remove() {
 	i.proxy.mu.Lock()
 	defer i.proxy.mu.Unlock()

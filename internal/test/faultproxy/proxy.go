@@ -1,10 +1,9 @@
-// Package faultproxy stands between a client and Redis and makes the network misbehave where a test wants it to:
-// it swallows the reply to the very next run of a script, delays others, cuts connections, refuses new ones.
+// Package faultproxy is a proxy between a client and Redis that simulates network faults where a test wants them: it
+// swallows the reply to the next run of a script, delays replies, cuts connections, or refuses new ones.
 //
-// It reads enough of the protocol to know which reply answers which command, which is what a proxy of bytes cannot
-// do and what a test of "the reply was lost" is about. It passes everything on unchanged. It does not speak TLS, and
-// does not know commands that change how many replies there are, other than subscriptions: CLIENT REPLY, MONITOR
-// and PSYNC must not go through it.
+// It understands enough of the protocol to match replies to commands, which tests of lost replies need. It passes
+// everything else on unchanged. It does not support TLS, nor commands that change the number of replies, except
+// subscriptions: do not send CLIENT REPLY, MONITOR or PSYNC through it.
 package faultproxy
 
 import (
@@ -16,8 +15,8 @@ import (
 	"sync"
 )
 
-// Proxy listens on loopback for each of its targets. All targets share its faults, so that with a Cluster a test
-// need not know which node a command goes to. Its methods may be called from many goroutines.
+// Proxy listens on loopback for each of its targets. All targets share its faults, so that with a Cluster a test need
+// not know the node of a command. It is safe for concurrent use.
 type Proxy struct {
 	listeners map[string]net.Listener // by target
 	first     string
@@ -31,7 +30,7 @@ type Proxy struct {
 	err     error
 }
 
-// Start listens for each of targets, which are addresses of Redis servers. The caller ends it with Close.
+// Start listens for each target, the address of a Redis server. The caller calls Close.
 func Start(ctx context.Context, targets ...string) (*Proxy, error) {
 	if len(targets) == 0 {
 		return nil, errors.New("faultproxy: no target: name the address of at least one Redis")
@@ -53,11 +52,11 @@ func Start(ctx context.Context, targets ...string) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is where to reach the only target, or the first.
+// Addr returns the address for the only target, or the first.
 func (p *Proxy) Addr() string { return p.listeners[p.first].Addr().String() }
 
-// Dial connects to a target through the proxy, and to any other address directly. It is made to be the Dialer of a
-// go-redis client, so that a Cluster's client goes through the proxy though the nodes give it their own addresses.
+// Dial connects to a target through the proxy, and to other addresses directly. As the Dialer of a go-redis client it
+// makes a cluster client use the proxy although the nodes announce their own addresses.
 func (p *Proxy) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if l, ok := p.listeners[addr]; ok {
 		addr = l.Addr().String()
@@ -65,7 +64,7 @@ func (p *Proxy) Dial(ctx context.Context, network, addr string) (net.Conn, error
 	return new(net.Dialer).DialContext(ctx, network, addr)
 }
 
-// Cut closes the connections to targets, or all when none is named, and returns how many there were.
+// Cut closes the connections to targets, by default all, and returns their number.
 func (p *Proxy) Cut(targets ...string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,8 +79,8 @@ func (p *Proxy) Cut(targets ...string) int {
 	return n
 }
 
-// Refuse resets new connections to targets, or all when none is named, as soon as they are made; those there are
-// stay. The port stays open, so that no other program takes it.
+// Refuse resets new connections to targets, by default all. Existing connections remain. The port stays open, so that
+// no other program takes it.
 func (p *Proxy) Refuse(targets ...string) { p.setRefused(true, targets) }
 
 // Admit ends Refuse.
@@ -97,8 +96,8 @@ func (p *Proxy) setRefused(refused bool, targets []string) {
 	}
 }
 
-// Close ends the proxy and its connections, and waits for its goroutines. Its error is the first thing that it met
-// and did not understand: then its replies may have been matched to the wrong commands.
+// Close closes the proxy and its connections, and waits for its goroutines. Its error is the first data that the proxy
+// did not understand: after that, replies may have been matched to the wrong commands.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -123,7 +122,7 @@ func (p *Proxy) accept(l net.Listener, target string) {
 	}
 }
 
-// serve passes a connection on to target until either side ends it.
+// serve passes a connection on to target until either side closes it.
 func (p *Proxy) serve(client net.Conn, target string) {
 	c := &conn{proxy: p, target: target, client: client, done: make(chan struct{})}
 	if !p.enter(c) {

@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// readFrame reads one whole value of RESP 2 or 3 and returns its bytes as they came, to be passed on unchanged.
-// An attribute (|) counts as part of the value that it precedes.
+// readFrame reads one whole value of RESP 2 or 3 and returns its bytes, to be passed on unchanged. An attribute (|)
+// belongs to the value that follows it.
 func readFrame(r *bufio.Reader) ([]byte, error) { return appendFrame(nil, r) }
 
 func appendFrame(frame []byte, r *bufio.Reader) ([]byte, error) {
@@ -52,8 +52,8 @@ func appendFrame(frame []byte, r *bufio.Reader) ([]byte, error) {
 	return frame, nil
 }
 
-// readCommand reads one command, as an array of bulk strings or inline, and returns its bytes and its arguments,
-// which share memory.
+// readCommand reads one command, an array of bulk strings or inline. It returns its bytes and its arguments, which
+// share memory.
 func readCommand(r *bufio.Reader) (frame []byte, args [][]byte, err error) {
 	if frame, err = appendLine(nil, r); err != nil {
 		return frame, nil, err
@@ -117,7 +117,7 @@ func appendN(frame []byte, r *bufio.Reader, n int) ([]byte, error) {
 	return frame, err
 }
 
-// length reads the number in a line like "*3\r\n".
+// length parses the number in a line like "*3\r\n".
 func length(line []byte) (int, error) {
 	n, err := strconv.Atoi(string(bytes.TrimSpace(line[1:])))
 	if err != nil {
@@ -126,7 +126,7 @@ func length(line []byte) (int, error) {
 	return n, nil
 }
 
-// isPublished says whether a reply in the form of RESP 2 belongs to a subscription and answers no command.
+// isPublished reports whether a reply in the form of RESP 2 belongs to a subscription, and not to a command.
 func isPublished(frame []byte) bool {
 	_, rest, _ := bytes.Cut(frame, []byte("\r\n"))
 	_, rest, _ = bytes.Cut(rest, []byte("\r\n"))

@@ -2,8 +2,7 @@ package faultproxy
 
 import "context"
 
-// TB is the part of testing.TB that this package uses, named here so that a program which is no test does not link
-// the testing package.
+// TB is the part of testing.TB that this package uses, so that programs that are not tests need not link testing.
 type TB interface {
 	Helper()
 	Context() context.Context
@@ -12,7 +11,7 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// New starts a proxy that ends with the test, and fails the test if it met something that it did not understand.
+// New starts a proxy that ends with the test. The test fails if the proxy received data that it did not understand.
 func New(t TB, targets ...string) *Proxy {
 	t.Helper()
 	p, err := Start(t.Context(), targets...)

@@ -1,4 +1,4 @@
-// Package keytest makes keys to sign with, and says where secrets may go, for tests.
+// Package keytest makes signing keys and rules for secrets, for tests.
 package keytest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/penstock/penstock/deliver/secrets"
 )
 
-// Pair writes a key pair as openssl does, and returns the paths.
+// Pair writes a key pair in openssl's format, and returns the paths.
 func Pair(t *testing.T) (signing, public string) {
 	t.Helper()
 	pub, key, err := ed25519.GenerateKey(rand.Reader)
@@ -32,12 +32,12 @@ func Pair(t *testing.T) (signing, public string) {
 	return File(t, PEM("PRIVATE KEY", private)), File(t, PEM("PUBLIC KEY", shown))
 }
 
-// PEM is b in a block of a kind.
+// PEM returns b in a PEM block of a kind.
 func PEM(kind string, b []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}))
 }
 
-// File writes text to a file of its own, and returns the path.
+// File writes text to a new file, and returns its path.
 func File(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "key.pem")
@@ -47,7 +47,7 @@ func File(t *testing.T, text string) string {
 	return path
 }
 
-// Allow says where secrets may go; of a URL its host and port count.
+// Allow returns rules for where secrets may be sent. Of a URL only host and port count.
 func Allow(t *testing.T, rules ...string) (all []secrets.Allow) {
 	t.Helper()
 	for _, rule := range rules {

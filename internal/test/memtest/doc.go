@@ -1,3 +1,3 @@
-// Package memtest runs a program within a limit of memory, and throws at it the worst that clients can. It is for tests
-// and benchmarks.
+// Package memtest runs a program within a memory limit, and attacks it with the worst requests that clients can send.
+// It is for tests and benchmarks.
 package memtest

@@ -11,36 +11,36 @@ import (
 	"time"
 )
 
-// Attack is a way to make a server hold memory: what one connection sends, and then waits with.
+// Attack is the text that a connection sends before it waits, to make a server hold memory.
 type Attack func(host string) string
 
-// Attacks that each leave something unfinished.
+// Attacks that leave something unfinished.
 var (
-	// Headers is a header that does not end, of names that take most for their size.
+	// Headers is an endless header, with names that take the most memory for their size.
 	Headers Attack = func(host string) string { return "GET / HTTP/1.1\r\nHost: " + host + "\r\n" + smallHeaders(15<<10) }
-	// Pipelined is one behind a request that is answered.
+	// Pipelined is Headers after a complete request.
 	Pipelined Attack = func(host string) string {
 		return "GET /healthz HTTP/1.1\r\nHost: " + host + "\r\n\r\nGET / HTTP/1.1\r\nHost: " + host + "\r\n" +
 			smallHeaders(15<<10)
 	}
-	// HeadersThenBody is a large header whose request goes on.
+	// HeadersThenBody is a large header with an unfinished body.
 	HeadersThenBody Attack = func(host string) string {
 		return "POST /v1/queues/email/jobs HTTP/1.1\r\nHost: " + host +
 			"\r\nContent-Type: application/json\r\nContent-Length: 100\r\n" + smallHeaders(14<<10) + "\r\n{"
 	}
-	// Body is a job of the largest size, but for its end.
+	// Body is a job of the maximum size without its end.
 	Body Attack = func(host string) string {
 		return "POST /v1/queues/email/jobs HTTP/1.1\r\nHost: " + host +
 			"\r\nContent-Type: application/json\r\nContent-Length: 1500000\r\n\r\n{\"payload\":\"" + large(1<<20)
 	}
-	// Stream is lines of the largest size, the last without an end.
+	// Stream is lines of the maximum size, the last without an end.
 	Stream Attack = func(host string) string {
 		whole := `{"payload":"` + large(1000<<10) + "\"}\n"
 		return "POST /v1/queues/email/jobs HTTP/1.1\r\nHost: " + host +
 			"\r\nContent-Type: application/x-ndjson\r\nContent-Length: 1000000000\r\n\r\n" +
 			`{"payload":1}` + "\n" + whole + whole + whole + `{"payload":"` + large(1<<20)
 	}
-	// Leases is a settlement of very many.
+	// Leases is one request with very many settlements.
 	Leases Attack = func(host string) string {
 		body := `{"jobs":[` + strings.Repeat("{},", 1<<20/3-10) + "{}]}"
 		return fmt.Sprintf(
@@ -53,7 +53,7 @@ var (
 
 func large(n int) string { return strings.Repeat("x", n) }
 
-// smallHeaders is a header of about so many bytes that takes most memory for its size when it is parsed.
+// smallHeaders returns a header of about that many bytes that takes the most memory for its size.
 func smallHeaders(size int) string {
 	var b strings.Builder
 	for i := 0; b.Len() < size; i++ {
@@ -62,23 +62,23 @@ func smallHeaders(size int) string {
 	return b.String()
 }
 
-// Wave is how many connections do what.
+// Wave is a number of connections for each attack.
 type Wave struct {
 	Attack Attack
 	Count  int
 }
 
-// By is an attack by so many connections.
+// By returns a wave of one attack by that many connections.
 func (a Attack) By(connections int) Wave { return Wave{a, connections} }
 
-// Phase is what is thrown at a server at once.
+// Phase is a set of attacks at the same time.
 type Phase struct {
 	Name      string
-	Addresses int // from how many it comes
+	Addresses int // number of client addresses
 	Waves     []Wave
 }
 
-// Worst is the worst for an ingress, one after the other.
+// Worst is the worst for an ingress, in order.
 var Worst = []Phase{
 	{"headers", 32, []Wave{Headers.By(8192)}},
 	{"headers behind requests", 32, []Wave{Pipelined.By(8192)}},
@@ -88,8 +88,8 @@ var Worst = []Phase{
 	{"one address", 1, []Wave{Headers.By(2000), HeadersThenBody.By(1000), Body.By(512), Stream.By(256)}},
 }
 
-// Flood keeps that many connections at it until the context ends, from as many addresses of this machine (127.1.0.1 and
-// up) as the phase says; those that are turned away come again. It returns how many attempts there were.
+// Flood keeps the connections of a phase open until the context ends, from as many addresses of this machine (127.1.0.1
+// and up) as the phase has. Rejected connections are retried. It returns the number of tries.
 func Flood(ctx context.Context, addr string, p Phase) int {
 	var attempts atomic.Int64
 	var all sync.WaitGroup
@@ -115,7 +115,7 @@ func Flood(ctx context.Context, addr string, p Phase) int {
 	return int(attempts.Load())
 }
 
-// attack sends a text and waits until it is cut off.
+// attack sends a text and waits until the connection is closed.
 func attack(ctx context.Context, from *net.TCPAddr, addr, text string) {
 	d := net.Dialer{LocalAddr: from, Timeout: 5 * time.Second}
 	c, err := d.DialContext(ctx, "tcp", addr)
@@ -124,6 +124,6 @@ func attack(ctx context.Context, from *net.TCPAddr, addr, text string) {
 	}
 	defer func() { _ = c.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
-	_, _ = io.WriteString(c, text) // it may be cut off before it is through
+	_, _ = io.WriteString(c, text) // the server may close the connection first
 	_, _ = io.Copy(io.Discard, c)
 }

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// group is a control group with a limit of memory, below that of this process.
+// group is a control group with a memory limit, below this process's own.
 type group struct {
 	dir     string
 	version string
 }
 
-// newGroup makes one; nil where that cannot be done: it takes root, or a group that is ours to divide.
+// newGroup returns a new group, or nil if that is not possible: it needs root, or a group that this user may divide.
 func newGroup(limit int64) *group {
 	text, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -43,7 +43,7 @@ func newGroup(limit int64) *group {
 }
 
 func makeGroup(version, parent string, limit int64, limitFile, swapFile, swap string) *group {
-	// Of version 2, children have a limit only where that is passed on. An error shows below.
+	// In version 2, children have a limit only if it is delegated. An error shows below.
 	_ = os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte("+memory"), 0)
 	dir, err := os.MkdirTemp(parent, "penstock-memtest-")
 	if err != nil {
@@ -64,7 +64,7 @@ func makeGroup(version, parent string, limit int64, limitFile, swapFile, swap st
 
 func (g *group) procs() string { return filepath.Join(g.dir, "cgroup.procs") }
 
-// remove takes it away once its processes have gone.
+// remove removes the group after its processes have ended.
 func (g *group) remove() {
 	if g == nil {
 		return
@@ -73,6 +73,6 @@ func (g *group) remove() {
 		if err := os.Remove(g.dir); err == nil || os.IsNotExist(err) {
 			return
 		}
-		time.Sleep(10 * time.Millisecond) // the kernel is not done with the process yet
+		time.Sleep(10 * time.Millisecond) // the kernel still has the process
 	}
 }

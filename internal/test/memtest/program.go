@@ -16,7 +16,7 @@ import (
 	"github.com/penstock/penstock/internal/test/transcript"
 )
 
-// Build builds a program of this module, such as ./cmd/ingress, into a directory as it is shipped, and returns its
+// Build builds a program of this module, such as ./cmd/ingress, into a directory with release flags, and returns its
 // path. Root is the module's directory.
 func Build(ctx context.Context, root, dir, pkg string) (string, error) {
 	path := filepath.Join(dir, filepath.Base(pkg))
@@ -28,24 +28,24 @@ func Build(ctx context.Context, root, dir, pkg string) (string, error) {
 	return path, nil
 }
 
-// Program is one that runs within a limit.
+// Program is a program that runs within a memory limit.
 type Program struct {
 	cmd   *exec.Cmd
-	group *group // nil where none can be made
+	group *group // nil if control groups are not available
 	limit int64
 	log   transcript.Buffer
 	ended chan struct{}
-	peak  int64 // of what is resident, as last seen
+	peak  int64 // resident memory, as last seen
 	mu    sync.Mutex
 }
 
-// Start runs a program within so many bytes. Where there is no control group to hold it to that, it is only measured:
-// How says which it is.
+// Start runs a program within a memory limit. Without control groups the memory is only measured; How reports which
+// applies.
 func Start(ctx context.Context, limit int64, path string, args ...string) (*Program, error) {
 	p := &Program{limit: limit, ended: make(chan struct{})}
 	p.group = newGroup(limit)
 	if p.group != nil {
-		// The shell puts itself there before it becomes the program.
+		// The shell enters the group before it becomes the program.
 		args = append([]string{"-c", `echo $$ > "$0" && exec "$@"`, p.group.procs(), path}, args...)
 		path = "/bin/sh"
 	}
@@ -57,14 +57,14 @@ func Start(ctx context.Context, limit int64, path string, args ...string) (*Prog
 		return nil, err
 	}
 	go func() {
-		_ = p.cmd.Wait() // how it ended the log and Alive tell
+		_ = p.cmd.Wait() // the log and Alive show how it ended
 		close(p.ended)
 	}()
 	go p.watch()
 	return p, nil
 }
 
-// withoutGo leaves out what changes how a Go program uses memory.
+// withoutGo removes variables that change how a Go program uses memory.
 func withoutGo(env []string) []string {
 	var out []string
 	for _, v := range env {
@@ -75,7 +75,7 @@ func withoutGo(env []string) []string {
 	return out
 }
 
-// watch keeps the peak of what is resident: it is gone when the process is.
+// watch records the peak of resident memory, which the kernel drops with the process.
 func (p *Program) watch() {
 	for {
 		select {
@@ -103,7 +103,7 @@ func (p *Program) look() {
 	}
 }
 
-// How says what holds the program to its limit.
+// How returns how the limit is enforced.
 func (p *Program) How() string {
 	if p.group == nil {
 		return "no control group could be made: measured by VmHWM alone"
@@ -111,7 +111,7 @@ func (p *Program) How() string {
 	return "in a control group of " + p.group.version
 }
 
-// Peak is the most that it had resident.
+// Peak returns the peak of resident memory.
 func (p *Program) Peak() int64 {
 	p.look()
 	p.mu.Lock()
@@ -119,7 +119,7 @@ func (p *Program) Peak() int64 {
 	return p.peak
 }
 
-// Exceeded is an error if the program took more than its limit, or was killed for that.
+// Exceeded returns an error if the program used more than its limit, or was killed for that.
 func (p *Program) Exceeded() error {
 	peak := p.Peak()
 	select {
@@ -137,7 +137,7 @@ func (p *Program) Exceeded() error {
 
 var saidURL = regexp.MustCompile(`url"?[=:]"?(https?://[^\s"]+)`)
 
-// URL waits until it says where it listens.
+// URL waits until the program logs its URL, and returns it.
 func (p *Program) URL() (string, error) {
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if m := saidURL.FindStringSubmatch(p.log.String()); m != nil {
@@ -154,7 +154,7 @@ func (p *Program) URL() (string, error) {
 	}
 }
 
-// Stop kills it and takes its group away.
+// Stop kills the program and removes its group.
 func (p *Program) Stop() {
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.ended

@@ -17,20 +17,20 @@ import (
 	"github.com/penstock/penstock/internal/test/await"
 )
 
-// Receiver keeps the spans that it was sent.
+// Receiver keeps the spans that it receives.
 type Receiver struct {
 	*httptest.Server
 	mu    sync.Mutex
 	spans []Span
 }
 
-// Span is one as it was received.
+// Span is a received span.
 type Span struct {
 	Service, Name, Kind    string
 	Trace, ID, Parent      string // in hexadecimal
 	Links                  []string
 	Attributes             map[string]any
-	Error                  string // what its status says, if that is an error
+	Error                  string // the text of its status, if that is an error
 	StartNanos, UntilNanos uint64
 }
 
@@ -39,7 +39,7 @@ func New(t testing.TB) *Receiver {
 	r := &Receiver{}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)
-		var sent tracev1.TracesData // on the wire an ExportTraceServiceRequest, whose package brings gRPC along
+		var sent tracev1.TracesData // the same on the wire as an ExportTraceServiceRequest, whose package would link gRPC
 		if err == nil {
 			err = proto.Unmarshal(body, &sent)
 		}
@@ -93,14 +93,14 @@ func attributes(list []*common.KeyValue) map[string]any {
 	return m
 }
 
-// Spans are those received so far.
+// Spans returns the spans received so far.
 func (r *Receiver) Spans() []Span {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]Span(nil), r.spans...)
 }
 
-// Find returns the spans of a name that are about the job of that id, or with an empty id of all.
+// Find returns the spans with a name that are about the job with an ID, or all of them if the ID is empty.
 func (r *Receiver) Find(name, id string) (found []Span) {
 	for _, s := range r.Spans() {
 		if s.Name == name && (id == "" || s.Attributes["messaging.message.id"] == id) {
@@ -110,7 +110,7 @@ func (r *Receiver) Find(name, id string) (found []Span) {
 	return found
 }
 
-// One waits for the only span that Find finds.
+// One waits for the only span that Find returns.
 func (r *Receiver) One(t testing.TB, name, id string) Span {
 	t.Helper()
 	var found []Span
@@ -124,7 +124,7 @@ func (r *Receiver) One(t testing.TB, name, id string) Span {
 	return found[0]
 }
 
-// Below returns the only child of a span by that name, for which it waits.
+// Below waits for the only child of a span with a name.
 func (r *Receiver) Below(t testing.TB, parent Span, name string) (child Span) {
 	t.Helper()
 	await.Until(t, "span "+name+" below "+parent.Name, func() bool {
@@ -139,5 +139,5 @@ func (r *Receiver) Below(t testing.TB, parent Span, name string) (child Span) {
 	return child
 }
 
-// Context is how others link to the span.
+// Context returns the context by which other spans link to the span.
 func (s Span) Context() string { return s.Trace + "-" + s.ID }

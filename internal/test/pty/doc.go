@@ -1,2 +1,2 @@
-// Package pty gives a test a terminal and the keyboard of the person in front of it.
+// Package pty gives a test a terminal and its keyboard.
 package pty

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open returns a terminal of 100 by 12 characters, and the side of the person, who reads and types.
+// Open returns a terminal of 100 by 12 characters, and the other side, where the test reads and types.
 func Open(t *testing.T) (person, tty *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)

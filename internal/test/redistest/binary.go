@@ -11,10 +11,10 @@ import (
 	"strconv"
 )
 
-// BinaryEnv names the environment variable that says which redis-server to run, in place of the one in PATH.
+// BinaryEnv is the environment variable with the redis-server to run, instead of one in PATH.
 const BinaryEnv = "PENSTOCK_REDIS_SERVER"
 
-// ErrNoRedis is returned when there is no usable redis-server on this machine. Its text says how to get one.
+// ErrNoRedis is returned if this machine has no usable redis-server. Its text says how to get one.
 var ErrNoRedis = errors.New("redistest: no usable redis-server")
 
 // minMajor is the first major version with script flags (#!lua flags=...), which Penstock's scripts begin with.
@@ -43,7 +43,7 @@ func Binary(ctx context.Context) (string, error) {
 
 var versionField = regexp.MustCompile(`\bv=(\d+)\.`)
 
-// majorVersion reads "Redis server v=7.0.15 sha=..." (Valkey says the same of itself); 0 means it could not.
+// majorVersion parses "Redis server v=7.0.15 sha=..." (Valkey prints the same). It returns 0 if it cannot.
 func majorVersion(banner string) int {
 	m := versionField.FindStringSubmatch(banner)
 	if m == nil {

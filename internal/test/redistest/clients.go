@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// clients are those handed out, to be closed with their server.
+// clients are the clients handed out by a server, which closes them.
 type clients struct {
 	mu   sync.Mutex
 	open []io.Closer
@@ -20,7 +20,7 @@ func (c *clients) add(client io.Closer) {
 	c.open = append(c.open, client)
 }
 
-// closeAll closes those whose holder has not closed them yet.
+// closeAll closes the clients that their users have not closed yet.
 func (c *clients) closeAll() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,18 +18,18 @@ const (
 	clusterTimeout = 60 * time.Second
 )
 
-// ClusterOptions says what kind of Redis Cluster to start.
+// ClusterOptions are the settings of a Redis Cluster.
 type ClusterOptions struct {
-	// Masters is how many masters share the slots. Zero is 3, the fewest that Redis calls a cluster.
+	// Masters is the number of masters that share the slots. Zero means 3, the minimum of a cluster.
 	Masters int
 
-	// Replicas gives each master one replica, which Redis promotes when the master fails.
+	// Replicas gives each master one replica, which Redis promotes if the master fails.
 	Replicas bool
 
 	// NodeTimeout is Options.ClusterNodeTimeout of every node.
 	NodeTimeout time.Duration
 
-	// Node is what each node is started with besides.
+	// Node has further settings of each node.
 	Node Options
 }
 
@@ -42,8 +42,8 @@ type Cluster struct {
 	clients  clients
 }
 
-// StartCluster starts a cluster and returns when every node knows every other and serves its slots, which Redis lets
-// take two to three seconds. The caller ends it with Close; it outlives ctx, which bounds the start only.
+// StartCluster starts a cluster, and returns when every node knows all others and serves its slots, which takes Redis
+// two to three seconds. The caller calls Close. ctx limits only the start.
 func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
 	if o.Masters == 0 {
 		o.Masters = 3
@@ -79,11 +79,11 @@ func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
 	return c, nil
 }
 
-// join gives each master its share of the slots and introduces all nodes to the first.
+// join assigns the slots to the masters, and introduces all nodes to the first.
 func (c *Cluster) join(ctx context.Context) error {
 	for i, node := range c.Nodes {
 		client := node.Client()
-		// Nodes that all begin at epoch 0 would have to settle first which of them moves on.
+		// If all nodes began at epoch 0, they would first have to settle which of them moves on.
 		if err := client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
 			return fmt.Errorf("redistest: set the epoch of %s: %w", node.Addr(), err)
 		}
@@ -108,7 +108,7 @@ func (c *Cluster) join(ctx context.Context) error {
 	return nil
 }
 
-// replicate makes each node behind the masters the replica of its master, and waits for its copy.
+// replicate makes each other node the replica of its master, and waits for its copy.
 func (c *Cluster) replicate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
@@ -131,13 +131,13 @@ func (c *Cluster) replicate(ctx context.Context) error {
 	return nil
 }
 
-// slotRange returns the slots that master i has at first.
+// slotRange returns the initial slots of master i.
 func (c *Cluster) slotRange(i int) (from, to int) {
 	return i * slots / c.masters, (i+1)*slots/c.masters - 1
 }
 
-// Await returns when every node calls the cluster ok and all of its nodes connected, as it must after one of them
-// was restarted. It fails after a minute, or when ctx ends.
+// Await waits until every node reports the cluster as ok and all nodes as connected, for example after a restart of a
+// node. It fails after a minute, or when ctx ends.
 func (c *Cluster) Await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
@@ -151,7 +151,7 @@ func (c *Cluster) Await(ctx context.Context) error {
 	return nil
 }
 
-// complete says what is missing before the node of client can do its part.
+// complete returns an error if the node of client is not ready yet.
 func (c *Cluster) complete(ctx context.Context, client *redis.Client) error {
 	info, err := client.ClusterInfo(ctx).Result()
 	if err != nil {
@@ -164,7 +164,7 @@ func (c *Cluster) complete(ctx context.Context, client *redis.Client) error {
 	if err != nil {
 		return err
 	}
-	// A line: id, address, flags, master, ping sent, pong received, epoch, link state, slots.
+	// The fields of a line: id, address, flags, master, ping sent, pong received, epoch, link state, slots.
 	var ready int
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line)
@@ -181,7 +181,7 @@ func (c *Cluster) complete(ctx context.Context, client *redis.Client) error {
 	return nil
 }
 
-// AwaitPromotion returns the replica of a master when it calls itself master. It fails after a minute, or when ctx
+// AwaitPromotion returns the replica of a master once it calls itself master. It fails after a minute, or when ctx
 // ends.
 func (c *Cluster) AwaitPromotion(ctx context.Context, master *Server) (*Server, error) {
 	i := slices.Index(c.Nodes, master)
@@ -200,7 +200,7 @@ func (c *Cluster) AwaitPromotion(ctx context.Context, master *Server) (*Server, 
 	return replica, nil
 }
 
-// Addrs are the nodes' addresses.
+// Addrs returns the nodes' addresses.
 func (c *Cluster) Addrs() []string {
 	addrs := make([]string, len(c.Nodes))
 	for i, node := range c.Nodes {
@@ -209,7 +209,7 @@ func (c *Cluster) Addrs() []string {
 	return addrs
 }
 
-// Client returns a new client, which Close closes. It follows redirections, and retries nothing else.
+// Client returns a new client, which Close closes. It follows redirections, and does not retry otherwise.
 func (c *Cluster) Client() *redis.ClusterClient {
 	client := redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs:                    c.Addrs(),
@@ -222,7 +222,7 @@ func (c *Cluster) Client() *redis.ClusterClient {
 	return client
 }
 
-// NodeOf returns the node that serves key, as long as no replica was promoted.
+// NodeOf returns the node of a key, if no replica was promoted.
 func (c *Cluster) NodeOf(ctx context.Context, key string) (*Server, error) {
 	slot, err := c.Nodes[0].Client().ClusterKeySlot(ctx, key).Result()
 	if err != nil {
@@ -236,7 +236,7 @@ func (c *Cluster) NodeOf(ctx context.Context, key string) (*Server, error) {
 	return nil, fmt.Errorf("redistest: slot %d of %q belongs to no node", slot, key)
 }
 
-// Close ends all nodes. Twice is no error.
+// Close stops all nodes. Calling it again does nothing.
 func (c *Cluster) Close() error {
 	errs := []error{c.clients.closeAll()}
 	for _, node := range c.Nodes {

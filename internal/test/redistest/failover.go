@@ -9,26 +9,26 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Master is the node that is the master by its own account and by that of every running Sentinel. It waits while
-// they differ, as they do during a failover.
+// Master returns the node that is the master by its own account and by all running Sentinels. It waits while they
+// disagree, as during a failover.
 func (s *Sentinel) Master(ctx context.Context) (*Server, error) {
 	return s.AwaitFailover(ctx, nil)
 }
 
-// Failover has the Sentinels exchange master and replica though nothing is wrong, and returns the new master.
+// Failover has the Sentinels exchange master and replica without a failure, and returns the new master.
 func (s *Sentinel) Failover(ctx context.Context) (*Server, error) {
 	old, err := s.Master(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// Refused while an earlier failover is being finished, or while the replica has not reported since.
+	// It is refused until an earlier failover is complete and the replica has reported since.
 	errStarted := errors.New("a Sentinel has started it")
 	err = s.poll(ctx, func(ctx context.Context) error {
 		err := s.each(func(client *redis.SentinelClient) error {
 			if err := client.Failover(ctx, s.MasterName).Err(); err != nil {
 				return err
 			}
-			return errStarted // one is enough: the others learn of it
+			return errStarted // one Sentinel is enough: it informs the others
 		})
 		if errors.Is(err, errStarted) {
 			return nil
@@ -41,7 +41,7 @@ func (s *Sentinel) Failover(ctx context.Context) (*Server, error) {
 	return s.AwaitFailover(ctx, old)
 }
 
-// AwaitFailover returns the new master when old, which for example was killed, no longer is the master.
+// AwaitFailover returns the new master once old, which may have been killed, is no longer the master.
 func (s *Sentinel) AwaitFailover(ctx context.Context, old *Server) (*Server, error) {
 	var master *Server
 	err := s.poll(ctx, func(ctx context.Context) error {

@@ -5,35 +5,35 @@ import (
 	"time"
 )
 
-// Options says what kind of redis-server to start. The zero value is one that keeps everything in memory.
+// Options are the settings of a redis-server. The zero value keeps everything in memory.
 type Options struct {
-	// AppendFsync switches the append-only file on: "always", "everysec" or "no". Empty means no AOF, so that a
-	// restart loses everything.
+	// AppendFsync enables the append-only file: "always", "everysec" or "no". Empty means no AOF, so that a restart
+	// loses everything.
 	AppendFsync string
 
-	// MaxMemory is Redis's maxmemory, such as "64mb". Empty is no limit.
+	// MaxMemory is Redis's maxmemory, such as "64mb". Empty means no limit.
 	MaxMemory string
 
-	// MaxMemoryPolicy is what Redis does at that limit. Empty is Redis's own default, noeviction.
+	// MaxMemoryPolicy is Redis's maxmemory-policy. Empty means Redis's default, noeviction.
 	MaxMemoryPolicy string
 
-	// RequirePass is the password of the default user. Empty is none.
+	// RequirePass is the password of the default user. Empty means none.
 	RequirePass string
 
-	// Cluster starts the server in cluster mode, where it serves nothing until it has slots: StartCluster does that.
+	// Cluster starts the server in cluster mode, where it serves nothing until it has slots; see StartCluster.
 	Cluster bool
 
-	// ClusterNodeTimeout is how long a node may be silent before the others call it failed. Zero is 5 s, which a
-	// loaded two-core machine can hold without calling healthy nodes failed.
+	// ClusterNodeTimeout is how long a node may be silent before the others consider it failed. Zero means 5 s, which
+	// is enough on a loaded two-core machine.
 	ClusterNodeTimeout time.Duration
 
-	// Args go last on the command line and so win over all of the above, for example "--hz", "100".
+	// Args are the last arguments on the command line and override all of the above, for example "--hz", "100".
 	Args []string
 }
 
 const defaultNodeTimeout = 5 * time.Second
 
-// commandLine is redis-server's for a server of these options at port, with its files in dir.
+// commandLine returns the arguments of redis-server with these options, a port and a directory.
 func (o Options) commandLine(port int, dir string) []string {
 	args := []string{
 		"--port", strconv.Itoa(port),

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// poll calls check every interval until it returns nil; when ctx ends first, the error holds check's last one.
+// poll calls check repeatedly until it returns nil. If ctx ends first, the error includes check's last error.
 func poll(ctx context.Context, interval time.Duration, check func() error) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()

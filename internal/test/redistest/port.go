@@ -20,18 +20,17 @@ const (
 	busOffset = 10_000
 )
 
-// A port is a TCP port on loopback that no other user of this package, in any process, will take.
+// A port is a TCP port on loopback that no other user of this package takes, in any process.
 //
-// The claim is a UDP socket of the same number. Redis does not use UDP, so the two do not collide; and unlike a
-// lock file it ends with the process that holds it. It lasts while the server is down, which is when a server that
-// is being restarted would otherwise lose its port.
+// It is claimed by a UDP socket with the same number, which Redis does not use. Unlike a lock file, the claim ends with
+// its process. It lasts while the server is down, so that a restarted server does not lose its port.
 type port struct {
 	number int
 	claim  net.PacketConn
 }
 
-// FreeAddr is an address on loopback for a server of the test's own that is started more than once: until the test ends
-// nobody else gets its port.
+// FreeAddr returns an address on loopback for a server that the test starts more than once. The port is reserved until
+// the test ends.
 func FreeAddr(t TB) string {
 	t.Helper()
 	p, err := claimPort(t.Context())

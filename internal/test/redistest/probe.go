@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// probe asks the server at addr for its process id. It answers only when the server serves commands: not while it
-// loads its data. It speaks by hand because a client pool that has failed to connect a few times rests for a second,
-// and a server is up long before that.
+// probe asks the server at addr for its process ID. The server answers only once it serves commands, and not while it
+// loads its data. probe uses its own connection, because a client pool pauses for a second after some failed
+// connections.
 func probe(ctx context.Context, addr, password string) (pid int, err error) {
 	dialer := net.Dialer{Timeout: time.Second}
 	conn, err := dialer.DialContext(ctx, "tcp4", addr)

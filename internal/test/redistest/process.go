@@ -17,7 +17,7 @@ type process struct {
 	done chan struct{}
 }
 
-// startProcess runs path with args, its output appended to log. The process outlives ctx: it ends when it is told to.
+// startProcess runs path with args, and appends its output to log. The process outlives ctx.
 func startProcess(ctx context.Context, path string, args []string, dir string, log *os.File) (*process, error) {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, args...)
 	cmd.Dir = dir
@@ -34,7 +34,7 @@ func startProcess(ctx context.Context, path string, args []string, dir string, l
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended is in its log, and often it ended because it was killed
+			_ = cmd.Wait() // the log shows how it ended; often it was killed
 		}
 		close(p.done)
 	}()
@@ -55,7 +55,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// signal sends sig; a process that has ended already is no error.
+// signal sends sig. A process that has already ended is not an error.
 func (p *process) signal(sig syscall.Signal) error {
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("redistest: signal %v to process %d: %w", sig, p.pid(), err)
@@ -63,7 +63,7 @@ func (p *process) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// terminate asks the process to end in good order, and kills it when it has not within the grace period.
+// terminate stops the process in good order, and kills it after the grace period.
 func (p *process) terminate(grace time.Duration) error {
 	// A stopped process does not see SIGTERM before it is continued.
 	if err := errors.Join(p.signal(syscall.SIGTERM), p.signal(syscall.SIGCONT)); err != nil {

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// dieWithParent has the kernel kill the child when this process ends without cleaning up, as a test does that
-// panics or runs into its timeout.
+// dieWithParent has the kernel kill the child if this process ends without cleaning up, as after a panic or a timeout
+// of a test.
 func dieWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

@@ -4,5 +4,5 @@ package redistest
 
 import "os/exec"
 
-// dieWithParent does nothing: only Linux has such a tie, so elsewhere a test that panics may leave a server behind.
+// dieWithParent does nothing: without Linux, a test that panics may leave a server behind.
 func dieWithParent(*exec.Cmd) {}

@@ -17,20 +17,20 @@ import (
 
 const sentinelTimeout = 60 * time.Second
 
-// SentinelOptions says what kind of Sentinel installation to start: one master, one replica and three Sentinels, of
-// which two must agree that the master is down.
+// SentinelOptions are the settings of an installation with Sentinels: a master, a replica and three Sentinels. Two of
+// the Sentinels must agree that the master is down.
 type SentinelOptions struct {
-	// MasterName is what the Sentinels call the master. Empty is "penstock".
+	// MasterName is the Sentinels' name for the master. Empty means "penstock".
 	MasterName string
 
-	// DownAfter is how long the master may be silent before a Sentinel calls it down. Zero is 1 s.
+	// DownAfter is how long the master may be silent before a Sentinel considers it down. Zero means 1 s.
 	DownAfter time.Duration
 
-	// Node is what the master and the replica are started with.
+	// Node has the settings of the master and the replica.
 	Node Options
 }
 
-// Sentinel is a master and its replica, whose places a failover exchanges, and the Sentinels that watch them.
+// Sentinel is a master and its replica, which a failover exchanges, and the Sentinels that watch them.
 type Sentinel struct {
 	MasterName string
 	Nodes      []*Server // at first the master, then the replica
@@ -42,8 +42,8 @@ type Sentinel struct {
 
 const quorum = 2
 
-// StartSentinel starts an installation and returns when each Sentinel knows the replica and the other Sentinels, so
-// that a failover can succeed. The caller ends it with Close; it outlives ctx, which bounds the start only.
+// StartSentinel starts an installation, and returns when each Sentinel knows the replica and the other Sentinels, so
+// that a failover can succeed. The caller calls Close. ctx limits only the start.
 func StartSentinel(ctx context.Context, o SentinelOptions) (*Sentinel, error) {
 	if o.MasterName == "" {
 		o.MasterName = "penstock"
@@ -108,8 +108,7 @@ func checkReplication(ctx context.Context, client *redis.Client, line string) er
 	return err
 }
 
-// commandLine writes the file that a Sentinel insists on, because it keeps its state there, when it starts for the
-// first time.
+// commandLine writes the file in which a Sentinel keeps its state, at its first start, and returns its arguments.
 func (s *Sentinel) commandLine(o SentinelOptions) func(int, string) []string {
 	host, port, _ := net.SplitHostPort(s.Nodes[0].Addr())
 	return func(own int, dir string) []string {
@@ -133,7 +132,7 @@ func (s *Sentinel) commandLine(o SentinelOptions) func(int, string) []string {
 	}
 }
 
-// ready says what a Sentinel does not know yet.
+// ready returns an error if a Sentinel does not know everything yet.
 func (s *Sentinel) ready(ctx context.Context) error {
 	replicas, others := len(s.Nodes)-1, len(s.Sentinels)-1
 	return s.each(func(client *redis.SentinelClient) error {
@@ -150,7 +149,7 @@ func (s *Sentinel) ready(ctx context.Context) error {
 	})
 }
 
-// each asks every Sentinel that runs, up to the first error.
+// each calls every running Sentinel, up to the first error.
 func (s *Sentinel) each(ask func(*redis.SentinelClient) error) error {
 	asked := 0
 	for _, sentinel := range s.Sentinels {
@@ -171,7 +170,7 @@ func (s *Sentinel) each(ask func(*redis.SentinelClient) error) error {
 	return nil
 }
 
-// poll waits for check, and shows the logs when it waited in vain.
+// poll waits for check, and includes the logs in its error.
 func (s *Sentinel) poll(ctx context.Context, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, sentinelTimeout)
 	defer cancel()
@@ -185,7 +184,7 @@ func (s *Sentinel) poll(ctx context.Context, check func(context.Context) error) 
 	return nil
 }
 
-// Addrs are the Sentinels' addresses, which is what a client is given.
+// Addrs returns the Sentinels' addresses, which clients need.
 func (s *Sentinel) Addrs() []string {
 	addrs := make([]string, len(s.Sentinels))
 	for i, sentinel := range s.Sentinels {
@@ -207,7 +206,7 @@ func (s *Sentinel) Client() *redis.Client {
 	return client
 }
 
-// Close ends the Sentinels and the nodes. Twice is no error.
+// Close stops the Sentinels and the nodes. Calling it again does nothing.
 func (s *Sentinel) Close() error {
 	errs := []error{s.clients.closeAll()}
 	for _, sentinel := range s.Sentinels {

@@ -1,11 +1,11 @@
 // Package redistest runs real Redis servers on loopback: a single one, a Cluster of masters, and a master with a
-// replica under Sentinels. Each has a port and a directory of its own, so that tests and benchmarks run side by side
-// and flush nobody's database; each can be killed, paused and restarted in place.
+// replica under Sentinels. Each has its own port and directory, so that tests and benchmarks run side by side and flush
+// no other database. Each can be killed, paused and restarted in place.
 //
-// A machine without redis-server is an error that says how to install it: a test that needs Redis never passes by
-// not running.
+// Without redis-server there is an error that says how to install it: a test that needs Redis is never skipped
+// silently.
 //
-// It does not import testing, so that a benchmark command can use it too.
+// The package does not import testing, so that a benchmark command can use it too.
 package redistest
 
 import (
@@ -29,8 +29,8 @@ const (
 	stopGrace    = 15 * time.Second
 )
 
-// Server is one redis-server process, and after Stop, Kill or Restart the next one at the same port and directory.
-// Its methods may be called from many goroutines.
+// Server is a redis-server that can be stopped and restarted at the same port and directory. It is safe for concurrent
+// use.
 type Server struct {
 	binary      string
 	commandLine func(port int, dir string) []string
@@ -45,13 +45,12 @@ type Server struct {
 	closed bool
 }
 
-// Start starts a server and returns when it answers. The caller ends it with Close; it outlives ctx, which bounds
-// the start only.
+// Start starts a server and returns when it answers. The caller calls Close. ctx limits only the start.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	return start(ctx, o.RequirePass, o.commandLine)
 }
 
-// start tries again at another port when, against all care, a stranger took the one it claimed.
+// start starts a server, at another port if a program outside of this package took the claimed one.
 func start(ctx context.Context, password string, commandLine func(int, string) []string) (*Server, error) {
 	binary, err := Binary(ctx)
 	if err != nil {
@@ -71,7 +70,7 @@ func start(ctx context.Context, password string, commandLine func(int, string) [
 	}
 }
 
-// open claims the port, makes the directory and starts the first process. On error the caller closes.
+// open claims the port, creates the directory and starts the first process. On error the caller closes the server.
 func (s *Server) open(ctx context.Context) (err error) {
 	if s.port, err = claimPort(ctx); err != nil {
 		return err
@@ -84,10 +83,10 @@ func (s *Server) open(ctx context.Context) (err error) {
 	return s.launch(ctx)
 }
 
-// errPortTaken means that somebody else listens on the port this server was to have.
+// errPortTaken means that another program listens on the claimed port.
 var errPortTaken = errors.New("redistest: the port is in use by another process")
 
-// launch starts a process and waits until it serves. It is called with mu held.
+// launch starts a process and waits until it serves. mu is held.
 func (s *Server) launch(ctx context.Context) error {
 	log, err := os.OpenFile(s.logPath(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -105,7 +104,7 @@ func (s *Server) launch(ctx context.Context) error {
 	return s.await(ctx)
 }
 
-// await returns when the process it started, and no other, answers at the port.
+// await waits until the started process, and no other, answers at the port.
 func (s *Server) await(ctx context.Context) error {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -133,10 +132,10 @@ func (s *Server) await(ctx context.Context) error {
 	}
 }
 
-// Addr is its host:port, the same through restarts.
+// Addr returns host:port, which restarts do not change.
 func (s *Server) Addr() string { return address(s.port.number) }
 
-// URL is its redis:// URL, with the password if it has one.
+// URL returns the redis:// URL, with the password if there is one.
 func (s *Server) URL() string {
 	u := url.URL{Scheme: "redis", Host: s.Addr()}
 	if s.password != "" {
@@ -145,10 +144,10 @@ func (s *Server) URL() string {
 	return u.String()
 }
 
-// Dir is where it keeps its files. Close removes it.
+// Dir returns the directory of its files. Close removes it.
 func (s *Server) Dir() string { return s.dir }
 
-// Patience is how long a test waits for an answer that it does not judge by the time it took: the machine may be busy.
+// Patience is how long a test waits for an answer when the time does not matter: the machine may be busy.
 const Patience = 30 * time.Second
 
 // Client returns a new client, which Close closes. It never sends a command twice, and heeds a context's deadline
@@ -167,36 +166,36 @@ func (s *Server) Client() *redis.Client {
 	return c
 }
 
-// PID is the process id of the running server, or of the one that ran last.
+// PID returns the process ID of the running or last server.
 func (s *Server) PID() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.proc.pid()
 }
 
-// Running says whether the process lives; a paused one does.
+// Running reports whether the process is alive, possibly paused.
 func (s *Server) Running() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.proc != nil && !s.proc.ended()
 }
 
-// Stop ends the server in good order (SIGTERM): a Redis with an AOF writes it out first. Twice is no error.
+// Stop stops the server in good order (SIGTERM); a Redis with an AOF first writes it. Calling it again does nothing.
 func (s *Server) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.proc.terminate(stopGrace)
 }
 
-// Kill ends the server at once (SIGKILL) and returns when it is gone. Twice is no error.
+// Kill kills the server (SIGKILL) and waits until it is gone. Calling it again does nothing.
 func (s *Server) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.proc.kill()
 }
 
-// Restart stops the server if it runs, starts it again at the same port and directory, and returns when it serves.
-// What it still knows then is what its AOF kept.
+// Restart stops the server if it runs, starts it again at the same port and directory, and returns when it serves. Only
+// data in its AOF survives.
 func (s *Server) Restart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,7 +222,7 @@ func (s *Server) Continue() error {
 	return s.proc.signal(syscall.SIGCONT)
 }
 
-// LogTail is the end of the server's log, for the message of a test that failed.
+// LogTail returns the end of the server's log, for the messages of failed tests.
 func (s *Server) LogTail() string {
 	const size = 4096
 	data, err := os.ReadFile(s.logPath())
@@ -235,7 +234,7 @@ func (s *Server) LogTail() string {
 
 func (s *Server) logPath() string { return filepath.Join(s.dir, "redis.log") }
 
-// Close kills the server, closes its clients, gives the port back and removes the directory. Twice is no error.
+// Close kills the server, closes its clients, frees the port and removes the directory. Calling it again does nothing.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,8 +5,7 @@ import (
 	"flag"
 )
 
-// TB is the part of testing.TB that this package uses, named here so that a program which is no test does not link
-// the testing package.
+// TB is the part of testing.TB that this package uses, so that programs that are not tests need not link testing.
 type TB interface {
 	Helper()
 	Context() context.Context
@@ -18,7 +17,7 @@ type TB interface {
 	Skip(args ...any)
 }
 
-// skipIfShort skips what needs more than one server when the tests run with -short, as make quick has them.
+// skipIfShort skips tests with more than one server under -short, as in make quick.
 func skipIfShort(t TB) {
 	t.Helper()
 	if short := flag.Lookup("test.short"); short != nil && short.Value.String() == "true" {
@@ -26,8 +25,7 @@ func skipIfShort(t TB) {
 	}
 }
 
-// New starts a server that ends with the test. It fails the test when that is not possible, also when there is no
-// redis-server.
+// New starts a server that ends with the test. It fails the test if that is not possible, also without redis-server.
 func New(t TB, o Options) *Server {
 	t.Helper()
 	s, err := Start(t.Context(), o)
@@ -62,7 +60,7 @@ func NewSentinel(t TB, o SentinelOptions) *Sentinel {
 	return s
 }
 
-// closeAfter shows what the servers of a failed test had to say before it removes them.
+// closeAfter shows the servers' logs if the test failed, and removes the servers.
 func closeAfter(t TB, closeAll func() error, servers ...*Server) {
 	t.Helper()
 	if t.Failed() {

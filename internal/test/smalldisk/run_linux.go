@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// within is set in the process that has the disk.
+// within is set in the process with the disk.
 const within = "PENSTOCK_TEST_SMALL_DISK"
 
-// Run runs what with an empty disk of so many bytes. It does so in another process, which runs this test and nothing
-// else: so it must be called first in a test that has no subtests around it, and nothing may be done after it.
+// Run runs a function with an empty disk of that many bytes. It does so in another process, which runs only this test.
+// So a test without subtests must call it first, and do nothing after it.
 func Run(t *testing.T, bytes int64, what func(t *testing.T, dir string)) {
 	t.Helper()
 	if os.Getenv(within) == t.Name() {
@@ -51,7 +51,7 @@ func Run(t *testing.T, bytes int64, what func(t *testing.T, dir string)) {
 	}
 }
 
-// again runs the test in a mount namespace of its own; in a user namespace besides where it takes that.
+// again runs the test in a mount namespace of its own, and in a user namespace if that is needed.
 func again(t *testing.T) (out []byte, err error) {
 	t.Helper()
 	self, err := os.Executable()

@@ -1,5 +1,5 @@
-// Package smalldisk gives a test a disk of a few megabytes to fill: a tmpfs that only the test sees, and that is gone
-// with it, however it ends. Where the system lets users make namespaces, that takes no privileges.
+// Package smalldisk gives a test a disk of a few megabytes to fill: a tmpfs that only the test sees, and that goes with
+// it, however it ends. If the system lets users create namespaces, it needs no privileges.
 package smalldisk
 
 import (
@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Fill takes all that is left of a disk but so many bytes, and returns what gives it back.
+// Fill fills a disk up to a remaining number of bytes, and returns a function that frees the space.
 func Fill(t *testing.T, dir string, but int64) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "ballast")

@@ -1,4 +1,4 @@
-// Package transcript keeps what a program writes while a test reads it.
+// Package transcript keeps the output of a program for a test that reads it meanwhile.
 package transcript
 
 import (
@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Buffer is what was written so far. It may be read while it is written; the zero Buffer is empty.
+// Buffer has the output so far. It may be read while it is written. The zero Buffer is empty.
 type Buffer struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -24,7 +24,7 @@ func (b *Buffer) String() string {
 	return b.text.String()
 }
 
-// Tail is the end of it, at most n bytes.
+// Tail returns the end of the output, at most n bytes.
 func (b *Buffer) Tail(n int) string {
 	text := b.String()
 	return text[max(0, len(text)-n):]

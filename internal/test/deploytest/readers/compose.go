@@ -10,8 +10,8 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 )
 
-// compose returns the project as docker compose would run it: merged, interpolated and normalized. Paths are those
-// of a file in /deploy.
+// compose returns the project as docker compose would run it: merged, interpolated and normalized. Paths are relative
+// to /deploy.
 func compose(text []byte, environment []string) (any, error) {
 	env := map[string]string{}
 	for _, pair := range environment {

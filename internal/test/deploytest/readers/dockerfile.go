@@ -9,17 +9,17 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 )
 
-// stage is one of a Dockerfile.
+// stage is a stage of a Dockerfile.
 type stage struct {
 	Name, Base, Platform string
-	// Commands are its instructions in their order.
+	// Commands are its instructions, in order.
 	Commands []command
 }
 
-// command is an instruction: what it is called, and its text without that name, on one line.
+// command is an instruction: its name, and its text without the name on one line.
 type command struct {
 	Name, Text string
-	// Shell says that a RUN, CMD, ENTRYPOINT or HEALTHCHECK is run by a shell.
+	// Shell means that a shell runs the RUN, CMD, ENTRYPOINT or HEALTHCHECK.
 	Shell bool
 }
 

@@ -1,5 +1,5 @@
-// Readers reads files of deploy/ from standard input with the parsers of the programs that they are for, and prints as
-// JSON what those understood; what they refuse it says on standard error, ending with 1.
+// Readers parses files of deploy/ from standard input with the parsers of the programs that they are for, and prints
+// the result as JSON. It prints what a parser refuses to standard error, and exits with 1.
 //
 //	readers compose [NAME=VALUE ...]   a compose file, with this environment
 //	readers dockerfile                 a Dockerfile

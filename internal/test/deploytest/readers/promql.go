@@ -8,10 +8,10 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// expression is what is asked for by one of PromQL.
+// expression is what a PromQL expression selects.
 type expression struct {
 	Selectors []selector
-	// By are the labels that its aggregations keep, if it has any.
+	// By has the labels that its aggregations keep, if there are any.
 	By         []string
 	Aggregates bool
 }

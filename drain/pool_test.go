@@ -183,7 +183,7 @@ func TestHangs(t *testing.T) {
 			t.Error("it hangs though its receiver answered")
 		}
 		d.finish(t)
-		if n, m := strings.Count(text.String(), "a queue hangs"), strings.Count(text.String(), "that hung goes on"); n != 1 ||
+		if n, m := strings.Count(text.String(), "queue hangs"), strings.Count(text.String(), "no longer hangs"); n != 1 ||
 			m != 1 {
 			t.Errorf("logged %d and %d times, want once each:\n%s", n, m, text.String())
 		}
