@@ -115,7 +115,7 @@ func TestActionOnAllJobsThatFails(t *testing.T) {
 	})()`)
 	p.Click(".actions .do .button")
 	p.Until(`document.querySelector("#said.bad")?.textContent === ` +
-		`"the store cannot be reached. 1,000 jobs were done before that."`)
+		`"the store cannot be reached. 1,000 jobs were done before the error."`)
 	p.Fine()
 }
 
@@ -135,7 +135,7 @@ func TestActionOnAllJobsWithoutJavaScript(t *testing.T) {
 	p.Go(r.url("/queues/email/jobs?lane=" + "%3Cscript%3E"))
 	p.Click(".actions .ask > summary")
 	p.Click(".actions .do .button")
-	if says := p.Text("button[name=_counted]"); says != "Take all back: 7 jobs" {
+	if says := p.Text("button[name=_counted]"); says != "Purge all: 7 jobs" {
 		t.Errorf("the button says %q", says)
 	}
 	waiting("12")
@@ -144,7 +144,7 @@ func TestActionOnAllJobsWithoutJavaScript(t *testing.T) {
 	waiting("5")
 	p.Click(".actions .ask > summary")
 	p.Click(".actions .do .button")
-	if says := p.Text("main"); !strings.Contains(says, "No job is so") {
+	if says := p.Text("main"); !strings.Contains(says, "No jobs match") {
 		t.Errorf("of none the page says %q", says)
 	}
 	p.Fine()
@@ -165,7 +165,7 @@ func TestRolesAreOfTheQueue(t *testing.T) {
 	for queue, may := range map[string]bool{"email": true, "sms": false} {
 		p.Go(r.url("/queues/" + queue + "/jobs/a"))
 		says := p.Text("main")
-		if strings.Contains(says, "what it says") != may || strings.Contains(says, "needs the role payloads") == may {
+		if strings.Contains(says, "what it says") != may || strings.Contains(says, "need the payloads role") == may {
 			t.Errorf("%s: what the job carries: %q", queue, says)
 		}
 		p.Go(r.url("/queues/" + queue))
@@ -195,11 +195,11 @@ func TestRolesHold(t *testing.T) {
 	p.Wrong() // that
 	id := between(t, r.must("GET", "/v1/queues/email/jobs?state=waiting", nil), `"id":"`, `"`)
 	p.Go(r.url("/queues/email/jobs/" + id))
-	if says := p.Text("main"); !strings.Contains(says, "needs the role payloads") {
+	if says := p.Text("main"); !strings.Contains(says, "need the payloads role") {
 		t.Errorf("what the job carries: %q", says)
 	}
 	p.Go(r.url("/tokens"))
-	if says := p.Text("#tokens"); !strings.Contains(says, "There is no token") {
+	if says := p.Text("#tokens"); !strings.Contains(says, "No tokens yet") {
 		t.Errorf("who is no admin sees tokens: %q", says)
 	}
 	p.Go(r.url("/audit"))
@@ -240,7 +240,7 @@ func TestLargeAndBinaryJobs(t *testing.T) {
 	r.queue("email", fields{"rate": "1/h"})
 	p := r.signIn(browser.Options{})
 	for _, c := range []struct{ payload, says string }{
-		{`"` + strings.Repeat("x", 1_000_000) + `"`, "the beginning of which is shown"},
+		{`"` + strings.Repeat("x", 1_000_000) + `"`, "truncated"},
 		{"", "00000000  89 50"},
 	} {
 		body := fields{"payload_base64": "iVBORwA="}
@@ -281,7 +281,7 @@ func TestTopKeysOfARule(t *testing.T) {
 	})
 	p := r.signIn(browser.Options{})
 	p.Go(r.url("/rules/signup"))
-	if says := p.Text("#top"); !strings.Contains(says, "has not asked") {
+	if says := p.Text("#top"); !strings.Contains(says, "has not used the rule") {
 		t.Errorf("of a rule that nobody asked the page says %q", says)
 	}
 	takes := make([]fields, 20)

@@ -98,7 +98,7 @@ func TestSignIn(t *testing.T) {
 		t.Fatalf("a stranger is answered %d and sent to %q", r.StatusCode, to)
 	}
 	for token, wants := range map[string]string{
-		"": "Paste a token", "ps_bad": "no such token", "a b": "no token", strings.Repeat("x", 20_000): "too long",
+		"": "Enter a token", "ps_bad": "no such token", "a b": "invalid characters", strings.Repeat("x", 20_000): "too long",
 	} {
 		r := visit(t, h, "POST", "/console/sign-in", "", url.Values{"token": {token}})
 		if page := text(t, r); r.StatusCode < 400 || !strings.Contains(page, wants) || len(r.Cookies()) > 0 {
@@ -115,7 +115,7 @@ func TestSignIn(t *testing.T) {
 		t.Fatalf("the cookie is %q, answer %d", c, r.StatusCode)
 	}
 	kept := strings.TrimPrefix(r.Header.Get("Location"), "/p")
-	if r = visit(t, h, "GET", kept, "", nil); !strings.Contains(text(t, r), "without TLS") {
+	if r = visit(t, h, "GET", kept, "", nil); !strings.Contains(text(t, r), "Without TLS") {
 		t.Error("who keeps no cookie is not told why he is asked again")
 	}
 	if r = visit(t, h, "GET", kept, goodToken, nil); r.Header.Get("Location") != "/p/console/x?y=1" {

@@ -33,7 +33,7 @@ func (o *oneQueue) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // there were.
 func TestCircuitIsShown(t *testing.T) {
 	watched := queue.Circuit{Failures: 5, Slow: unit.Duration(10 * time.Second)}
-	const slow = "10 s unanswered is a failure"
+	const slow = "no answer within 10 s is a failure"
 	for _, c := range []struct {
 		circuit queue.Circuit
 		pull    bool

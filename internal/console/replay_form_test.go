@@ -16,7 +16,7 @@ func TestReplayForm(t *testing.T) {
 		fields     [][2]string
 	}{
 		{"right", "", [][2]string{{"rule", strings.Repeat("x", maxPart)}}},
-		{"long", "rule: is longer than 8192 bytes", [][2]string{{"rule", strings.Repeat("x", maxPart+1)}}},
+		{"long", "rule: longer than 8192 bytes", [][2]string{{"rule", strings.Repeat("x", maxPart+1)}}},
 		{"many", "has more than 15 fields before its log", slices.Repeat([][2]string{{"rule", "x"}}, maxParts)},
 	} {
 		var body bytes.Buffer
