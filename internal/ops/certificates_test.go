@@ -145,11 +145,11 @@ func TestCertificatesOfBadStarts(t *testing.T) {
 		l    ops.Listen
 		want string
 	}{
-		{ops.Listen{TLSCert: certFile}, "--tls-cert and --tls-key belong together"},
+		{ops.Listen{TLSCert: certFile}, "--tls-cert and --tls-key must be given together"},
 		{ops.Listen{TLSClientCA: certFile}, "--tls-client-ca needs --tls-cert"},
 		{
 			ops.Listen{TLSCert: certFile, TLSKey: keyFile, TLSClientCA: keyFile},
-			"--tls-client-ca " + keyFile + ": there is no certificate in it",
+			"--tls-client-ca " + keyFile + ": the file contains no certificate",
 		},
 		{ops.Listen{TLSCert: keyFile, TLSKey: keyFile}, "--tls-cert " + keyFile},
 		{ops.Listen{TLSCert: certFile, TLSKey: "/none"}, "/none"},
