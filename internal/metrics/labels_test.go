@@ -18,7 +18,7 @@ import (
 
 // departures is the text of penstock_departures_total.
 func departures(counts ...any) (text string) {
-	text = "# HELP penstock_departures_total Jobs that this drainer started.\n# TYPE penstock_departures_total counter\n"
+	text = "# HELP penstock_departures_total Jobs started by this drainer.\n# TYPE penstock_departures_total counter\n"
 	for i := 0; i < len(counts); i += 2 {
 		text += fmt.Sprintf("penstock_departures_total{queue=%q} %d\n", counts[i], counts[i+1])
 	}
@@ -104,7 +104,7 @@ func TestQueuesThatAreNoLongerAppendedTo(t *testing.T) {
 			}
 		}
 		const text = `
-# HELP penstock_appended_total Jobs that were accepted, or found to be in already (outcome duplicate).
+# HELP penstock_appended_total Jobs accepted, or already present (outcome duplicate).
 # TYPE penstock_appended_total counter
 penstock_appended_total{outcome="accepted",queue="_other"} 1
 penstock_appended_total{outcome="accepted",queue=%[1]q} 1

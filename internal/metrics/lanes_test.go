@@ -75,7 +75,7 @@ func TestLanes(t *testing.T) {
 		t.Fatal(err)
 	}
 	const head = `
-# HELP penstock_lanes In how many lanes jobs wait, the one of jobs that name none included.
+# HELP penstock_lanes Number of lanes with waiting jobs; jobs without a lane count as one lane.
 # TYPE penstock_lanes gauge
 `
 	compare(t, reg, head+`penstock_lanes{queue="a"} 1e+06
@@ -100,7 +100,7 @@ penstock_lanes{queue="c"} 5
 		}
 	}
 	compare(t, reg, `
-# HELP penstock_refused_total Jobs that were not accepted, by reason.
+# HELP penstock_refused_total Jobs refused, by reason.
 # TYPE penstock_refused_total counter
 penstock_refused_total{queue="a",reason="conflict"} 0
 penstock_refused_total{queue="a",reason="expired"} 1

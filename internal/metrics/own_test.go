@@ -50,15 +50,15 @@ func TestOwn(t *testing.T) {
 # HELP decisions_total 
 # TYPE decisions_total counter
 decisions_total{app="acme",queue="acme-z",rule="acme-r"} 1
-# HELP penstock_appended_total Jobs that were accepted, or found to be in already (outcome duplicate).
+# HELP penstock_appended_total Jobs accepted, or already present (outcome duplicate).
 # TYPE penstock_appended_total counter
 penstock_appended_total{app="acme",outcome="accepted",queue="acme-z"} 1
 penstock_appended_total{app="acme",outcome="duplicate",queue="acme-z"} 0
-# HELP penstock_queue_capacity How many jobs the queue may hold: waiting, scheduled, leased and held together.
+# HELP penstock_queue_capacity Maximum number of jobs in the queue: waiting, scheduled, leased and held together.
 # TYPE penstock_queue_capacity gauge
 penstock_queue_capacity{app="acme",queue="acme-y"} 10
 penstock_queue_capacity{app="acme",queue="acme-z"} 10
-# HELP penstock_queues How many queues there are.
+# HELP penstock_queues Number of queues.
 # TYPE penstock_queues gauge
 penstock_queues{app="acme"} 2
 `, "decisions_total", "penstock_appended_total", "penstock_queue_capacity", "penstock_queues")
@@ -80,7 +80,7 @@ penstock_queues{app="acme"} 2
 	}
 	// The whole is as it was.
 	compare(t, reg, `
-# HELP penstock_queues How many queues there are.
+# HELP penstock_queues Number of queues.
 # TYPE penstock_queues gauge
 penstock_queues 5
 `, "penstock_queues")

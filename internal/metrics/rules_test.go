@@ -64,8 +64,8 @@ func take(t *testing.T, e queue.Taker, rule string, takes ...rules.Take) {
 }
 
 const decisionsHead = `
-# HELP penstock_rule_decisions_total What rules said: allowed, refused, or shadowed, which a rule that only ` +
-	`counts would have refused.
+# HELP penstock_rule_decisions_total Decisions of rules: allowed, refused, or shadowed (a refusal by a rule ` +
+	`that only counts).
 # TYPE penstock_rule_decisions_total counter
 `
 
@@ -123,7 +123,7 @@ func TestRules(t *testing.T) {
 			}
 			compare(t, reg, decisionsHead+decisions("calls", 2, 1, 0)+decisions("mail.dark", 1, 0, 3)+
 				decisions("mail.otp", 2, 2, 0)+decisions("named", 1, 1, 0)+decisions("tenants", 4, 0, 0)+`
-# HELP penstock_rule_failures_total Questions to rules that were not answered, by reason.
+# HELP penstock_rule_failures_total Takes that failed without a decision, by reason.
 # TYPE penstock_rule_failures_total counter
 penstock_rule_failures_total{reason="invalid",rule="named"} 1
 penstock_rule_failures_total{reason="unknown_rule",rule="_other"} 10
@@ -167,8 +167,8 @@ func TestSeriesOfRulesAreBounded(t *testing.T) {
 		asked.Failed("nobody-knows-it", queue.ErrStoreFull)
 	}
 	compare(t, reg, `
-# HELP penstock_rule_store_errors_total Calls about a rule that the store did not answer, whatever then `+
-		`decided, by reason.
+# HELP penstock_rule_store_errors_total Calls about a rule that the store did not answer, by reason, whatever `+
+		`decided instead.
 # TYPE penstock_rule_store_errors_total counter
 penstock_rule_store_errors_total{reason="full",rule="_other"} 2
 penstock_rule_store_errors_total{reason="outcome_unknown",rule="r0"} 2
@@ -218,8 +218,8 @@ func TestAMissingRuleIsCountedWhileItIsAskedFor(t *testing.T) {
 		take(t, a, "tenants", rules.Take{})
 	}
 	compare(t, reg, `
-# HELP penstock_rule_missing_total Jobs that were not taken because their queue names a rule of another group `+
-		`that is gone, or cannot be asked by jobs.
+# HELP penstock_rule_missing_total Jobs refused because their queue names a rule of another group that is `+
+		`missing or not usable for jobs.
 # TYPE penstock_rule_missing_total counter
 penstock_rule_missing_total{rule="tenants"} 3
 `, "penstock_rule_missing_total")

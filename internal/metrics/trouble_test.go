@@ -70,7 +70,7 @@ func (m *many) Drainers(context.Context) (queue.Drainers, error) {
 }
 
 const stateHead = `
-# HELP penstock_queue_state 1 for what the queue does, and no series for what it does not; see the status of a queue.
+# HELP penstock_queue_state 1 for the current state of the queue; other states have no series.
 # TYPE penstock_queue_state gauge
 `
 
@@ -102,7 +102,7 @@ penstock_queue_state{queue="q00001",state="idle"} 1
 	// No more than as many as the first: the third is counted.
 	compare(t, reg, stateHead+first+`penstock_queue_state{queue="q00700",state="stalled"} 1
 penstock_queue_state{queue="q01500",state="paused"} 1
-# HELP penstock_drainers How many drainers asked the store for jobs in the last 10 s.
+# HELP penstock_drainers Number of drainers that asked the store for jobs in the last 10 s.
 # TYPE penstock_drainers gauge
 penstock_drainers 3
 `, "penstock_queue_state", "penstock_drainers")
