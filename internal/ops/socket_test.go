@@ -88,7 +88,7 @@ func TestSocketLeftBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		file:                               "another kind",
+		file:                               "not a socket",
 		"/tmp/" + strings.Repeat("x", 110): "the limit is 103",
 		"/nowhere/s":                       "no such file",
 	} {
