@@ -79,7 +79,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	}
 	failed := c.Failed()
 	time.Sleep(100 * time.Millisecond) // twenty more looks at what does not fit
-	if n := log.times("cannot be used"); n != int(failed) || failed != 1 || c.Failed() != 1 {
+	if n := log.times("certificates are invalid"); n != int(failed) || failed != 1 || c.Failed() != 1 {
 		t.Errorf("it was said %d times, and counted %d", n, c.Failed())
 	}
 	copyFile(t, keyFile, newKey)
