@@ -5,38 +5,38 @@ import (
 	"time"
 )
 
-// Columns of a history, in the order of the table.
+// Columns of a history, in the order of the table. Rates are in jobs or departures per second.
 const (
-	in = iota
-	out
-	refused
-	released
-	depth
-	backlog
-	oldest
-	outflow
-	rate
+	in       = iota // jobs added, including replayed ones
+	out             // jobs delivered
+	refused         // jobs refused for lack of room
+	released        // departures returned unused
+	depth           // jobs in the queue, as capacity counts them
+	backlog         // jobs on the overflow
+	oldest          // age of the job at the head, in seconds
+	outflow         // departures over the last 10 to 20 s
+	rate            // the rate in effect; null if unlimited
 	columns
 )
 
 // Column describes a column of a history.
 type Column struct {
-	Name, Help string
+	Name string
 	// highest makes a coarse sample the maximum of the fine ones instead of their mean.
 	highest bool
 }
 
 // Columns are the columns of a history.
 var Columns = [columns]Column{
-	in:       {Name: "in", Help: "Jobs added per second, including replayed ones."},
-	out:      {Name: "out", Help: "Jobs delivered per second."},
-	refused:  {Name: "refused", Help: "Jobs refused per second for lack of room."},
-	released: {Name: "released", Help: "Departures per second that were returned unused."},
-	depth:    {Name: "depth", Help: "Jobs in the queue, as capacity counts them.", highest: true},
-	backlog:  {Name: "deferred", Help: "Jobs on the overflow.", highest: true},
-	oldest:   {Name: "oldest", Help: "Age of the job at the head, in seconds.", highest: true},
-	outflow:  {Name: "outflow", Help: "Departures per second over the last 10 to 20 s."},
-	rate:     {Name: "rate", Help: "Departures per second that the rate in effect allows; null if unlimited."},
+	in:       {Name: "in"},
+	out:      {Name: "out"},
+	refused:  {Name: "refused"},
+	released: {Name: "released"},
+	depth:    {Name: "depth", highest: true},
+	backlog:  {Name: "deferred", highest: true},
+	oldest:   {Name: "oldest", highest: true},
+	outflow:  {Name: "outflow"},
+	rate:     {Name: "rate"},
 }
 
 // ColumnNames returns the names of the columns.

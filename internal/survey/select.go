@@ -25,32 +25,30 @@ type Query struct {
 	Offset, Limit int
 }
 
-// sortKey is a row of the table of sort keys.
+// sortKey is a key by which queues can be sorted. Larger values are higher.
 type sortKey struct {
-	name, help string
-	value      func(*Row) float64
+	name  string
+	value func(*Row) float64
 }
 
 var sortKeys = []sortKey{
-	{"name", "name", func(*Row) float64 { return 0 }},
-	{"fill", "how full the queue is, by jobs or bytes", (*Row).Fill},
-	{"size", "jobs in the queue", func(r *Row) float64 { return float64(r.Size) }},
-	{"in", "jobs added per second", func(r *Row) float64 { return r.Rates.In }},
-	{"out", "jobs delivered per second", func(r *Row) float64 { return r.Rates.Out }},
-	{"refused", "jobs refused per second", func(r *Row) float64 { return r.Rates.Refused }},
-	{"oldest", "time that the job at the head has waited", func(r *Row) float64 {
+	{"name", func(*Row) float64 { return 0 }}, // the order of a Snapshot
+	{"fill", (*Row).Fill},
+	{"size", func(r *Row) float64 { return float64(r.Size) }},
+	{"in", func(r *Row) float64 { return r.Rates.In }},
+	{"out", func(r *Row) float64 { return r.Rates.Out }},
+	{"refused", func(r *Row) float64 { return r.Rates.Refused }},
+	{"oldest", func(r *Row) float64 {
 		if r.Info.OldestWaiting.IsZero() {
 			return 0
 		}
 		return r.Info.Now.Sub(r.Info.OldestWaiting).Seconds()
 	}},
-	{"outflow", "departures per second", func(r *Row) float64 { return r.Outflow }},
-	{"rate", "rate in effect; unlimited is the highest", func(r *Row) float64 { return perSecond(r.Rate) }},
-	{"deferred", "jobs on the overflow", func(r *Row) float64 { return float64(r.Deferred) }},
-	{"dead", "dead jobs", func(r *Row) float64 { return float64(r.Info.Dead) }},
-	{"state", "status.code; the first of the list is the highest", func(r *Row) float64 {
-		return -float64(slices.Index(status.Codes(), r.Status.Code))
-	}},
+	{"outflow", func(r *Row) float64 { return r.Outflow }},
+	{"rate", func(r *Row) float64 { return perSecond(r.Rate) }},
+	{"deferred", func(r *Row) float64 { return float64(r.Deferred) }},
+	{"dead", func(r *Row) float64 { return float64(r.Info.Dead) }},
+	{"state", func(r *Row) float64 { return -float64(slices.Index(status.Codes(), r.Status.Code)) }},
 }
 
 func perSecond(r leaky.Rate) float64 {
@@ -60,12 +58,13 @@ func perSecond(r leaky.Rate) float64 {
 	return r.PerSecond()
 }
 
-// SortKeys returns the keys by which queues can be sorted, and their meanings.
-func SortKeys() (names, help []string) {
-	for _, k := range sortKeys {
-		names, help = append(names, k.name), append(help, k.help)
+// SortKeys returns the keys by which queues can be sorted.
+func SortKeys() []string {
+	names := make([]string, len(sortKeys))
+	for i := range sortKeys {
+		names[i] = sortKeys[i].name
 	}
-	return names, help
+	return names
 }
 
 // Select returns the requested page of matching queues, and the number of all matching queues.

@@ -372,8 +372,7 @@ func TestSelect(t *testing.T) {
 			t.Errorf("%+v: %q of %d, want %q of %d", c.query, got, total, c.want, c.total)
 		}
 	}
-	keys, _ := survey.SortKeys()
-	for _, name := range keys {
+	for _, name := range survey.SortKeys() {
 		if rows, _ := s.Select(survey.Query{Sort: name, Limit: 9}); len(rows) != 4 {
 			t.Errorf("by %s there are %d", name, len(rows))
 		}
