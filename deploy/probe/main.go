@@ -1,5 +1,6 @@
 // Probe checks whether a server on the same machine is ready, for health checks of containers without a shell:
-// "probe http://127.0.0.1:8080/readyz" exits with 0 if the answer is 200. Otherwise it prints the reason and exits with 1.
+// "probe http://127.0.0.1:8080/readyz" exits with 0 if the answer is 200. Otherwise it prints the reason and exits with
+// 1.
 package main
 
 import (

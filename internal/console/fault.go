@@ -40,7 +40,7 @@ func faultOf(err error) *fault {
 			Detail: "This server uses all of its memory for requests. Retry in a moment.",
 		}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return &fault{Status: http.StatusServiceUnavailable, Title: "Timed out", Detail: "The request took too long. Retry it."}
+		return &fault{Status: http.StatusServiceUnavailable, Title: "Timed out", Detail: "The request took too long."}
 	}
 	return &fault{Status: http.StatusInternalServerError, Title: "Cannot show this page", Detail: err.Error()}
 }

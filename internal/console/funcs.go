@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +21,6 @@ func (c *Console) funcs() template.FuncMap {
 		"thousands": func(n int) string { return num(int64(n)) },
 		"bytes":     bytesOf,
 		"gauge":     func(used, most int64) gauge { return gaugeOf(used, most, bytesOf) },
-		"hasPage":   hasPage,
 		"rate":      perSecond,
 		"ago":       span,
 		"lasting":   lasting,
@@ -56,11 +54,6 @@ func apiPath(parts ...string) string {
 		path += "/" + url.PathEscape(part)
 	}
 	return path
-}
-
-// hasPage reports whether a page exists, for links to it.
-func hasPage(name string) bool {
-	return slices.ContainsFunc(pages, func(p page) bool { return p.name == name })
 }
 
 // jobState returns the label of a job's state.

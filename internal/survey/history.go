@@ -53,6 +53,7 @@ type Window struct {
 	Span, Step time.Duration
 }
 
+// Windows of a history.
 var (
 	Fine   = Window{15 * time.Minute, Step}
 	Coarse = Window{24 * time.Hour, coarseStep}
