@@ -47,7 +47,7 @@ func TestDashboardsHaveData(t *testing.T) {
 					case q.Quiet == "":
 						missing[at] = query
 					case !strings.Contains(q.Quiet, "no series "):
-	t.Errorf("%s has %d series, and does not state when it has none: %q", at, n, q.Quiet)
+						t.Errorf("%s has %d series, and does not state when it has none: %q", at, n, q.Quiet)
 					}
 				}
 			}
