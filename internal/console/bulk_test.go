@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// halfway is an API whose purges come to so many jobs each, and fail from some request on.
+// halfway is an API whose purges affect a number of jobs each, and fail from some request on.
 type halfway struct {
 	fakeAPI
 	each, requests int
@@ -36,7 +36,7 @@ func (h *halfway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// An action on many jobs that fails midway says how many were done before.
+// A bulk action that fails midway shows the number of jobs done.
 func TestBulkThatFails(t *testing.T) {
 	for _, c := range []struct {
 		each, requests int

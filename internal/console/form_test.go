@@ -29,7 +29,7 @@ func TestFormsBecomeObjects(t *testing.T) {
 			t.Errorf("%.80v: %s, %v; want %s", c.form, body, err, c.want)
 		}
 	}
-	// A name that is a value and an object is one of them, and never a panic.
+	// A name used for both a value and an object must not panic.
 	if _, err := object(url.Values{"a": {"1"}, "a.b": {"2"}}); err != nil {
 		t.Error(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Nothing of the form for replays is cut off or passed over in silence.
+// No field of the replay form is cut off or ignored silently.
 func TestReplayForm(t *testing.T) {
 	for _, c := range []struct {
 		name, says string
