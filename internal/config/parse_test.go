@@ -301,7 +301,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// All faulty rules and queues are told at once, up to a bound.
+// All faulty rules and queues are reported at once, up to a limit.
 func TestAllFaults(t *testing.T) {
 	_, err := config.Parse(
 		"q.yaml",

@@ -19,7 +19,7 @@ import (
 	"github.com/penstock/penstock/queue/boltq"
 )
 
-// Who holds the handlers is shown by queue, the greatest first, all others summed up.
+// Handlers in use are exported by queue, the greatest first, and the rest as a sum.
 func TestHandlersInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})

@@ -109,7 +109,7 @@ penstock_refused_total{queue="b",reason="invalid"} 1
 		t.Errorf("%d append histograms", n)
 	}
 
-	// A deleted queue's series end and its slot is free again.
+	// The series of a deleted queue end, and its slot is free again.
 	if err := e.Delete(t.Context(), "a", queue.AnyRevision, true); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ penstock_refused_total{queue="_other",reason="failed"} 2
 	}
 }
 
-// refresh has gauges look at a store, all of whose queues were read just now.
+// refresh refreshes gauges from a store whose queues were just read.
 func refresh(t *testing.T, g *metrics.Gauges, e queue.Engine) error {
 	t.Helper()
 	s := survey.New(e, survey.Options{})
@@ -219,7 +219,7 @@ penstock_rate_per_second{queue="b"} 14
 	compare(t, reg, jobs+states("b", 3)+states("d", 3), "penstock_jobs")
 }
 
-// failing is a store that is away.
+// failing is an unavailable store.
 type failing struct{ queue.Engine }
 
 func (failing) Readings(context.Context) ([]queue.Reading, error) { return nil, queue.ErrUnavailable }
@@ -286,7 +286,7 @@ func TestHook(t *testing.T) {
 	}
 }
 
-// What the audit log drops before its time is counted once, by budget, and logged.
+// Audit entries dropped early are counted once, by budget, and logged.
 func TestAuditDropsAreCounted(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	g, err := metrics.NewGauges(reg, 0)

@@ -125,8 +125,7 @@ penstock_start_lateness_seconds_count 4
 	}
 }
 
-// A drainer's failures are counted by what the engine made of them, and a handler
-// that never passed the gate did no work.
+// Failures are counted by the engine's outcome. A handler that did not pass the gate has no working time.
 func TestObserverOfADrainer(t *testing.T) {
 	engine := embedded(t)
 	spec := queue.Spec{Name: "email", Rate: leaky.Unlimited}
@@ -199,7 +198,7 @@ func (h handler) Handle(ctx context.Context, j *drain.Job, gate drain.Gate) erro
 	return h(ctx, j, gate)
 }
 
-// samples is how often a histogram was fed.
+// samples returns the number of observations of a histogram.
 func samples(t *testing.T, reg prometheus.Gatherer, name string) (n uint64) {
 	t.Helper()
 	families, err := reg.Gather()

@@ -69,7 +69,7 @@ penstock_deferred_missing_total{queue="b"} 1
 		"penstock_dead_letters_total", "penstock_dead_letter_failures_total", "penstock_deferred_missing_total")
 }
 
-// The age grows by itself, is bounded in series, and ends with the backlog.
+// The age grows with time, has a bounded number of series, and ends with the backlog.
 func TestOverflowAge(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	o, err := metrics.NewOverflow(reg, 1)
@@ -94,7 +94,7 @@ func TestOverflowAge(t *testing.T) {
 	o.Depth("a", 5, time.Now().Add(-time.Minute))
 	o.Depth("b", 5, time.Now().Add(-time.Hour))
 	o.Depth("c", 5, time.Now().Add(-time.Minute))
-	// The oldest is shown wherever it came, and the others by the oldest of them.
+	// The oldest queues have series of their own; the others share their maximum.
 	if names, seconds := age(); strings.Join(names, " ") != "_other b" || seconds < 3600 || seconds > 3700 {
 		t.Errorf("%v: %v s", names, seconds)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// An app's metrics are those of its own queues and rules, whether they have series of their own in the whole or not.
-// No name of another app, and no sum over all, is among them.
+// An app gets the metrics of its own queues and rules, even if they share series in the whole. It gets no names of
+// other apps and no sums over all apps.
 func TestOwn(t *testing.T) {
 	reg, inner := prometheus.NewPedanticRegistry(), embedded(t)
 	e, err := metrics.NewEngine(inner, reg, 2)
@@ -78,7 +78,7 @@ penstock_queues{app="acme"} 2
 			}
 		}
 	}
-	// The whole is as it was.
+	// The whole is unchanged.
 	compare(t, reg, `
 # HELP penstock_queues Number of queues.
 # TYPE penstock_queues gauge
@@ -86,7 +86,7 @@ penstock_queues 5
 `, "penstock_queues")
 }
 
-// However many queues an app has, a page shows MaxOwn of them.
+// However many queues an app has, MaxOwn of them are exported.
 func TestOwnIsBounded(t *testing.T) {
 	all := func(string) bool { return true }
 	own := metrics.Own{All: prometheus.NewRegistry(), Rows: rows(metrics.MaxOwn + 5), Sees: all}
@@ -108,7 +108,7 @@ func TestOwnIsBounded(t *testing.T) {
 	}
 }
 
-// rows are those of so many queues; ten apps have a tenth each.
+// rows returns n queues, a tenth for each of ten apps.
 func rows(n int) []*survey.Row {
 	all := make([]*survey.Row, n)
 	for i := range all {
@@ -119,7 +119,7 @@ func rows(n int) []*survey.Row {
 	return all
 }
 
-// BenchmarkOwn is one scrape by an app that has a tenth of all queues.
+// BenchmarkOwn measures a scrape by an app with a tenth of all queues.
 func BenchmarkOwn(b *testing.B) {
 	for _, n := range []int{1000, 100_000} {
 		own := metrics.Own{
