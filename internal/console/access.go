@@ -126,7 +126,7 @@ func removeSubject(name string) action {
 	}
 }
 
-// subjectView is what the page of a subject shows.
+// subjectView is the data of a subject's page.
 type subjectView struct {
 	wire.Subject
 	New            bool

@@ -165,7 +165,7 @@ func TestRolesApplyPerQueue(t *testing.T) {
 		p.Go(r.url("/queues/" + queue + "/jobs/a"))
 		says := p.Text("main")
 		if strings.Contains(says, "what it says") != may || strings.Contains(says, "need the payloads role") == may {
-			t.Errorf("%s: what the job carries: %q", queue, says)
+			t.Errorf("%s: payload: %q", queue, says)
 		}
 		p.Go(r.url("/queues/" + queue))
 		if disabled := browser.Value[bool](p, `document.querySelector(".actions .do .button").disabled`); disabled == may {

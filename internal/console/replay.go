@@ -81,7 +81,7 @@ func (c *Console) replay(w http.ResponseWriter, r *http.Request) {
 
 	parts, err := r.MultipartReader()
 	if err != nil {
-		c.badForm(w, r, &fault{Title: "This form cannot be read.", Detail: err.Error(), Back: c.path("replay")})
+		c.badForm(w, r, &fault{Title: "Cannot read the form", Detail: err.Error(), Back: c.path("replay")})
 		return
 	}
 	asked, log, err := replayForm(parts)
