@@ -20,7 +20,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// check checks each block by its language, and the shell's in the order of the page.
+// check checks each block by its language, and shell blocks in the order of the page.
 func (p *page) check(t testing.TB) {
 	var s *site
 	for _, b := range p.blocks {
@@ -67,7 +67,7 @@ func (p *page) check(t testing.TB) {
 	}
 }
 
-// checkYAML reads a file of queues and rules, or the part of one that has the queues.
+// checkYAML parses a file of queues and rules, or its list of queues.
 func checkYAML(t testing.TB, where, code string) {
 	t.Helper()
 	if !strings.HasPrefix(code, "queues:") && !strings.HasPrefix(code, "rules:") {
@@ -84,7 +84,7 @@ func target(_ string, raw json.RawMessage) error {
 	return err
 }
 
-// checkJSON holds each value to the schema of openapi.json that the second word behind the fence names.
+// checkJSON validates each value against the schema of openapi.json named by the second word after the fence.
 func checkJSON(t testing.TB, where string, b block) {
 	t.Helper()
 	schema, err := schemas().Compile("openapi.json#/components/schemas/" + b.about)
@@ -127,7 +127,7 @@ var schemas = sync.OnceValue(func() *jsonschema.Compiler {
 	return c
 })
 
-// checkGo looks for the lines, as they are but for their indent, in a program that the tests compile.
+// checkGo looks for the lines, ignoring indentation, in a program that the tests compile.
 func checkGo(t testing.TB, where, code string) {
 	t.Helper()
 	whole := strings.HasPrefix(code, "package ")
@@ -160,7 +160,7 @@ var sources = sync.OnceValue(func() (all []string) {
 	return all
 })
 
-// checkPromQL has promtool read each line as an expression.
+// checkPromQL parses each line as an expression with promtool.
 func checkPromQL(t testing.TB, where, code string) {
 	t.Helper()
 	name := os.Getenv("PENSTOCK_PROMTOOL")
@@ -193,7 +193,7 @@ func checkPromQL(t testing.TB, where, code string) {
 
 var transition = regexp.MustCompile(`^(\S+) --> (\S+)(?: : .*)?$`)
 
-// checkStates checks that a diagram of states has those of a job, and no other.
+// checkStates checks that a state diagram has exactly the states of a job.
 func checkStates(t testing.TB, where, code string) {
 	t.Helper()
 	shown := map[string]bool{}

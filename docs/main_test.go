@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/internal/cli"
 )
 
-// asProgram makes this test's binary be one of the programs, in processes of its own.
+// asProgram is the variable that makes the test binary run as one of the programs.
 const asProgram = "PENSTOCK_DOCS_PROGRAM"
 
 func TestMain(m *testing.M) {

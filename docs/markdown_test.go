@@ -14,7 +14,7 @@ import (
 
 const root = ".."
 
-// page is one of the repository's Markdown files.
+// page is a Markdown file of the repository.
 type page struct {
 	name   string // from the root of the repository
 	lines  []string
@@ -92,7 +92,7 @@ func parse(name, text string) *page {
 	return p
 }
 
-// slug is what a link to a heading says; of equal headings the later ones are numbered.
+// slug returns the anchor of a heading. Repeated headings get numbers.
 func (p *page) slug(text string) string {
 	text = linked.ReplaceAllString(text, "")
 	s := strings.ReplaceAll(slugged.ReplaceAllString(strings.ToLower(strings.TrimSpace(text)), ""), " ", "-")
@@ -102,7 +102,7 @@ func (p *page) slug(text string) string {
 	return s
 }
 
-// words counts what has a letter or a digit: the bars and marks of tables and code are none.
+// words counts the words with a letter or digit, so without the marks of tables and code.
 func (p *page) words() (n int) {
 	for _, field := range strings.Fields(strings.Join(p.lines, "\n")) {
 		if strings.ContainsFunc(field, func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }) {
@@ -112,13 +112,13 @@ func (p *page) words() (n int) {
 	return n
 }
 
-// at is a place on the page, for messages.
+// at formats a position on the page for messages.
 func (p *page) at(line int) string { return fmt.Sprintf("%s:%d", p.name, line) }
 
-// beside is a path as the page names it, from the root of the repository.
+// beside converts a path relative to the page to a path relative to the root.
 func (p *page) beside(name string) string { return path.Join(path.Dir(p.name), name) }
 
-// pages are all Markdown files of the repository.
+// pages returns all Markdown files of the repository.
 func pages(t *testing.T) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {

@@ -27,11 +27,11 @@ var (
 	ours       = regexp.MustCompile(`^(?:bin/)?(ingress|drainer|penstock)\b(.*)$`)
 )
 
-// names checks that the files, flags and metrics are there that the page names in its text.
+// names checks that the files, flags and metrics in the text exist.
 func (p *page) names(t testing.TB) {
 	t.Helper()
 	for _, s := range p.spans {
-		// A name with a folder in it is one of ours, but for those of operators' machines and of web servers.
+		// A relative path is a file of the repository.
 		if fileName.MatchString(s.code) && strings.Contains(s.code, "/") && !strings.HasPrefix(s.code, "/") &&
 			!p.has(s.code) {
 			t.Errorf("%s: there is no %s", p.at(s.line), s.code)
@@ -51,7 +51,7 @@ func (p *page) names(t testing.TB) {
 	}
 }
 
-// has says whether there is such a file, as seen from the page, the root, or the folder of the package before it.
+// has reports whether a file exists, relative to the page or the root.
 func (p *page) has(name string) bool {
 	for _, at := range []string{name, p.beside(name)} {
 		if found, err := filepath.Glob(filepath.Join(root, at)); err == nil && len(found) > 0 {
@@ -61,14 +61,14 @@ func (p *page) has(name string) bool {
 	return false
 }
 
-// command is one of ours with what its --help says.
+// command is one of our commands with its --help text.
 type command struct{ name, help string }
 
 func (c command) knows(flag string) bool {
 	return regexp.MustCompile(`(?m)(^|[ ,])--(\[no-\])?` + regexp.QuoteMeta(flag) + `\b`).MatchString(c.help)
 }
 
-// programs are all commands that there are.
+// programs are all our commands.
 var programs = sync.OnceValue(func() (all []command) {
 	help := func(args ...string) string {
 		var out bytes.Buffer
@@ -90,7 +90,7 @@ var programs = sync.OnceValue(func() (all []command) {
 	return all
 })
 
-// understood checks a command line of ours against the help of that command.
+// understood checks one of our command lines against its help.
 func understood(t testing.TB, where, line string) {
 	t.Helper()
 	m := ours.FindStringSubmatch(line)
@@ -113,7 +113,7 @@ func understood(t testing.TB, where, line string) {
 	}
 }
 
-// metrics is the text of the page that has them all; a test of internal/app holds it to the program.
+// metrics is the text of the metrics page, which a test of internal/app checks against the program.
 var metrics = sync.OnceValue(func() string {
 	text, err := os.ReadFile("metrics.md")
 	if err != nil {

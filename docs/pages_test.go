@@ -1,10 +1,9 @@
-// Package docs has the pages of the documentation, and the tests that hold them to the program: every block of code
-// on every page is run, parsed or compiled, every link leads somewhere, and every flag, metric and file that a page
-// names is there.
+// Package docs contains the documentation and its tests. They run, parse or compile every code block on every page, and
+// check every link, flag, metric and file name.
 //
-// A page's shell blocks are run in order, in a directory of its own that has the repository's examples/ and deploy/,
-// with the programs on its PATH and servers of its own: localhost:8080, 6379 and so on stand for those. What a block
-// is decides how it is checked; see check. A block that cannot be run says why in a comment before it:
+// The shell blocks of a page run in order, in a separate directory with the repository's examples/ and deploy/, with
+// the programs on the PATH and with separate servers in place of localhost:8080, 6379 and so on. The language of a
+// block decides how it is checked; see check. A comment before a block that cannot run states the reason:
 //
 //	<!-- not run: needs root -->
 package docs
@@ -15,10 +14,10 @@ import (
 	"unicode/utf8"
 )
 
-// most is how many words all pages have together at most.
+// most is the maximum number of words on all pages together.
 const most = 25_000
 
-// budgets are how many words each page has at most, and none is without.
+// budgets are the maximum numbers of words of all pages.
 var budgets = map[string]int{
 	"README.md":              1200,
 	"CONTRIBUTING.md":        800,
@@ -62,11 +61,11 @@ func TestPages(t *testing.T) {
 		})
 	}
 	if all > most {
-		t.Errorf("the pages have %d words, at most %d are for them", all, most)
+		t.Errorf("the pages have %d words, the limit is %d", all, most)
 	}
 }
 
-// hold holds the page to all that is checked.
+// hold runs all checks of the page.
 func (p *page) hold(t testing.TB) {
 	p.fits(t)
 	p.leads(t)
@@ -86,7 +85,7 @@ func (p *page) fits(t testing.TB) {
 	if p.name != "README.md" && !strings.Contains(
 		strings.Join(p.lines[:min(8, len(p.lines))], " "), "After this page you ",
 	) {
-		t.Errorf("%s does not begin with what its reader can do after it", p.name)
+		t.Errorf("%s does not begin with the reader's aim, \"After this page you ...\"", p.name)
 	}
 	code := false
 	for i, line := range p.lines {
@@ -105,7 +104,7 @@ func (p *page) fits(t testing.TB) {
 	}
 }
 
-// leads follows the links that stay in the repository.
+// leads checks the links within the repository.
 func (p *page) leads(t testing.TB) {
 	t.Helper()
 	for _, l := range p.links {

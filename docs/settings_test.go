@@ -14,11 +14,11 @@ import (
 
 //go:generate go test -vet=off -run ^TestTablesOfSettings$ -update .
 
-var update = flag.Bool("update", false, "write the tables of settings into configuration.md")
+var update = flag.Bool("update", false, "write the tables of settings to configuration.md")
 
 var settingsTable = regexp.MustCompile(`(?m)^<!-- settings: (.*) -->\n(?:\|.*\n)*`)
 
-// The tables of settings in configuration.md are those of package queue, and leave no setting out.
+// The tables of settings in configuration.md match package queue and are complete.
 func TestTablesOfSettings(t *testing.T) {
 	old, err := os.ReadFile("configuration.md")
 	if err != nil {
@@ -57,7 +57,7 @@ func TestTablesOfSettings(t *testing.T) {
 	}
 }
 
-// The page of limiters says of every algorithm what it promises.
+// The page of limiters describes every algorithm.
 func TestEveryAlgorithmIsExplained(t *testing.T) {
 	page, err := os.ReadFile("limiters.md")
 	if err != nil {
@@ -93,7 +93,7 @@ func settingRow(s *queue.Setting) string {
 	return fmt.Sprintf("| `%s` | %s | %s | %s |\n", s.Name, thousands(initial), bounds, doc)
 }
 
-// thousands writes a long number so that it can be read.
+// thousands formats a number with separators.
 func thousands(text string) string {
 	if strings.Trim(text, "0123456789") != "" {
 		return text

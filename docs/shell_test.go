@@ -17,7 +17,7 @@ import (
 	"github.com/penstock/penstock/internal/test/transcript"
 )
 
-// site is where the commands of one page run: a directory, and servers under the ports by which the page names them.
+// site is the environment for the commands of a page: a directory, and servers that replace the ports on the page.
 type site struct {
 	dir     string
 	servers map[string]string // port on the page -> HOST:PORT here
@@ -25,7 +25,7 @@ type site struct {
 	logsIn  bool // the page itself makes the first token on Redis
 }
 
-// daemon is a program of the page that runs on.
+// daemon is a program of the page that keeps running.
 type daemon struct {
 	where, line string
 	cmd         *exec.Cmd
@@ -34,7 +34,7 @@ type daemon struct {
 	done        chan struct{}
 }
 
-// daemons are the programs that run on, and the port on which a page has each.
+// daemons are the programs that keep running, and their ports on pages.
 var (
 	daemons = regexp.MustCompile(
 		`^((?:[A-Z_]+=\S+ )*)(?:bin/)?(penstock up|penstock sink|penstock sms-simulator|ingress|drainer|python3)\b(.*)$`,
@@ -109,7 +109,7 @@ func newSite(t testing.TB, p *page) *site {
 	return s
 }
 
-// commands are the lines of a block, continued ones joined; of a console those behind the prompt.
+// commands returns the commands of a block, with continued lines joined; in a console block, those after the prompt.
 func commands(b block) (lines []string) {
 	for line := range strings.Lines(strings.ReplaceAll(b.code, "\\\n", " ")) {
 		line = strings.TrimRight(line, "\n")
@@ -156,7 +156,7 @@ func (s *site) run(t testing.TB, where string, b block) {
 	finish()
 }
 
-// shell runs a script, and returns all that it prints.
+// shell runs a script and returns its output.
 func (s *site) shell(t testing.TB, script string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -165,7 +165,7 @@ func (s *site) shell(t testing.TB, script string) (string, error) {
 	return string(out), err
 }
 
-// here is a text with the servers' addresses in place of those that the page names.
+// here replaces the addresses on the page by those of the servers.
 func (s *site) here(text string) string {
 	return address.ReplaceAllStringFunc(text, func(named string) string {
 		_, port, _ := strings.Cut(named, ":")
@@ -188,7 +188,7 @@ func (s *site) command(ctx context.Context, script string) *exec.Cmd {
 	return cmd
 }
 
-// start starts a program that runs on, at a port of its own, and waits until it listens.
+// start starts a daemon at its own port, and waits until it listens.
 func (s *site) start(t testing.TB, where, line, want string) {
 	t.Helper()
 	m := daemons.FindStringSubmatch(line)
@@ -243,7 +243,7 @@ func (s *site) start(t testing.TB, where, line, want string) {
 	}
 }
 
-// end waits until each program that runs on has said what the page shows of it.
+// end waits until each daemon has printed the output on the page.
 func (s *site) end(t testing.TB) {
 	t.Helper()
 	for _, d := range s.running {
@@ -266,8 +266,8 @@ var (
 	blanks  = regexp.MustCompile(`[ \t]+`)
 )
 
-// shows says whether an output is the one of the page, whatever its instants, its fractions of seconds and the width of
-// its columns are; "..." on the page stands for anything, and as a line of its own for any lines.
+// shows reports whether an output matches the page, ignoring times, fractions of seconds and column widths. "..." on
+// the page matches anything, and as a separate line any lines.
 func shows(want, got string) bool {
 	return regexp.MustCompile(`^` + pattern(want) + `$`).MatchString(even(got))
 }
@@ -283,7 +283,7 @@ func pattern(want string) string {
 	return strings.ReplaceAll(p, `\.\.\.`, `.*`)
 }
 
-// readOnly checks the commands of a block that is not run: those of ours must be there, with their flags.
+// readOnly checks a block that is not run: our commands and their flags must exist.
 func readOnly(t testing.TB, where, code string) {
 	t.Helper()
 	for line := range strings.Lines(strings.ReplaceAll(code, "\\\n", " ")) {

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// What pages show of Go, and no program in examples/ has, so that it is compiled as printed.
+// Go code on pages that is not part of a program in examples/, compiled as printed.
 var _ = []any{enqueue, limit}
 
 func enqueue(engine queue.Appender, task *asynq.Task) (*asynq.TaskInfo, error) {

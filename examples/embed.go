@@ -1,10 +1,9 @@
-// Package examples carries the example files in the programs that show them, so
-// that they need nothing but themselves.
+// Package examples embeds example files into the programs that use them.
 package examples
 
 import _ "embed"
 
-// Messages are some hundred jobs as NDJSON, as the API takes them.
+// Messages are a few hundred jobs as NDJSON, in the format of the API.
 //
 //go:embed messages.ndjson
 var Messages []byte

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// built is where the programs are.
+// built is the directory of the programs.
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "penstock-examples")
 	if err != nil {
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// program starts one in a directory of its own, and returns its lines.
+// program starts a program in its own directory, and returns its output lines.
 func program(t *testing.T, name string, args ...string) (cmd *exec.Cmd, lines *bufio.Scanner) {
 	t.Helper()
 	dir, err := built()
@@ -71,7 +71,7 @@ func program(t *testing.T, name string, args ...string) (cmd *exec.Cmd, lines *b
 	return cmd, bufio.NewScanner(out)
 }
 
-// next is the next line that a program prints.
+// next returns the next line of output.
 func next(t *testing.T, lines *bufio.Scanner) string {
 	t.Helper()
 	if !lines.Scan() {
@@ -80,7 +80,7 @@ func next(t *testing.T, lines *bufio.Scanner) string {
 	return lines.Text()
 }
 
-// moment is the instant with which a line begins, on some day.
+// moment parses the time at the beginning of a line.
 func moment(t *testing.T, line string) time.Time {
 	t.Helper()
 	at, err := time.Parse("15:04:05.000", strings.Fields(line)[0])
@@ -107,7 +107,7 @@ func TestEmbed(t *testing.T) {
 	}
 }
 
-// A kind of target of a program's own delivers, in order.
+// A program's own kind of target delivers in order.
 func TestCustom(t *testing.T) {
 	cmd, lines := program(t, "custom")
 	for i := range 3 {
@@ -138,7 +138,7 @@ func TestMiddleware(t *testing.T) {
 		_ = answer.Body.Close()
 		if answers[answer.StatusCode]++; answer.StatusCode == http.StatusTooManyRequests &&
 			answer.Header.Get("Retry-After") == "" {
-			t.Error("a refusal does not say when to come back")
+			t.Error("a refusal has no Retry-After")
 		}
 	}
 	if answers[200] < 10 || answers[429] == 0 || answers[200]+answers[429] != 40 {
@@ -168,7 +168,7 @@ func TestPacedClient(t *testing.T) {
 	}
 }
 
-// The producer fills a queue of 5 that lets out 20 a second, and gets all of its jobs in; and again, none twice.
+// The producer overfills a queue of 5 at 20/s, and all its jobs are accepted. A second run adds no duplicates.
 func TestProducer(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir()) // up keeps there where it is to be found
 	up, lines := program(t, "penstock", "up", "--listen", "127.0.0.1:0", "--log-level", "error")
@@ -216,7 +216,7 @@ func TestProducer(t *testing.T) {
 	}
 }
 
-// consume takes the jobs of the queue.
+// consume leases and settles the jobs of the queue.
 func consume(ctx context.Context, url string) {
 	post := func(what, body string) string {
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/queues/email/"+what, strings.NewReader(body))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A worker for a pull queue: asks for jobs, works, says what became of each. Needs nothing but Python.
+"""A worker for a pull queue: asks for jobs, works on them and settles them. Needs only Python.
 
     penstock queue set resize rate=5/s pull=true
     PENSTOCK_TOKEN=$(cat penstock-data/admin.token) python3 examples/worker.py http://127.0.0.1:8080 resize
@@ -19,11 +19,11 @@ def call(what, body):
             with urllib.request.urlopen(request, timeout=70) as answer:  # longer than the longest wait
                 return json.load(answer)["jobs"]
         except (urllib.error.URLError, OSError) as problem:
-            if getattr(problem, "code", 500) < 429:  # it will never be right
+            if getattr(problem, "code", 500) < 429:  # a retry cannot help
                 sys.exit(problem.read().decode())
-        time.sleep(1)  # the server is away: to repeat any of these is safe
+        time.sleep(1)  # the server is unavailable: all these calls can be repeated
 
-def work(job):  # yours; begin at once: the job's turn is now. Longer than the queue's lease? "extend" it meanwhile
+def work(job):  # your code; start at once. If it takes longer than the queue's lease, call "extend"
     print(job["id"], json.dumps(job.get("payload")), flush=True)
 
 while True:
@@ -31,6 +31,6 @@ while True:
         settlement = {"id": job["id"], "lease": job["lease"], "outcome": "delivered"}
         try:
             work(job)
-        except Exception as problem:  # tried again after the queue's backoff; dead at max_attempts
+        except Exception as problem:  # retried after the queue's backoff; dead after max_attempts
             settlement.update(outcome="retry", reason=repr(problem)[:500])
         call("settle", {"jobs": [settlement]})

@@ -10,9 +10,9 @@ import (
 
 //go:generate go test -run ^TestDashboardsAreCurrent$ . -args -update
 
-var update = flag.Bool("update", false, "write the dashboards again")
+var update = flag.Bool("update", false, "write the dashboards")
 
-// The JSON files are what the dashboards are in Go, and there are no others.
+// The JSON files match the dashboards in Go, and there are no other files.
 func TestDashboardsAreCurrent(t *testing.T) {
 	var names []string
 	for _, d := range All {
@@ -37,7 +37,7 @@ func TestDashboardsAreCurrent(t *testing.T) {
 	}
 	for _, name := range there {
 		if !slices.Contains(names, name) {
-			t.Errorf("%s is of no dashboard: remove it", name)
+			t.Errorf("%s belongs to no dashboard: remove it", name)
 		}
 	}
 }

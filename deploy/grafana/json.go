@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// JSON is the dashboard as Grafana imports it.
+// JSON returns the dashboard in the format that Grafana imports.
 func (d Dashboard) JSON() ([]byte, error) {
 	page := object{
 		"uid": "penstock-" + d.Name, "title": "Penstock / " + d.Title, "description": d.About,
@@ -27,10 +27,10 @@ func (d Dashboard) JSON() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// object is one of JSON. Its members are written in order of name, so that the same dashboard is the same text.
+// object is a JSON object. Its members are encoded in order of name, so that the output is reproducible.
 type object map[string]any
 
-// source is the data source that was chosen.
+// source is the chosen data source.
 var source = object{"type": "prometheus", "uid": "${datasource}"}
 
 func (d Dashboard) variables() []any {
@@ -41,7 +41,7 @@ func (d Dashboard) variables() []any {
 		ask := "label_values(" + p.Metric + ", " + p.Label + ")"
 		all = append(all, object{
 			"name": p.Label, "type": "query", "datasource": source, "definition": ask, "hide": 0,
-			"query": object{"query": ask, "refId": "A"}, "refresh": 2, "sort": 1, // asked again with the time range
+			"query": object{"query": ask, "refId": "A"}, "refresh": 2, "sort": 1, // refresh when the time range changes
 			"multi": true, "includeAll": true, "allValue": ".*",
 			"current": object{"selected": true, "text": []string{"All"}, "value": []string{"$__all"}},
 		})
@@ -98,7 +98,7 @@ func (p Panel) object() object {
 	return panel
 }
 
-// toQueue leads from what is told of a queue to the dashboard of that one.
+// toQueue returns the link from a queue's series to the queue's dashboard.
 func (p Panel) toQueue() []any {
 	name := "${__field.labels.queue}"
 	switch {
@@ -129,7 +129,7 @@ func (p Panel) targets() []any {
 	return all
 }
 
-// steps are from which value on a panel has which colour.
+// steps returns the thresholds of a panel's colors.
 func (p Panel) steps() []any {
 	if p.BadBelow > 0 {
 		return []any{object{"color": "red", "value": nil}, object{"color": "green", "value": p.BadBelow}}
@@ -144,7 +144,7 @@ func (p Panel) steps() []any {
 	return all
 }
 
-// custom is what is set for one kind of panel only.
+// custom returns the settings specific to the kind of panel.
 func (p Panel) custom() object {
 	switch p.Kind {
 	case Chart:

@@ -3,10 +3,10 @@ package grafana
 import "fmt"
 
 const (
-	// ofQueues chooses the queues that were picked.
+	// ofQueues selects the chosen queues.
 	ofQueues = `queue=~"$queue"`
-	// fromFirst ends the reason of a counter that begins with what it counts.
-	fromFirst = "there is none until the first one happens"
+	// fromFirst is the reason for counters that begin with their first event.
+	fromFirst = "no series until the first event"
 )
 
 var (
@@ -14,15 +14,15 @@ var (
 	byRule  = Pick{Label: "rule", Metric: "penstock_rule_decisions_total"}
 )
 
-// one is the query of a panel that has a single one.
+// one returns a single query.
 func one(expr, legend string) []Query { return []Query{{Expr: expr, Legend: legend}} }
 
-// quiet is that of a panel that is empty while all is well.
+// quiet returns a single query of a panel that is empty in a healthy system.
 func quiet(expr, legend, why string) []Query {
 	return []Query{{Expr: expr, Legend: legend, Quiet: why}}
 }
 
-// spread are the median and the 99th percentile of a histogram, over all processes.
+// spread returns queries for the median and the 99th percentile of a histogram, over all processes.
 func spread(histogram string) []Query {
 	return []Query{
 		{Expr: quantile(0.5, histogram, "", ""), Legend: "median"},
@@ -30,7 +30,8 @@ func spread(histogram string) []Query {
 	}
 }
 
-// quantile is one of a histogram over all processes; by is "" or a label to tell apart, and selector chooses series.
+// quantile returns a query for a quantile of a histogram over all processes. by is an optional label to group by, and
+// selector selects series.
 func quantile(q float64, histogram, by, selector string) string {
 	if by != "" {
 		by = ", " + by

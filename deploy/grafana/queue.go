@@ -2,17 +2,17 @@ package grafana
 
 var queue = Dashboard{
 	Name: "queue", Title: "Queue", Picks: []Pick{byQueue},
-	About: "One queue, or some: in, out and refused, why jobs stay, and what its settings hold back.",
+	About: "One or several queues: jobs in, out and refused, why jobs stay, and the effect of settings.",
 	Rows: []Row{
 		{Title: "What is moving", Height: 8, Panels: []Panel{
 			{
 				Title: "In", Kind: Chart, Width: 8, Unit: Rate,
-				About:   "Jobs that came in, a second, by what became of them; a duplicate was in already.",
+				About:   "Appended jobs per second by outcome; duplicates were already present.",
 				Queries: one(`sum by (outcome) (queue_outcome:penstock_appended:rate5m{`+ofQueues+`})`, "{{outcome}}"),
 			},
 			{
-				Title: "Out, against the rate", Kind: Chart, Width: 8, Unit: Rate,
-				About: "What leaves, and what may: the configured rate, and what it has been adapted to.",
+				Title: "Out and rate", Kind: Chart, Width: 8, Unit: Rate,
+				About: "Departures, the rate in effect, and the configured rate.",
 				Queries: []Query{
 					{Expr: `queue:penstock_outflow_per_second:max{` + ofQueues + `}`, Legend: "{{queue}} out"},
 					{Expr: `queue:penstock_queue_rate:max{` + ofQueues + `} < Inf`, Legend: "{{queue}} rate"},
@@ -24,26 +24,26 @@ var queue = Dashboard{
 			},
 			{
 				Title: "Jobs", Kind: Chart, Width: 8, Unit: Count, Stacked: true,
-				About:   "What is in the queue, by state.",
+				About:   "Jobs in the queue, by state.",
 				Queries: one(`sum by (state) (queue_state:penstock_jobs:max{`+ofQueues+`})`, "{{state}}"),
 			},
 		}},
 		{Title: "Why does this not move", Height: 8, Panels: []Panel{
 			{
-				Title: "What it does", Kind: Timeline, Width: 12, Unit: Count,
-				About:   "When it was flowing, and when paused, throttled, stalled or another thing.",
+				Title: "State", Kind: Timeline, Width: 12, Unit: Count,
+				About:   "States of the queue over time, for example flowing, paused, throttled or stalled.",
 				Queries: one(`max by (queue, state) (penstock_queue_state{`+ofQueues+`})`, "{{queue}} {{state}}"),
 			},
 			{
 				Title: "Stopped for", Kind: Chart, Width: 6, Unit: Seconds,
-				About: "For how long nothing will leave because of the receiver: it asked for it, or is down.",
+				About: "Remaining time of a stop because the receiver asked for a delay or is down.",
 				Queries: one(
 					`max by (queue, cause) (penstock_queue_stopped_seconds{`+ofQueues+`})`, "{{queue}} {{cause}}",
 				),
 			},
 			{
 				Title: "Paused, full or circuit open", Kind: Timeline, Width: 6, Unit: Count, Bad: 1,
-				About: "1 while a person paused it, it has no room, or its target is taken to be down.",
+				About: "1 while the queue is paused, is full, or has an open circuit because its target is down.",
 				Queries: []Query{
 					{Expr: `max by (queue) (penstock_paused{` + ofQueues + `})`, Legend: "{{queue}} paused"},
 					{Expr: `max by (queue) (penstock_queue_full{` + ofQueues + `})`, Legend: "{{queue}} full"},
@@ -54,31 +54,31 @@ var queue = Dashboard{
 		{Height: 8, Panels: []Panel{
 			{
 				Title: "Age of the head", Kind: Chart, Width: 6, Unit: Seconds,
-				About:   "How long the job that is next has waited.",
+				About:   "Time that the next job has waited.",
 				Queries: one(`queue:penstock_oldest_waiting_seconds:max{`+ofQueues+`}`, "{{queue}}"),
 			},
 			{
 				Title: "Deliveries", Kind: Chart, Width: 6, Unit: Rate, Stacked: true,
-				About:   "What became of what left; retry and dead are answers of the receiver, released was given back.",
+				About:   "Started jobs by outcome; retry and dead are failures, released jobs were returned.",
 				Queries: one(`sum by (outcome) (queue_outcome:penstock_deliveries:rate5m{`+ofQueues+`})`, "{{outcome}}"),
 			},
 			{
 				Title: "Refused", Kind: Chart, Width: 6, Unit: Rate, Stacked: true,
-				About:   "What was not accepted, by reason.",
+				About:   "Refused jobs, by reason.",
 				Queries: one(`sum by (reason) (queue_reason:penstock_refused:rate5m{`+ofQueues+`})`, "{{reason}}"),
 			},
 			{
-				Title: "Departures lost", Kind: Chart, Width: 6, Unit: Rate,
-				About: "Departures that a backlogged queue could have had: too few drainers or handlers, or slow round trips.",
+				Title: "Lost departures", Kind: Chart, Width: 6, Unit: Rate,
+				About: "Departures that a backlogged queue missed: too few drainers or handlers, or slow round trips.",
 				Queries: []Query{
 					{
 						Expr: `queue:penstock_lost_slots:rate5m{` + ofQueues + `}`, Legend: "{{queue}}",
-						Quiet: "a queue counts departures lost from the first on; " + fromFirst,
+						Quiet: fromFirst,
 					},
 					{
 						Expr:   `sum by (queue) (rate(penstock_pull_slots_lost_total{` + ofQueues + `}[$__rate_interval]))`,
 						Legend: "{{queue}} (pull)",
-						Quiet:  "a pull queue counts departures lost from the first on; " + fromFirst,
+						Quiet:  fromFirst,
 					},
 				},
 			},
@@ -86,7 +86,7 @@ var queue = Dashboard{
 		{Title: "What happens if I change that", Height: 8, Panels: []Panel{
 			{
 				Title: "Time until the backlog is gone", Kind: Chart, Width: 6, Unit: Seconds,
-				About: "What waits divided by the rate, if nothing more comes in; twice the rate halves it.",
+				About: "Waiting jobs divided by the rate, assuming no new jobs.",
 				Queries: one(
 					`sum by (queue) (queue_state:penstock_jobs:max{`+ofQueues+`,state="waiting"})`+
 						` / queue:penstock_queue_rate:max`,
@@ -94,13 +94,13 @@ var queue = Dashboard{
 				),
 			},
 			{
-				Title: "Handlers held", Kind: Chart, Width: 6, Unit: Count, Stacked: true,
-				About:   "Deliveries under way; a queue needs its rate x seconds a delivery takes, and max_in_flight bounds it.",
+				Title: "Handlers in use", Kind: Chart, Width: 6, Unit: Count, Stacked: true,
+				About:   "Running deliveries; a queue needs rate x delivery time in seconds, and max_in_flight limits it.",
 				Queries: one(`sum by (queue) (penstock_handlers_in_use{`+ofQueues+`})`, "{{queue}}"),
 			},
 			{
 				Title: "Capacity in use", Kind: Chart, Width: 6, Unit: Share,
-				About: "The share of its capacity that a queue holds; at 100% it refuses or defers.",
+				About: "Share of a queue's capacity in use; at 100% it refuses or defers jobs.",
 				Queries: one(
 					`sum by (queue) (queue_state:penstock_jobs:max{`+ofQueues+`,state=~"waiting|scheduled|leased|held"})`+
 						` / on (queue) max by (queue) (penstock_queue_capacity)`,
@@ -109,10 +109,10 @@ var queue = Dashboard{
 			},
 			{
 				Title: "Bytes", Kind: Chart, Width: 6, Unit: Bytes,
-				About: "What its jobs take, and max_bytes, at which it is full.",
+				About: "Size of its jobs, and max_bytes, at which the queue is full.",
 				Queries: []Query{
 					{Expr: `max by (queue) (penstock_queue_bytes{` + ofQueues + `})`, Legend: "{{queue}}"},
-					{Expr: `max by (queue) (penstock_queue_max_bytes{` + ofQueues + `}) < Inf`, Legend: "{{queue}} may"},
+					{Expr: `max by (queue) (penstock_queue_max_bytes{` + ofQueues + `}) < Inf`, Legend: "{{queue}} limit"},
 				},
 			},
 		}},

@@ -2,17 +2,17 @@ package grafana
 
 var store = Dashboard{
 	Name: "store", Title: "Store and processes",
-	About: "How full the store is, how fast it answers, and the processes that ask it.",
+	About: "How full the store is, how fast it answers, and the processes that use it.",
 	Rows: []Row{
 		{Title: "How full is it", Height: 8, Panels: []Panel{
 			{
 				Title: "Used", Kind: Chart, Width: 8, Unit: Share, Warn: 0.7, Bad: 0.9,
-				About:   "Of what appends may use; at 100% no jobs are taken, and what makes room goes on.",
+				About:   "Share of the space for appends; at 100% the store accepts no jobs, and deliveries continue.",
 				Queries: one(`max(penstock_store_used_bytes / penstock_store_limit_bytes)`, "used"),
 			},
 			{
 				Title: "Bytes", Kind: Chart, Width: 8, Unit: Bytes,
-				About: "What is used, and at how much no jobs are taken; of several Redis servers the fullest.",
+				About: "Used bytes, and the limit for appends; with several Redis servers, of the fullest.",
 				Queries: []Query{
 					{Expr: `max(penstock_store_used_bytes)`, Legend: "used"},
 					{Expr: `max(penstock_store_limit_bytes) < Inf`, Legend: "limit"},
@@ -20,41 +20,41 @@ var store = Dashboard{
 			},
 			{
 				Title: "Largest queues", Kind: Bars, Width: 8, Unit: Bytes,
-				About:   "The ten that take most: let them drain faster, or bound them with max_bytes.",
+				About:   "The ten largest queues: drain them faster, or limit them with max_bytes.",
 				Queries: one(`topk(10, max by (queue) (penstock_queue_bytes))`, "{{queue}}"),
 			},
 		}},
 		{Title: "Does it answer", Height: 8, Panels: []Panel{
 			{
-				Title: "Time an append takes", Kind: Chart, Width: 6, Unit: Seconds,
-				About:   "One call of one or many jobs.",
+				Title: "Duration of appends", Kind: Chart, Width: 6, Unit: Seconds,
+				About:   "Duration of a call with one or many jobs.",
 				Queries: spread("penstock_append_seconds"),
 			},
 			{
-				Title: "Time a reserve takes", Kind: Chart, Width: 6, Unit: Seconds,
-				About:   "How long drainers wait for the jobs that they ask for.",
+				Title: "Duration of reserves", Kind: Chart, Width: 6, Unit: Seconds,
+				About:   "Time that drainers wait for jobs.",
 				Queries: spread("penstock_reserve_seconds"),
 			},
 			{
 				Title: "Reserves", Kind: Chart, Width: 6, Unit: Rate, Stacked: true,
-				About:   "What drainers got when they asked: jobs, nothing, or no answer.",
+				About:   "Reserve calls of drainers by result: jobs, empty or failed.",
 				Queries: one(`sum by (result) (rate(penstock_reserves_total[$__rate_interval]))`, "{{result}}"),
 			},
 			{
 				Title: "Last read", Kind: Chart, Width: 6, Unit: Seconds, Bad: 60,
-				About:   "For how long a process has not read the state of the queues; each does so every 10 s.",
+				About:   "Time since a process last read the state of the queues; normally every 10 s.",
 				Queries: one(`time() - penstock_refreshed_timestamp_seconds`, "{{instance}}"),
 			},
 		}},
 		{Height: 8, Panels: []Panel{
 			{
 				Title: "Round trips to Redis", Kind: Chart, Width: 12, Unit: Seconds,
-				About:   "99th percentile by kind, where a slow disk shows; penstock up has no Redis.",
+				About:   "99th percentile by kind; a slow disk shows here, and penstock up has no Redis.",
 				Queries: one(quantile(0.99, "penstock_redis_seconds", "kind", ""), "{{kind}}"),
 			},
 			{
-				Title: "Errors of Redis", Kind: Chart, Width: 12, Unit: Rate,
-				About: "Commands and connections that failed, by process.",
+				Title: "Redis errors", Kind: Chart, Width: 12, Unit: Rate,
+				About: "Failed commands and connections, by process.",
 				Queries: one(
 					`sum by (instance, kind) (rate(penstock_redis_errors_total[$__rate_interval]))`, "{{instance}} {{kind}}",
 				),
@@ -63,7 +63,7 @@ var store = Dashboard{
 		{Title: "The processes", Height: 8, Panels: []Panel{
 			{
 				Title: "Versions", Kind: Table, Width: 6, Unit: Count,
-				About:   "How many processes run which version; drainers are upgraded before ingress.",
+				About:   "Number of processes by version; upgrade drainers before ingresses.",
 				Queries: one(`count by (job, version) (penstock_build_info)`, ""),
 			},
 			{
@@ -75,35 +75,35 @@ var store = Dashboard{
 			},
 			{
 				Title: "Memory for clients", Kind: Chart, Width: 6, Unit: Share, Warn: 0.7, Bad: 0.9,
-				About:   "What connections, requests and streams are charged for, of --memory.",
+				About:   "Share of --memory charged for connections, requests and streams.",
 				Queries: one(`max by (instance) (penstock_memory_used_bytes / penstock_memory_limit_bytes)`, "{{instance}}"),
 			},
 			{
 				Title: "Refused for memory", Kind: Chart, Width: 6, Unit: Rate,
-				About:   "Requests refused because one client, or all of them, would take too much.",
+				About:   "Requests refused because one client, or all together, used too much memory.",
 				Queries: one(`sum by (reason) (rate(penstock_memory_refused_total[$__rate_interval]))`, "{{reason}}"),
 			},
 		}},
 		{Title: "Certificates and tokens", Height: 8, Panels: []Panel{
 			{
 				Title: "Certificate expires in", Kind: Chart, Width: 8, Unit: Seconds, BadBelow: 7 * 86400,
-				About: "Until then the files of --tls-cert must have another.",
+				About: "Replace the files of --tls-cert before this time.",
 				Queries: quiet(
 					`min by (instance) (penstock_tls_expires_timestamp_seconds) - time()`, "{{instance}}",
-					"only a process with --tls-cert has a certificate; there is none without",
+					"no series without --tls-cert",
 				),
 			},
 			{
-				Title: "Certificate files that cannot be used", Kind: Chart, Width: 8, Unit: Count, Bad: 1,
-				About: "1 while the files have something else than a certificate and its key; the last one is served on.",
+				Title: "Invalid certificate files", Kind: Chart, Width: 8, Unit: Count, Bad: 1,
+				About: "1 while the files are not a certificate and its key; the server keeps the last valid one.",
 				Queries: quiet(
 					`max by (instance) (penstock_tls_stale)`, "{{instance}}",
-					"only a process with --tls-cert has files to look at; there is none without",
+					"no series without --tls-cert",
 				),
 			},
 			{
-				Title: "Requests that show a token", Kind: Chart, Width: 8, Unit: Rate, Stacked: true,
-				About:   "Those let in, and the others by reason; --no-auth asks nobody.",
+				Title: "Authentication", Kind: Chart, Width: 8, Unit: Rate, Stacked: true,
+				About:   "Accepted requests, and refused requests by reason; none with --no-auth.",
 				Queries: one(`sum by (outcome) (rate(penstock_auth_requests_total[$__rate_interval]))`, "{{outcome}}"),
 			},
 		}},

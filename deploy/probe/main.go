@@ -1,5 +1,6 @@
-// Probe asks a server on the same machine whether it is ready, for health checks of containers without a shell:
-// "probe http://127.0.0.1:8080/readyz" ends with 0 when the answer is 200, and with 1 otherwise, saying why.
+// Probe checks whether a server on the same machine is ready, for health checks of containers without a shell:
+// "probe http://127.0.0.1:8080/readyz" exits with 0 if the answer is 200. Otherwise it prints the reason and exits with
+// 1.
 package main
 
 import (
@@ -26,15 +27,15 @@ func main() {
 
 func run(args []string) error {
 	if len(args) != 1 {
-		return errors.New("want one URL, such as http://127.0.0.1:8080/readyz")
+		return errors.New("give one URL, for example http://127.0.0.1:8080/readyz")
 	}
 	u, err := url.Parse(args[0])
 	if err != nil {
 		return err
 	}
-	// The certificate is for the name by which others come, so it is not looked at; that is sound on loopback only.
+	// The certificate is for the public name, so it is not verified. That is safe on loopback only.
 	if ip, err := netip.ParseAddr(u.Hostname()); err != nil || !ip.IsLoopback() {
-		return fmt.Errorf("%s: want an address of this machine, such as 127.0.0.1", args[0])
+		return fmt.Errorf("%s: must be an address of this machine, for example 127.0.0.1", args[0])
 	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -49,7 +50,7 @@ func run(args []string) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		why, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) // what has come of it will do
+		why, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) // a part is enough
 		return fmt.Errorf("%s: %s %s", args[0], resp.Status, why)
 	}
 	return nil

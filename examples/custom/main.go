@@ -1,4 +1,4 @@
-// Command custom has a kind of target of its own: files that jobs are written to, a line each.
+// Command custom defines its own kind of target: a file to which each job is written as a line.
 package main
 
 import (
@@ -17,12 +17,12 @@ import (
 	"github.com/penstock/penstock/queue/boltq"
 )
 
-// file is what a queue's setting says: {"file": {"name": "letters.txt"}}.
+// file is the setting of a queue: {"file": {"name": "letters.txt"}}.
 type file struct {
 	Name string `json:"name"`
 }
 
-// Check refuses what cannot be used, when it is read.
+// Check refuses an invalid setting when it is read.
 func (f *file) Check(at string) error {
 	if !filepath.IsLocal(f.Name) || filepath.Dir(f.Name) != "." {
 		return setting.Error(at+".name", f.Name, "must be the name of a file, without a directory")
@@ -30,22 +30,22 @@ func (f *file) Check(at string) error {
 	return nil
 }
 
-// Accept refuses jobs that can never be delivered, when they come in.
+// Accept refuses jobs that can never be delivered when they are appended.
 func (f *file) Accept(job *queue.Job) error {
 	if len(job.Payload) > 4096 {
-		return setting.Error("payload", "", "has more than 4096 bytes, which is more than a line should")
+		return setting.Error("payload", "", "has more than 4096 bytes, the limit for a line")
 	}
 	return nil
 }
 
-// OnUnknown is what becomes of a job that may have been written: a line twice is better than none.
+// OnUnknown returns the default for a job that may have been written: a repeated line is better than a lost one.
 func (f *file) OnUnknown() string { return queue.UnknownRetry }
 
-// write makes one attempt. What can be prepared is, before the gate; behind it the job leaves.
+// write makes one attempt. It prepares everything before the gate; after the gate the job leaves.
 func write(ctx context.Context, job *drain.Job, gate drain.Gate, s setting.Setting) error {
 	to, err := os.OpenFile(s.(*file).Name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		return drain.Down(err) // the target's fault: it costs the job no attempt
+		return drain.Down(err) // the target's fault: uses no attempt of the job
 	}
 	defer to.Close()
 	if err := gate.Wait(ctx); err != nil {
@@ -79,23 +79,23 @@ func run(ctx context.Context) error {
 	}
 	defer engine.Close()
 	spec := queue.Spec{Name: "letters", Rate: leaky.PerSecond(10), Deliver: []byte(`{"file": {"name": "sent.txt"}}`)}
-	if _, err := kinds.Parse(spec.Deliver); err != nil { // engines take any setting: who puts a queue checks it
+	if _, err := kinds.Parse(spec.Deliver); err != nil { // engines accept any setting, so check it first
 		return err
 	}
 	kinds.Complete(&spec)
 	if _, err := engine.Put(ctx, spec, queue.AnyRevision); err != nil {
 		return err
 	}
-	door := kinds.NewIntake(engine, engine) // asks the target about each job
+	intake := kinds.NewIntake(engine, engine) // lets the target check each job
 	for i := range 20 {
-		answers, err := door.Append(ctx, []queue.Job{
+		answers, err := intake.Append(ctx, []queue.Job{
 			{Queue: "letters", ID: fmt.Sprint("letter-", i), Payload: fmt.Appendf(nil, "hello %d", i)},
 		})
 		if err != nil {
 			return err
 		}
 		if a := answers[0]; a.Outcome != queue.Accepted && a.Outcome != queue.Duplicate {
-			log.Printf("letter-%d: %v %v; come back in %v", i, a.Outcome, a.Err, a.RetryAfter)
+			log.Printf("letter-%d: %v %v; retry in %v", i, a.Outcome, a.Err, a.RetryAfter)
 		}
 	}
 	router := deliver.New(deliver.Options{Kinds: kinds})

@@ -1,4 +1,4 @@
-// Command embed is a whole Penstock in one program: a queue on disk, and a handler of its own.
+// Command embed is a complete Penstock in one program: a queue on disk and its handler.
 package main
 
 import (
@@ -39,11 +39,11 @@ func run(ctx context.Context) error {
 			return err
 		}
 		if a := answers[0]; a.Outcome != queue.Accepted && a.Outcome != queue.Duplicate {
-			log.Printf("%s: %v; come back in %v", job.ID, a.Outcome, a.RetryAfter)
+			log.Printf("%s: %v; retry in %v", job.ID, a.Outcome, a.RetryAfter)
 		}
 	}
 	return drain.Run(ctx, engine, drain.HandlerFunc(func(_ context.Context, job *drain.Job) error {
-		fmt.Println(time.Now().Format("15:04:05.000"), job.ID, string(job.Payload)) // 14 times a second, at most
+		fmt.Println(time.Now().Format("15:04:05.000"), job.ID, string(job.Payload)) // at most 14 times per second
 		return nil
 	}), drain.Options{})
 }

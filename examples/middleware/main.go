@@ -1,4 +1,4 @@
-// Command middleware limits what each client may ask of an HTTP handler: by a rule, which all processes on one store
+// Command middleware limits the requests of each client to an HTTP handler by a rule, which all processes on one store
 // share.
 package main
 

@@ -1,5 +1,5 @@
-// Command pacedclient calls a partner's API at 5 requests a second, however many of its goroutines, or processes on one
-// store, want to: each request waits for its turn.
+// Command pacedclient calls a partner's API with at most 5 requests per second over all goroutines, and over all
+// processes on one store: each request waits for its turn.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		log.Fatal("usage: pacedclient URL, such as that of penstock sink, http://127.0.0.1:9000/")
+		log.Fatal("usage: pacedclient URL, for example http://127.0.0.1:9000/ of penstock sink")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -40,7 +40,7 @@ func run(ctx context.Context, url string) error {
 	if _, err := engine.Put(ctx, spec, queue.AnyRevision); err != nil {
 		return err
 	}
-	dispatcherCtx, closeDesk := context.WithCancel(context.WithoutCancel(ctx)) // it outlives those who wait
+	dispatcherCtx, stop := context.WithCancel(context.WithoutCancel(ctx)) // runs until all requests have their turn
 	dispatcher := pull.New(engine, pull.Options{})
 	over := make(chan error, 1)
 	go func() { over <- dispatcher.Run(dispatcherCtx) }()
@@ -53,7 +53,7 @@ func run(ctx context.Context, url string) error {
 	}
 	calls.Wait()
 	turns.Close()
-	closeDesk()
+	stop()
 	return <-over
 }
 
@@ -66,8 +66,8 @@ func call(ctx context.Context, client *http.Client, url string, i int) {
 	response, err := client.Do(request)
 	var later *pull.Later
 	switch {
-	case errors.As(err, &later): // more wait than can be served within 10 s
-		fmt.Printf("call %d: come back in %v\n", i, later.In)
+	case errors.As(err, &later): // the turn would not come within 10 s
+		fmt.Printf("call %d: retry in %v\n", i, later.In)
 	case err != nil:
 		log.Print(err)
 	default:

@@ -1,6 +1,5 @@
-// Command producer appends jobs to a queue over HTTP, with nothing but Go's standard library. When there is no room it
-// comes back when it is told to, with the same ids, so that nothing is lost and nothing is there twice. PENSTOCK_TOKEN
-// is the token that it shows.
+// Command producer appends jobs to a queue over HTTP, with only Go's standard library. If the queue is full, it retries
+// at the given time with the same ids, so that no job is lost or duplicated. PENSTOCK_TOKEN is its token.
 package main
 
 import (
@@ -19,12 +18,12 @@ import (
 
 func main() {
 	if len(os.Args) != 3 {
-		log.Fatal("usage: producer SERVER QUEUE, such as http://127.0.0.1:8080 email")
+		log.Fatal("usage: producer SERVER QUEUE, for example http://127.0.0.1:8080 email")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	for i := range 20 {
-		// The id is the event's own: appended again, it is the same job.
+		// The id comes from the event: appended again, it is the same job.
 		job := map[string]any{"id": fmt.Sprint("signup-", i), "payload": map[string]int{"user": i}}
 		if err := appendJob(ctx, os.Args[1]+"/v1/queues/"+os.Args[2]+"/jobs", job); err != nil {
 			log.Fatal(err)
@@ -53,8 +52,8 @@ func appendJob(ctx context.Context, url string, job any) error {
 	}
 }
 
-// attempt returns 0 when the job is in, or how long to wait before the next attempt. The error is of what cannot be
-// taken.
+// attempt returns 0 if the job is accepted, or the time to wait before the next attempt. An error means that the job
+// can never be accepted.
 func attempt(ctx context.Context, url string, body []byte) (wait time.Duration, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
@@ -66,22 +65,22 @@ func attempt(ctx context.Context, url string, body []byte) (wait time.Duration, 
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		log.Print(err) // nobody knows whether it is in: with its id it can be sent again
+		log.Print(err) // the outcome is unknown; because of its id, the job can be sent again
 		return time.Second, ctx.Err()
 	}
 	defer response.Body.Close()
-	answer, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10)) // what there is of it is shown
+	answer, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10)) // print what arrived
 	fmt.Printf("%s %s", response.Status, answer)
 	var problem struct {
 		RetryAfterMS int64 `json:"retry_after_ms"`
 	}
-	_ = json.Unmarshal(answer, &problem) // of a proxy it may be anything
+	_ = json.Unmarshal(answer, &problem) // a proxy may answer anything
 	switch status := response.StatusCode; {
-	case status == http.StatusOK, status == http.StatusAccepted: // 200 was in before
+	case status == http.StatusOK, status == http.StatusAccepted: // 200 is a duplicate
 		return 0, nil
 	case status == http.StatusTooManyRequests, status >= 500:
 		if wait := time.Duration(problem.RetryAfterMS) * time.Millisecond; wait > 0 {
-			return wait, nil // when there is room; the header has it in whole seconds
+			return wait, nil // exact; the header has whole seconds
 		}
 		seconds, _ := strconv.Atoi(response.Header.Get("Retry-After")) // 0 without one
 		return time.Duration(max(1, seconds)) * time.Second, nil

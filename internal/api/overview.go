@@ -57,7 +57,7 @@ func readOverview(r *http.Request) (q survey.Query, p *Problem) {
 		return q, p
 	}
 	q.Sort, q.Descending = strings.CutPrefix(values.Get("sort"), "-")
-	if names, _ := survey.SortKeys(); q.Sort != "" && !slices.Contains(names, q.Sort) {
+	if names := survey.SortKeys(); q.Sort != "" && !slices.Contains(names, q.Sort) {
 		return q, badField("sort", shorten(q.Sort)+" must be one of "+strings.Join(names, ", ")+", with - before it for "+
 			"the highest first")
 	}

@@ -14,28 +14,26 @@ import (
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
-// Applied is what Apply found and did.
+// Applied is the result of Apply.
 type Applied struct{ Rules, Queues Found }
 
-// Found is what was found of the rules, or of the queues.
+// Found compares the rules, or the queues, of a file with those of the engine.
 type Found struct {
 	Created []string
 	Same    int
-	// Drifted are those that the engine has otherwise than the file, with
-	// the fields that differ. They were left alone.
+	// Drifted names the items that differ in the engine, with their differing fields. They are not changed.
 	Drifted map[string][]string
 }
 
-// Apply makes the rules and queues that are missing, rules first because queues name them, and reports
-// those that differ; it changes none. Two processes that start with the same file do not get in each
-// other's way.
+// Apply creates missing rules and queues, and reports existing ones that differ without changing them. It begins with
+// rules because queues refer to them. Several processes may apply the same file at the same time.
 func Apply(ctx context.Context, engine queue.Engine, f File, log *slog.Logger) (a Applied, err error) {
 	a.Rules, err = apply(ctx, kind[rules.Rule]{
 		word: "rule", unknown: rules.ErrUnknown,
 		name:   func(r *rules.Rule) string { return r.Name },
 		encode: rules.Encode,
 		put: func(ctx context.Context, r rules.Rule, expect int64) (queue.PutResult, error) {
-			if _, err := engine.Rule(ctx, r.Name); errors.Is(err, rules.ErrUnknown) { // one that is there is left as it is
+			if _, err := engine.Rule(ctx, r.Name); errors.Is(err, rules.ErrUnknown) { // existing items are not changed
 				if err := ruleset.CheckPlaces(ctx, engine, &r); err != nil {
 					return queue.PutResult{}, err
 				}
@@ -55,7 +53,7 @@ func Apply(ctx context.Context, engine queue.Engine, f File, log *slog.Logger) (
 		name:   func(s *queue.Spec) string { return s.Name },
 		encode: queue.EncodeSpec,
 		put: func(ctx context.Context, s queue.Spec, expect int64) (queue.PutResult, error) {
-			if _, err := engine.Get(ctx, s.Name); errors.Is(err, queue.ErrUnknownQueue) { // one that is there is left as it is
+			if _, err := engine.Get(ctx, s.Name); errors.Is(err, queue.ErrUnknownQueue) { // existing items are not changed
 				if err := ruleset.CheckOthers(ctx, engine, &s); err != nil {
 					return queue.PutResult{}, err
 				}
@@ -70,7 +68,7 @@ func Apply(ctx context.Context, engine queue.Engine, f File, log *slog.Logger) (
 	return a, err
 }
 
-// kind is how an engine keeps rules, or queues.
+// kind holds the functions that differ between rules and queues.
 type kind[T any] struct {
 	word    string
 	unknown error
@@ -95,7 +93,7 @@ func apply[T any](ctx context.Context, k kind[T], items []T, log *slog.Logger) (
 		}
 		there, revision, err := k.get(ctx, name)
 		if errors.Is(err, k.unknown) {
-			continue // deleted just now, by somebody who meant it
+			continue // deleted just now, on purpose
 		}
 		var fields []string
 		if err == nil {
@@ -110,14 +108,14 @@ func apply[T any](ctx context.Context, k kind[T], items []T, log *slog.Logger) (
 		}
 		found.Drifted[name] = fields
 		log.Warn(
-			"differs from the file and was left as it is", k.word, name, "fields", fields, "revision", revision, "to_change",
+			"differs from the file; not changed", k.word, name, "fields", fields, "revision", revision, "to_change",
 			"penstock "+k.word+" apply",
 		)
 	}
 	return found, nil
 }
 
-// differing names the fields in which two differ.
+// differing names the fields in which a and b differ.
 func differing[T any](a, b T, encode func(T) ([]byte, error)) ([]string, error) {
 	var fields [2]map[string]json.RawMessage
 	for i, v := range []T{a, b} {

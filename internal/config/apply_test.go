@@ -65,7 +65,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// Rules are made before the queues that name them, which are refused without, and are compared too.
+// Rules are created before the queues that need them, and are compared too.
 func TestApplyRules(t *testing.T) {
 	ctx := context.Background()
 	engine, err := boltq.Open(ctx, filepath.Join(t.TempDir(), "store"), boltq.Options{})
@@ -108,8 +108,7 @@ func TestApplyRules(t *testing.T) {
 	}
 }
 
-// Drift is found in the secrets themselves, not in what is shown of them, and told by
-// the field alone.
+// Drift is found in the secrets themselves, not in their masked form, and reported by field name only.
 func TestApplyComparesSecrets(t *testing.T) {
 	ctx := context.Background()
 	engine, err := boltq.Open(ctx, filepath.Join(t.TempDir(), "store"), boltq.Options{})
@@ -165,7 +164,7 @@ func valid(_ string, raw json.RawMessage) error {
 	return err
 }
 
-// A rule of another group that is not there is found out when the queue is made, not by its jobs.
+// A missing rule of another group is reported when the queue is created, not by its jobs.
 func TestApplyLooksForRulesOfOtherGroups(t *testing.T) {
 	ctx := t.Context()
 	engine, err := boltq.Open(ctx, filepath.Join(t.TempDir(), "store"), boltq.Options{})
@@ -186,8 +185,8 @@ func TestApplyLooksForRulesOfOtherGroups(t *testing.T) {
 	}
 }
 
-// A rule that queues of other groups name, and that is gone, is not made again as one that no queue can ask.
-func TestApplyMakesNoPlacesThatQueuesAsk(t *testing.T) {
+// A missing rule that queues of other groups need is not created as a rule that is not usable for jobs.
+func TestApplyRefusesConcurrencyRuleOfQueues(t *testing.T) {
 	ctx := t.Context()
 	engine, err := boltq.Open(ctx, filepath.Join(t.TempDir(), "store"), boltq.Options{})
 	if err != nil {

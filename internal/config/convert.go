@@ -12,8 +12,8 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// converter writes the YAML of one rule or queue as JSON and remembers where each field
-// stood, so that what is wrong with the JSON can be told in terms of the file.
+// converter converts the YAML of one rule or queue to JSON. It records the position of each field, so that errors in
+// the JSON can name the line of the file.
 type converter struct {
 	*document
 	prefix string
@@ -24,10 +24,10 @@ func (c *converter) convert(out []byte, n *yaml.Node, path string) ([]byte, erro
 	switch {
 	case n.Style&yaml.TaggedStyle != 0:
 		return nil, c.fault(
-			n, c.name(path), "has a tag, "+clip.Quote(n.Tag, 40)+", which is not supported here: write the value plainly",
+			n, c.name(path), "has a tag, "+clip.Quote(n.Tag, 40)+", which is not supported: write the value without it",
 		)
 	case n.Anchor != "" || n.Kind == yaml.AliasNode:
-		return nil, c.fault(n, c.name(path), "has an anchor or is an alias, which is not supported here: write the value out")
+		return nil, c.fault(n, c.name(path), "has an anchor or is an alias, which is not supported: write out the value")
 	case n.Kind == yaml.MappingNode:
 		return c.mapping(out, n, path)
 	case n.Kind == yaml.SequenceNode:
@@ -60,7 +60,7 @@ func (c *converter) scalar(out []byte, n *yaml.Node, path string) ([]byte, error
 			}
 		}
 		return nil, c.fault(
-			n, c.name(path), clip.Quote(n.Value, 40)+" is not a number that can be used, and so not supported",
+			n, c.name(path), clip.Quote(n.Value, 40)+" is not a supported number",
 		)
 	}
 	return text(out, n.Value), nil
@@ -83,7 +83,7 @@ func (c *converter) mapping(out []byte, n *yaml.Node, path string) ([]byte, erro
 	return append(out, '}'), err
 }
 
-// members calls f for each member of a mapping and refuses repeated keys.
+// members calls f for each member of a mapping. It refuses repeated keys.
 func (d *document) members(n *yaml.Node, field string, f func(key string, keyNode, value *yaml.Node) error) error {
 	if n.Kind != yaml.MappingNode {
 		return d.fault(n, field, "must be a mapping, as in \"queues:\"")
@@ -105,8 +105,7 @@ func (d *document) members(n *yaml.Node, field string, f func(key string, keyNod
 	return nil
 }
 
-// blame finds where in the file the field of an error stands, or the nearest
-// thing around it that does.
+// blame returns err with the position of its field in the file, or of the nearest enclosing value.
 func (c *converter) blame(node *yaml.Node, err error) error {
 	var field *invalid.Error
 	if !errors.As(err, &field) {
@@ -124,7 +123,7 @@ func (c *converter) blame(node *yaml.Node, err error) error {
 		reason = field.Value + ": " + reason
 	}
 	name := field.Field
-	if name == "spec" || name == "rule" { // all of it
+	if name == "spec" || name == "rule" { // the whole item
 		name = ""
 	}
 	return c.fault(node, c.name(name), reason)
@@ -147,7 +146,7 @@ func join(path, key string) string {
 // text appends a JSON string.
 func text(out []byte, s string) []byte {
 	b, err := json.Marshal(s)
-	if err != nil { // not reached: every string can be written
+	if err != nil { // unreachable: every string can be encoded
 		return append(out, `""`...)
 	}
 	return append(out, b...)

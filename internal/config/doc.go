@@ -1,10 +1,8 @@
-// Package config reads the file of rules and queues that a process may be given at start,
-// and makes those that are missing.
+// Package config reads a file of rules and queues and creates those that are missing.
 //
-// It promises that a file is understood as a whole or refused as a whole, each
-// fault with its line, its column and the name of the field. A rule or a queue in the file
-// means just what it means in the API: rules.Parse and queue.ParseSpec read their fields.
+// A file is accepted or refused as a whole. Each fault has a line, a column and the name of the field. Rules and queues
+// mean the same as in the API: rules.Parse and queue.ParseSpec read them.
 //
-// It refuses unknown and repeated keys, anchors and tags, and to change a rule or a queue
-// that exists: the engine is where they live.
+// It refuses unknown and repeated keys, anchors and tags. It never changes an existing rule or queue: the engine's copy
+// counts.
 package config

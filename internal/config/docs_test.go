@@ -15,8 +15,7 @@ import (
 	"github.com/penstock/penstock/queue/boltq"
 )
 
-// What the page shows of a file of queues can be read, and shows the defaults where it
-// says so.
+// The YAML on the page is valid, and shows the defaults where it says so.
 func TestPageShowsFiles(t *testing.T) {
 	page, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
@@ -58,7 +57,7 @@ func TestPageShowsFiles(t *testing.T) {
 	}
 }
 
-// The example can be read, and its targets are ones.
+// The example of queues is valid.
 func TestExampleFile(t *testing.T) {
 	file, err := config.Load("../../examples/queues.yaml", func(_ string, raw json.RawMessage) error {
 		_, err := deliver.Parse(raw)
@@ -69,7 +68,7 @@ func TestExampleFile(t *testing.T) {
 	}
 }
 
-// So can that of rules, and a store takes them.
+// The example of rules is valid, and a store accepts it.
 func TestRulesExample(t *testing.T) {
 	file, err := config.Load("../../examples/rules.yaml", func(_ string, raw json.RawMessage) error {
 		_, err := deliver.Parse(raw)
@@ -89,7 +88,7 @@ func TestRulesExample(t *testing.T) {
 	}
 }
 
-// So can those of other targets, and the pages about them.
+// The examples of other targets, and of their pages, are valid.
 func TestTargetExamples(t *testing.T) {
 	for target, file := range map[string]string{"smtp": "mail.yaml", "sms": "sms.yaml"} {
 		page, err := os.ReadFile("../../docs/targets/" + target + ".md")

@@ -14,14 +14,14 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// maxErrors is how many faults are told at once.
+// maxErrors is the maximum number of faults in one error.
 const maxErrors = 20
 
 // Error is a fault in a file.
 type Error struct {
-	File         string // empty if who reads the error knows it
+	File         string // may be empty
 	Line, Column int
-	Field        string // such as "queues[2].retry.max_attempts"
+	Field        string // for example "queues[2].retry.max_attempts"
 	Reason       string
 }
 
@@ -39,15 +39,14 @@ func (e *Error) Error() string {
 	return strings.TrimPrefix(s+": "+e.Reason, ": ")
 }
 
-// File is what a file has: rules, queues, or both. A list that it does not have is nil; one that
-// is empty is not.
+// File is the content of a file: rules, queues, or both. A missing list is nil; an empty list is not.
 type File struct {
 	Rules  []rules.Rule
 	Queues []queue.Spec
 }
 
-// Load reads a file. validate, which may be nil, checks the deliver parts of its
-// queues. The error joins an *Error for each faulty rule and queue.
+// Load reads a file. validate checks the deliver parts of queues; it may be nil. The error joins an *Error for each
+// faulty rule and queue.
 func Load(path string, validate func(queue string, target json.RawMessage) error) (File, error) {
 	data, err := Read(path)
 	if err != nil {
@@ -56,7 +55,7 @@ func Load(path string, validate func(queue string, target json.RawMessage) error
 	return Parse(path, data, validate)
 }
 
-// Parse reads what is in a file. The file's name is for the errors.
+// Parse parses the content of a file. The file's name is for errors.
 func Parse(file string, data []byte, validate func(queue string, target json.RawMessage) error) (File, error) {
 	body, err := load(file, data)
 	if err != nil {
@@ -82,7 +81,7 @@ func Parse(file string, data []byte, validate func(queue string, target json.Raw
 	return f, nil
 }
 
-// items reads one of the lists; nil if it is not there. What is wrong with its items is noted.
+// items reads one of the lists, or returns nil if it is missing. It adds the faults of items to d.
 func items[T any](
 	d *document, list string, lists map[string]*yaml.Node, read func(raw []byte) (item T, name string, err error),
 ) []T {
@@ -144,7 +143,7 @@ func readQueue(raw []byte, validate func(queue string, target json.RawMessage) e
 	return spec, spec.Name, nil
 }
 
-// document is a file while it is read.
+// document is a file during parsing.
 type document struct {
 	file   string
 	faults []error
@@ -162,15 +161,15 @@ func (e *Error) at(n *yaml.Node) {
 	}
 }
 
-// lists finds the lists of rules and of queues, the file's only parts.
+// lists returns the lists of rules and queues, the only parts of a file.
 func (d *document) lists(body *yaml.Node) (map[string]*yaml.Node, error) {
 	if body == nil {
-		return nil, &Error{File: d.file, Reason: "is empty; it should begin with \"rules:\" or \"queues:\""}
+		return nil, &Error{File: d.file, Reason: "is empty; it must begin with \"rules:\" or \"queues:\""}
 	}
 	lists := map[string]*yaml.Node{}
 	err := d.members(body, "", func(key string, keyNode, value *yaml.Node) error {
 		if key != "rules" && key != "queues" {
-			return d.fault(keyNode, key, "is not a field; the file has two, rules and queues")
+			return d.fault(keyNode, key, "is not a field; the fields of the file are rules and queues")
 		}
 		if value.Kind != yaml.SequenceNode {
 			return d.fault(keyNode, key, "must be a list of "+key+", each beginning with \"- name: ...\"")

@@ -166,7 +166,7 @@ func TestBadFiles(t *testing.T) {
 		{"capacity negative", one("    capacity: -3\n"), 4, "queues[0].capacity", "is -3"},
 		{"capacity huge", one("    capacity: 99999999999999999999999\n"), 4, "queues[0].capacity", ""},
 		{"capacity as text", one("    capacity: many\n"), 4, "queues[0].capacity", "must be"},
-		{"capacity infinite", one("    capacity: .inf\n"), 4, "queues[0].capacity", "not supported"},
+		{"capacity infinite", one("    capacity: .inf\n"), 4, "queues[0].capacity", "not a supported number"},
 		{"lease without unit", one("    lease: 30\n"), 4, "queues[0].lease", "such as \"30s\""},
 		{"attempts 0", one("    retry:\n      max_attempts: 0\n"), 5, "queues[0].retry.max_attempts", "from 1"},
 		{"overflow neither", one("    overflow: maybe\n"), 4, "queues[0].overflow", "reject or defer"},
@@ -301,7 +301,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// All faulty rules and queues are told at once, up to a bound.
+// All faulty rules and queues are reported at once, up to a limit.
 func TestAllFaults(t *testing.T) {
 	_, err := config.Parse(
 		"q.yaml",

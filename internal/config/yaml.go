@@ -12,28 +12,27 @@ import (
 	"go.yaml.in/yaml/v4/plugin/loaderlimits"
 )
 
-// Bounds of a file, which are checked before it is parsed, so that whatever it contains it costs at most some 150 MiB
-// and a few seconds.
+// Limits checked before parsing, so that any file takes at most 150 MiB of memory and a few seconds.
 const (
-	// MaxBytes is the longest file that is read.
+	// MaxBytes is the maximum size of a file.
 	MaxBytes = 4 << 20
-	// maxMarks bounds how many values it can have: each but the first has a mark before it.
+	// maxMarks bounds the number of values: each value but the first has a mark before it.
 	maxMarks = 300_000
-	// maxDepth is how deep values may be nested: those of a rule or queue, in their list, in the file.
+	// maxDepth is the maximum nesting: 64 within a rule or queue, plus its list and the file.
 	maxDepth = 64 + 2
 )
 
-// marks are what separates values.
+// marks are the bytes that separate values.
 const marks = ",:-?[{\n"
 
-// Read reads a file whole.
+// Read reads a whole file of at most MaxBytes.
 func Read(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1)) // a device or a pipe has no size to look at
+	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1)) // devices and pipes have no size to check first
 	if err != nil {
 		return nil, err
 	}
@@ -43,8 +42,7 @@ func Read(path string) ([]byte, error) {
 	return data, nil
 }
 
-// load parses YAML, of which JSON is a part. It returns nil for a file in which nothing is said. Its error is an
-// *Error.
+// load parses YAML, which includes JSON. It returns nil for a file without content. Its error is an *Error.
 func load(file string, data []byte) (*yaml.Node, error) {
 	if len(data) > MaxBytes {
 		return nil, &Error{File: file, Reason: fmt.Sprintf("is too long: the limit is %d bytes", MaxBytes)}
@@ -75,7 +73,7 @@ func load(file string, data []byte) (*yaml.Node, error) {
 		switch {
 		case len(doc.Content) == 0 || doc.Content[0].Kind == yaml.ScalarNode && doc.Content[0].ShortTag() == "!!null":
 		case body != nil:
-			e := &Error{File: file, Reason: "a second YAML document; one file is one document"}
+			e := &Error{File: file, Reason: "has a second YAML document; a file must have one document"}
 			e.at(doc.Content[0])
 			return nil, e
 		default:
@@ -91,7 +89,7 @@ func checkDepth(depth int, _ *yaml.DepthContext) error {
 	return nil
 }
 
-// syntax turns the parser's error into ours.
+// syntax converts a parser error to an *Error.
 func syntax(file string, err error) error {
 	e := &Error{File: file, Reason: err.Error()}
 	var at *yaml.LoadError
@@ -101,7 +99,7 @@ func syntax(file string, err error) error {
 	return e
 }
 
-// JSON writes a YAML file as JSON. Its error is an *Error.
+// JSON converts a YAML file to JSON. Its error is an *Error.
 func JSON(file string, data []byte) ([]byte, error) {
 	body, err := load(file, data)
 	if err != nil || body == nil {

@@ -11,19 +11,17 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 )
 
-// access are the tokens and subjects of an app, or of the operator.
+// access lists the tokens and subjects of an app, or of the operator.
 type access struct {
-	App    string
-	Tokens []tokenRow
-	// Create makes a token.
-	Create action
-	// Subjects are who come without a token.
+	App      string
+	Tokens   []tokenRow
+	Create   action // creates a token
 	Subjects []subjectRow
-	// NextTokens and NextSubjects are where the lists go on; empty if they do not.
+	// NextTokens and NextSubjects link to the next pages; empty on the last page.
 	NextTokens, NextSubjects string
 }
 
-// Parameters of the address that say behind which token, and behind which subject, their lists begin.
+// Query parameters: the token and the subject after which the lists begin.
 const (
 	afterToken   = "after"
 	afterSubject = "after_subject"
@@ -41,7 +39,7 @@ type subjectRow struct {
 	Remove action
 }
 
-// readTokens are those of the operator: those of an app are on its page.
+// readTokens reads the tokens and subjects of the caller's app, or of the operator.
 func readTokens(r *request) (any, error) {
 	if r.who.Auth == authOff {
 		return nil, nil
@@ -49,7 +47,7 @@ func readTokens(r *request) (any, error) {
 	return accessOf(r, r.who.App)
 }
 
-// accessOf reads the tokens and subjects of an app. Who may not see any is shown none.
+// accessOf reads the tokens and subjects of an app. It returns none to callers without the admin role.
 func accessOf(r *request, app string) (access, error) {
 	a := access{App: app}
 	if !mayHave(r.who, auth.Admin) {
@@ -66,13 +64,14 @@ func accessOf(r *request, app string) (access, error) {
 			Token: t, May: grantWords(t.Grants),
 			Rotate: action{
 				Label: "Rotate", Method: "POST", Path: apiPath("tokens", t.ID, "rotate"), Role: auth.Admin, Show: true,
-				Confirm: "Makes a token that may do the same. This one goes on for a while, so that both hold.",
-				Fields:  []field{{Name: "keep", Label: "Keep the old one for", Value: "24h", Hint: "24h"}},
+				Confirm: "Creates a token with the same permissions. The old one keeps working for the time below.",
+				Fields:  []field{{Name: "keep", Label: "Keep the old token for", Value: "24h", Hint: "24h"}},
 				Command: []string{"token", "rotate", t.ID, "--keep", "24h"},
 			},
 			Revoke: action{
 				Label: "Revoke", Method: "DELETE", Path: apiPath("tokens", t.ID), Role: auth.Admin, Danger: true,
-				Confirm: "Who holds it is refused from now on. This cannot be undone.", Command: []string{"token", "revoke", t.ID},
+				Confirm: "Requests with this token are refused from now on. This cannot be undone.",
+				Command: []string{"token", "revoke", t.ID},
 			},
 		})
 	}
@@ -91,17 +90,14 @@ func accessOf(r *request, app string) (access, error) {
 	return a, nil
 }
 
-// createToken is the form that makes a token.
+// createToken returns the form that creates a token.
 func createToken(app string) action {
 	create := action{
 		Label: "Create a token", Method: "POST", Path: "/v1/tokens", Role: auth.Admin, Show: true,
 		Fields: []field{
-			{
-				Name: "grants:grants", Label: "It may", Value: string(auth.View), Required: true, Hint: "produce:mail-* view",
-				Help: "Roles, or ROLE:PREFIX for some names alone: " + joined(auth.Roles()) + ".",
-			},
-			{Name: "expires_in", Label: "It holds for", Hint: "for ever", Help: "Such as 720h."},
-			{Name: "note", Label: "Note", Hint: "who holds it"},
+			grantsField(string(auth.View)),
+			{Name: "expires_in", Label: "Expires in", Hint: "never", Help: "A duration, for example 720h."},
+			{Name: "note", Label: "Note", Hint: "its owner and purpose"},
 		},
 		Command: []string{"token", "create", "--grant", string(auth.View)},
 	}
@@ -112,22 +108,25 @@ func createToken(app string) action {
 	return create
 }
 
-func joined[S ~string](all []S) string {
-	texts := make([]string, len(all))
-	for i := range all {
-		texts[i] = string(all[i])
+func grantsField(value string) field {
+	roles := make([]string, len(auth.Roles()))
+	for i, role := range auth.Roles() {
+		roles[i] = string(role)
 	}
-	return strings.Join(texts, ", ")
+	return field{
+		Name: "grants:grants", Label: "Permissions", Value: value, Required: true, Hint: "produce:mail-* view",
+		Help: "ROLE for all names, ROLE:PREFIX for some. Roles: " + strings.Join(roles, ", ") + ".",
+	}
 }
 
 func removeSubject(name string) action {
 	return action{
 		Label: "Remove", Method: "DELETE", Path: apiPath("subjects", name), Role: auth.Admin, Danger: true,
-		Confirm: "Who proves to be this one may do nothing any more.", Command: []string{"subject", "rm", name},
+		Confirm: "This subject loses all access.", Command: []string{"subject", "rm", name},
 	}
 }
 
-// subjectView is what the page of a subject shows.
+// subjectView is the data of a subject's page.
 type subjectView struct {
 	wire.Subject
 	New            bool
@@ -152,12 +151,9 @@ func readSubject(r *request) (any, error) {
 	v.Change = action{
 		Label: "Save", Method: "PUT", Path: apiPath("subjects", name), Match: v.Revision, Role: auth.Admin,
 		Fields: []field{
-			{
-				Name: "grants:grants", Label: "It may", Value: strings.Join(may, " "), Required: true, Hint: "produce:mail-* view",
-				Help: "Roles, or ROLE:PREFIX for some names alone: " + joined(auth.Roles()) + ".",
-			},
-			{Name: "app", Label: "App", Value: v.App, Hint: "the operator's"},
-			{Name: "expires", Label: "Ends", Value: ends, Hint: "never", Help: "An instant such as 2027-01-02T15:04:05Z."},
+			grantsField(strings.Join(may, " ")),
+			{Name: "app", Label: "App", Value: v.App, Hint: "none (operator)"},
+			{Name: "expires", Label: "Expires", Value: ends, Hint: "never", Help: "A time, for example 2027-01-02T15:04:05Z."},
 			{Name: "note", Label: "Note", Value: v.Note},
 		},
 		Command: []string{"subject", "put", name},

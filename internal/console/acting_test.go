@@ -19,7 +19,7 @@ func TestPauseAndResume(t *testing.T) {
 	p.Until(`document.querySelector("#queue .state").textContent.includes("paused")`)
 	if answer := r.must("GET", "/v1/queues/email", nil); !strings.Contains(answer, `wrong \u003cb\u003elink`) &&
 		!strings.Contains(answer, "wrong <b>link") {
-		t.Errorf("the reason is not that which was given: %s", answer)
+		t.Errorf("the reason is not the given one: %s", answer)
 	}
 	p.Until(`document.querySelector(".actions form").action.endsWith("/resume")`)
 	p.Click(".actions .do .button")
@@ -27,9 +27,8 @@ func TestPauseAndResume(t *testing.T) {
 	p.Fine()
 }
 
-// What changes is shown before it does. Who saves what somebody else has changed meanwhile is told, and changes
-// nothing.
-func TestSettingsAreSeenBeforeTheyAreSaved(t *testing.T) {
+// Changes of settings are previewed before they are saved. Saving fails if another user has changed the queue since.
+func TestSettingsArePreviewed(t *testing.T) {
 	r := newRig(t)
 	r.queue("email", fields{"rate": "1/m", "lanes": fields{"rate": "2/s"}})
 	r.jobs("email", 10, nil)
@@ -71,7 +70,7 @@ func TestSettingsAreSeenBeforeTheyAreSaved(t *testing.T) {
 	rate("4/m")
 }
 
-// An action on all jobs of a filter says how many there are before it is done.
+// A bulk action shows the number of jobs before it acts.
 func TestActionOnAllJobs(t *testing.T) {
 	r := newRig(t)
 	r.queue("email", fields{"rate": "1/h"})
@@ -83,17 +82,17 @@ func TestActionOnAllJobs(t *testing.T) {
 	p.Click(".actions .do .button")
 	p.Until(`document.querySelector(".actions .do .button").textContent.includes("7 jobs")`)
 	if answer := r.must("GET", "/v1/queues/email", nil); !strings.Contains(answer, `"waiting":12`) {
-		t.Errorf("counting them did something: %s", answer)
+		t.Errorf("counting changed something: %s", answer)
 	}
 	p.Click(".actions .do .button")
 	p.Until(`document.querySelector("#jobs .none")`)
 	if answer := r.must("GET", "/v1/queues/email", nil); !strings.Contains(answer, `"waiting":5`) {
-		t.Errorf("not those 7 were taken back: %s", answer)
+		t.Errorf("the 7 jobs were not purged: %s", answer)
 	}
 	p.Fine()
 }
 
-// An action that fails midway says what was done, and shows what is left.
+// A bulk action that fails midway shows what was done and what is left.
 func TestActionOnAllJobsThatFails(t *testing.T) {
 	r := newRig(t)
 	r.queue("email", fields{"rate": "1/h"})
@@ -115,11 +114,11 @@ func TestActionOnAllJobsThatFails(t *testing.T) {
 	})()`)
 	p.Click(".actions .do .button")
 	p.Until(`document.querySelector("#said.bad")?.textContent === ` +
-		`"the store cannot be reached. 1,000 jobs were done before that."`)
+		`"the store cannot be reached. 1,000 jobs were done before the error."`)
 	p.Fine()
 }
 
-// Without JavaScript the count is a page of its own.
+// Without JavaScript, the count is a separate page.
 func TestActionOnAllJobsWithoutJavaScript(t *testing.T) {
 	r := newRig(t)
 	r.queue("email", fields{"rate": "1/h"})
@@ -135,7 +134,7 @@ func TestActionOnAllJobsWithoutJavaScript(t *testing.T) {
 	p.Go(r.url("/queues/email/jobs?lane=" + "%3Cscript%3E"))
 	p.Click(".actions .ask > summary")
 	p.Click(".actions .do .button")
-	if says := p.Text("button[name=_counted]"); says != "Take all back: 7 jobs" {
+	if says := p.Text("button[name=_counted]"); says != "Purge all: 7 jobs" {
 		t.Errorf("the button says %q", says)
 	}
 	waiting("12")
@@ -144,14 +143,14 @@ func TestActionOnAllJobsWithoutJavaScript(t *testing.T) {
 	waiting("5")
 	p.Click(".actions .ask > summary")
 	p.Click(".actions .do .button")
-	if says := p.Text("main"); !strings.Contains(says, "No job is so") {
-		t.Errorf("of none the page says %q", says)
+	if says := p.Text("main"); !strings.Contains(says, "No jobs match") {
+		t.Errorf("without jobs, the page says %q", says)
 	}
 	p.Fine()
 }
 
-// What somebody may do with one queue he need not be able to do with another.
-func TestRolesAreOfTheQueue(t *testing.T) {
+// Roles apply per queue.
+func TestRolesApplyPerQueue(t *testing.T) {
 	r := newRig(t)
 	made := r.must("POST", "/v1/tokens", fields{"grants": []fields{
 		{"role": "view"}, {"role": "payloads", "prefix": "email*"}, {"role": "operate", "prefix": "email*"},
@@ -165,8 +164,8 @@ func TestRolesAreOfTheQueue(t *testing.T) {
 	for queue, may := range map[string]bool{"email": true, "sms": false} {
 		p.Go(r.url("/queues/" + queue + "/jobs/a"))
 		says := p.Text("main")
-		if strings.Contains(says, "what it says") != may || strings.Contains(says, "needs the role payloads") == may {
-			t.Errorf("%s: what the job carries: %q", queue, says)
+		if strings.Contains(says, "what it says") != may || strings.Contains(says, "need the payloads role") == may {
+			t.Errorf("%s: payload: %q", queue, says)
 		}
 		p.Go(r.url("/queues/" + queue))
 		if disabled := browser.Value[bool](p, `document.querySelector(".actions .do .button").disabled`); disabled == may {
@@ -176,8 +175,8 @@ func TestRolesAreOfTheQueue(t *testing.T) {
 	p.Fine()
 }
 
-// What somebody may not do is shown as such, and refused if it is done all the same.
-func TestRolesHold(t *testing.T) {
+// Forbidden actions are disabled, and refused if sent anyway.
+func TestForbiddenActions(t *testing.T) {
 	r := newRig(t)
 	r.queue("email", nil)
 	r.jobs("email", 1, nil)
@@ -195,12 +194,12 @@ func TestRolesHold(t *testing.T) {
 	p.Wrong() // that
 	id := between(t, r.must("GET", "/v1/queues/email/jobs?state=waiting", nil), `"id":"`, `"`)
 	p.Go(r.url("/queues/email/jobs/" + id))
-	if says := p.Text("main"); !strings.Contains(says, "needs the role payloads") {
-		t.Errorf("what the job carries: %q", says)
+	if says := p.Text("main"); !strings.Contains(says, "need the payloads role") {
+		t.Errorf("payload: %q", says)
 	}
 	p.Go(r.url("/tokens"))
-	if says := p.Text("#tokens"); !strings.Contains(says, "There is no token") {
-		t.Errorf("who is no admin sees tokens: %q", says)
+	if says := p.Text("#tokens"); !strings.Contains(says, "No tokens yet") {
+		t.Errorf("a user without the admin role sees tokens: %q", says)
 	}
 	p.Go(r.url("/audit"))
 	if says := p.Text("main"); !strings.Contains(says, "403") {
@@ -209,8 +208,8 @@ func TestRolesHold(t *testing.T) {
 	p.Wrong() // the answer of 403
 }
 
-// A token is shown once, when it was made.
-func TestTokenIsMade(t *testing.T) {
+// A token is shown once, at its creation.
+func TestTokenIsCreated(t *testing.T) {
 	r := newRig(t)
 	p := r.signIn(browser.Options{})
 	p.Go(r.url("/tokens"))
@@ -223,7 +222,7 @@ func TestTokenIsMade(t *testing.T) {
 	p.Fine()
 }
 
-// A queue that is deleted while its page is open is said to be gone.
+// The page of a queue shows that the queue was deleted.
 func TestQueueIsDeletedWhileItIsOpen(t *testing.T) {
 	r := newRig(t)
 	r.queue("email", nil)
@@ -234,13 +233,13 @@ func TestQueueIsDeletedWhileItIsOpen(t *testing.T) {
 	p.Wrong() // the answers of 404
 }
 
-// A job of a megabyte, or of bytes that are no text, is shown as far as that can be read.
+// Large payloads are cut, and binary payloads shown as a dump.
 func TestLargeAndBinaryJobs(t *testing.T) {
 	r := newRig(t)
 	r.queue("email", fields{"rate": "1/h"})
 	p := r.signIn(browser.Options{})
 	for _, c := range []struct{ payload, says string }{
-		{`"` + strings.Repeat("x", 1_000_000) + `"`, "the beginning of which is shown"},
+		{`"` + strings.Repeat("x", 1_000_000) + `"`, "truncated"},
 		{"", "00000000  89 50"},
 	} {
 		body := fields{"payload_base64": "iVBORwA="}
@@ -256,7 +255,7 @@ func TestLargeAndBinaryJobs(t *testing.T) {
 	p.Fine()
 }
 
-// The lanes of a queue stand by their depth, and lead to their jobs.
+// Lanes are sorted by depth, and link to their jobs.
 func TestLanesOfAQueue(t *testing.T) {
 	r := newRig(t)
 	r.queue("email", fields{"rate": "1/m"})
@@ -273,7 +272,7 @@ func TestLanesOfAQueue(t *testing.T) {
 	p.Fine()
 }
 
-// By which keys a rule is asked and refuses most is on its page, and goes on while it is open.
+// The page of a rule shows its busiest keys, and keeps them up to date.
 func TestTopKeysOfARule(t *testing.T) {
 	r := newRig(t)
 	r.must("PUT", "/v1/rules/signup", fields{
@@ -281,8 +280,8 @@ func TestTopKeysOfARule(t *testing.T) {
 	})
 	p := r.signIn(browser.Options{})
 	p.Go(r.url("/rules/signup"))
-	if says := p.Text("#top"); !strings.Contains(says, "has not asked") {
-		t.Errorf("of a rule that nobody asked the page says %q", says)
+	if says := p.Text("#top"); !strings.Contains(says, "has not used the rule") {
+		t.Errorf("for an unused rule, the page says %q", says)
 	}
 	takes := make([]fields, 20)
 	for i := range takes {

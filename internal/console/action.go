@@ -7,45 +7,45 @@ import (
 	"github.com/penstock/penstock/internal/auth"
 )
 
-// action is a button. It says which call of the API it makes, and has the same as a penstock command to be copied.
-// {{template "action" act . $}} draws it with its fields in a sheet, {{template "form" act . $}} with them on the page.
+// action is a button: an API call, and the equivalent penstock command to copy.
+// {{template "action" act . $}} draws its fields in a sheet, {{template "form" act . $}} draws them on the page.
 type action struct {
 	Label string
-	// Method and Path are the call, such as POST /v1/queues/mail/pause.
+	// Method and Path are the API call, for example POST /v1/queues/mail/pause.
 	Method, Path string
-	// Fields are asked for; a field with a Value and without a Label is sent as it is.
+	// Fields are the inputs. A field with a Value and no Label is hidden and sent as it is.
 	Fields []field
-	// Match is the revision that was shown, and must still hold; 0 is any.
+	// Match is the revision that the page shows; the call fails if it has changed. 0 skips the check.
 	Match int64
-	// Command are the words of the same as a command, without "penstock".
+	// Command holds the arguments of the equivalent penstock command.
 	Command []string
-	// Role is one that the call needs: who has it for nothing at all finds the button disabled.
+	// Role is the role that the call needs. The button is disabled without it.
 	Role auth.Role
-	// Bulk acts on many jobs, some with each request: a script counts them first, and shows how far it has come.
+	// Bulk marks an action on many jobs, a part with each request. A script counts the jobs first and shows progress.
 	Bulk bool
-	// Confirm asks before; empty does not. Danger says that something is lost by it.
+	// Confirm is the question before the call; empty asks nothing. Danger marks a call that destroys something.
 	Confirm string
 	Danger  bool
-	// Show has the answer shown, such as the secret of a token.
+	// Show displays the API's response: the secret of a new token.
 	Show bool
-	// Next is the page to go to then; empty is the one that the button is on.
+	// Next is the page to open afterwards; empty is the current page.
 	Next string
 }
 
-// field is what an action asks for.
+// field is an input of a form.
 type field struct {
-	// Name is that of the API's field, with the kind of its value behind a colon; see object in form.go.
+	// Name is the API's field name, with the kind of its value after a colon; see object in form.go.
 	Name, Label, Value string
-	// Hint is an example of a value, Help a sentence below.
+	// Hint is a sample value, Help the sentence below the input.
 	Hint, Help string
-	// Kind is that of the input: text if it is empty. "lines" has several lines.
+	// Kind is the type of the input: text if empty. "lines" is a multi-line input.
 	Kind string
-	// Options are the values to choose from; none is any.
+	// Options are the values to choose from; without options any value is allowed.
 	Options  []string
 	Required bool
 }
 
-// Shell is the command as it can be pasted.
+// Shell returns the command, quoted for a shell.
 func (a action) Shell() string {
 	words := make([]string, len(a.Command)+1)
 	words[0] = "penstock"
@@ -55,7 +55,7 @@ func (a action) Shell() string {
 	return strings.Join(words, " ")
 }
 
-// Revision is Match as a form has it.
+// Revision returns Match for a form; empty if there is no check.
 func (a action) Revision() string {
 	if a.Match == 0 {
 		return ""
@@ -63,7 +63,7 @@ func (a action) Revision() string {
 	return strconv.FormatInt(a.Match, 10)
 }
 
-// quoted is a word as a shell takes it.
+// quoted returns a word quoted for a shell where necessary.
 func quoted(word string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@,+"
 	if word != "" && strings.Trim(word, plain) == "" {

@@ -12,14 +12,14 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 )
 
-// appList is what the list of apps shows.
+// appList is the data of the list of apps.
 type appList struct {
 	Apps []appRow
-	Next string // where the list goes on; empty if it does not
-	// Off is whether nobody is asked who he is: there are no apps then.
+	Next string // link to the next page; empty on the last page
+	// Off reports whether authentication is off; then there are no apps.
 	Off bool
-	// MayMake is whether who is signed in may make one.
-	MayMake bool
+	// MayCreate reports whether the user may create an app.
+	MayCreate bool
 }
 
 type appRow struct {
@@ -28,7 +28,7 @@ type appRow struct {
 }
 
 func readApps(r *request) (any, error) {
-	list := appList{Off: r.who.Auth == authOff, MayMake: isOperator(r.who)}
+	list := appList{Off: r.who.Auth == authOff, MayCreate: isOperator(r.who)}
 	if list.Off {
 		return list, nil
 	}
@@ -40,15 +40,15 @@ func readApps(r *request) (any, error) {
 	return list, err
 }
 
-// authOff is the Auth of a Whoami where nobody is asked.
+// authOff is the Auth of a Whoami if authentication is off.
 const authOff = "off"
 
-// isOperator reports whether somebody may do everything everywhere.
+// isOperator reports whether the user has full access.
 func isOperator(who wire.Whoami) bool {
 	return who.App == "" && slices.Contains(who.Grants, auth.Grant{Role: auth.Admin})
 }
 
-// limitWords are the limits of an app that there are, as penstock app put takes them.
+// limitWords returns the limits of an app as NAME=VALUE, the form that penstock app put takes.
 func limitWords(limits auth.Limits) (texts []string) {
 	values := valuesOf(limits)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -57,7 +57,7 @@ func limitWords(limits auth.Limits) (texts []string) {
 	return texts
 }
 
-// valuesOf are the fields of what is an object in JSON, each as a text.
+// valuesOf returns the JSON fields of an object as text.
 func valuesOf(v any) map[string]string {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -78,11 +78,10 @@ func valuesOf(v any) map[string]string {
 	return values
 }
 
-// appView is what the page of an app shows.
+// appView is the data of an app's page.
 type appView struct {
 	wire.App
-	// New is whether there is none of the name yet.
-	New            bool
+	New            bool // the app does not exist yet
 	Change, Remove action
 	Access         access
 }
@@ -101,7 +100,7 @@ func readApp(r *request) (any, error) {
 	v.Change = changeApp(&v.App, v.New)
 	v.Remove = action{
 		Label: "Remove", Method: "DELETE", Path: apiPath("apps", name), Match: v.Revision, Role: auth.Admin, Danger: true,
-		Confirm: "Its tokens end with it. Its queues and rules stay, and are the operator's alone.",
+		Confirm: "Its tokens are revoked. Its queues and rules remain and belong to the operator.",
 		Command: []string{"app", "rm", name}, Next: r.console.path("apps"),
 	}
 	if !v.New {
@@ -110,38 +109,38 @@ func readApp(r *request) (any, error) {
 	return v, err
 }
 
-// appLimits are the limits of an app, as a form asks for them.
+// appLimits are the inputs for an app's limits.
 var appLimits = []field{
 	{Name: "queues:json", Label: "Queues"},
 	{Name: "rules:json", Label: "Rules"},
-	{Name: "lanes:json", Label: "Lanes", Help: "Of all its queues together."},
-	{Name: "bytes", Label: "Bytes", Hint: "1GiB", Help: "Of all its queues together."},
-	{Name: "streams:json", Label: "Streams", Help: "Open at a time, at each ingress."},
-	{Name: "waits:json", Label: "Waiting requests", Help: "At a time, at each ingress."},
-	{Name: "handlers:json", Label: "Share of handlers", Hint: "0.25", Help: "Of each drainer, up to 1."},
+	{Name: "lanes:json", Label: "Lanes", Help: "All queues of the app together."},
+	{Name: "bytes", Label: "Bytes", Hint: "1GiB", Help: "All queues of the app together."},
+	{Name: "streams:json", Label: "Streams", Help: "Open at the same time, per ingress."},
+	{Name: "waits:json", Label: "Waiting requests", Help: "At the same time, per ingress."},
+	{Name: "handlers:json", Label: "Share of handlers", Hint: "0.25", Help: "Fraction per drainer, at most 1."},
 	{Name: "rate", Label: "Requests", Hint: "100/s"},
 }
 
-// changeApp is the form of an app.
-func changeApp(a *wire.App, anew bool) action {
+// changeApp returns the form that creates or updates an app.
+func changeApp(a *wire.App, create bool) action {
 	change := action{
 		Label: "Save", Method: "PUT", Path: apiPath("apps", a.Name), Match: a.Revision, Role: auth.Admin,
 		Command: []string{"app", "put", a.Name},
 	}
-	if anew {
-		change.Label = "Make it"
+	if create {
+		change.Label = "Create"
 	}
 	for _, of := range []struct {
 		name, label, help, flag string
 		texts                   []string
 	}{
 		{
-			"prefixes", "Names of queues and rules that are its own", "Such as acme-*, or ses.otp. One a line.", "--prefix",
+			"prefixes", "Queue and rule names", "For example acme-* or ses.otp. One per line.", "--prefix",
 			a.Prefixes,
 		},
-		{"secrets", "Secrets that its targets may name", "Patterns: * stands for anything.", "--secret", a.Secrets},
-		{"hosts", "Hosts that its targets may name", "Patterns: * stands for anything.", "--host", a.Hosts},
-		{"senders", "Senders of mail that its targets may name", "Patterns: * stands for anything.", "--sender", a.Senders},
+		{"secrets", "Secrets its targets may use", "Patterns: * matches anything.", "--secret", a.Secrets},
+		{"hosts", "Hosts its targets may use", "Patterns: * matches anything.", "--host", a.Hosts},
+		{"senders", "Mail senders its targets may use", "Patterns: * matches anything.", "--sender", a.Senders},
 	} {
 		change.Fields = append(change.Fields, field{
 			Name: of.name + ":list", Label: of.label, Help: of.help, Kind: "lines", Value: strings.Join(of.texts, "\n"),

@@ -19,8 +19,8 @@ import (
 //go:embed assets
 var assetFiles embed.FS
 
-// assets are what pages load. All have one digest in their path, so that browsers may keep them for ever, and modules
-// find one another by their names.
+// assets are the static files of the pages. All share one digest in their path: browsers can cache them forever, and
+// modules import one another by relative names.
 type assets struct {
 	digest string
 	files  map[string]asset
@@ -31,10 +31,10 @@ type asset struct {
 	plain, gzip []byte
 }
 
-// newAssets makes one style sheet of those in assets/css, in order of name. Its error is impossible: all is embedded.
+// newAssets loads the embedded files and joins assets/css into one style sheet, in order of name.
 func newAssets() *assets {
 	contents := map[string][]byte{
-		"uplot.js": chart.Script(), "uplot.css": chart.Style(), "uplot-licence.txt": chart.License(),
+		"uplot.js": chart.Script(), "uplot.css": chart.Style(), "uplot-license.txt": chart.Licence(),
 	}
 	var style []byte
 	err := fs.WalkDir(assetFiles, "assets", func(name string, d fs.DirEntry, err error) error {
@@ -80,7 +80,7 @@ func compressed(text []byte, level int) []byte {
 		err = w.Close()
 	}
 	if err != nil {
-		panic(err) // of a buffer there is none
+		panic(err) // writing to a buffer does not fail
 	}
 	return b.Bytes()
 }
@@ -99,7 +99,7 @@ func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	write(w, r, http.StatusOK, file.plain, file.gzip)
 }
 
-// write answers with a text, compressed if it is and the client takes that.
+// write answers with zipped if that is smaller and the client accepts gzip, and with plain otherwise.
 func write(w http.ResponseWriter, r *http.Request, status int, plain, zipped []byte) {
 	w.Header().Add("Vary", "Accept-Encoding")
 	if zipped != nil && len(zipped) < len(plain) && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
@@ -108,5 +108,5 @@ func write(w http.ResponseWriter, r *http.Request, status int, plain, zipped []b
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(plain)))
 	w.WriteHeader(status)
-	_, _ = w.Write(plain) // a client that is gone is nobody's error
+	_, _ = w.Write(plain) // fails only if the client is gone
 }

@@ -11,30 +11,29 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 )
 
-// auditPage is how many entries a page has.
+// auditPage is the number of entries on a page.
 const auditPage = 100
 
-// auditView is what the page of the audit log shows.
+// auditView is the data of the audit page.
 type auditView struct {
 	Asked   client.AuditQuery
-	Since   string // as it was asked for
+	Since   string // a key of spans
 	Choices []field
 	Rows    []auditRow
-	// Older is where the entries before follow; empty if there are none.
+	// Older links to older entries; empty if there are none.
 	Older string
 	Call  action
 }
 
 type auditRow struct {
 	wire.AuditRecord
-	Key string
-	At  time.Time
-	// Link is the page of what it was done to; empty if there is none.
-	Link          string
+	Key           string
+	At            time.Time
+	Link          string // the page of the changed object; may be empty
 	Before, After string // indented
 }
 
-// spans are since when entries are shown, by what the page calls it.
+// spans maps the choices of the "In the last" field to durations.
 var spans = map[string]time.Duration{"": 0, "an hour": time.Hour, "a day": 24 * time.Hour, "a week": 7 * 24 * time.Hour}
 
 func readAudit(r *request) (any, error) {
@@ -49,7 +48,7 @@ func readAudit(r *request) (any, error) {
 	span, known := spans[v.Since]
 	if !known {
 		return nil, &client.Problem{
-			Status: 400, Title: "There is no such choice.", Field: "since",
+			Status: 400, Title: "Unknown choice", Field: "since",
 			Detail: fmt.Sprintf("is %.40q, must be an hour, a day or a week", v.Since),
 		}
 	}
@@ -61,11 +60,11 @@ func readAudit(r *request) (any, error) {
 		return nil, err
 	}
 	v.Choices = []field{
-		{Name: "actor", Label: "By", Value: v.Asked.Actor, Hint: "token:4f1cq02mx7ab"},
-		{Name: "of", Label: "Of", Value: v.Asked.Of, Options: []string{"", "queue", "rule", "app", "token", "subject"}},
+		{Name: "actor", Label: "Actor", Value: v.Asked.Actor, Hint: "token:4f1cq02mx7ab"},
+		{Name: "of", Label: "Kind", Value: v.Asked.Of, Options: []string{"", "queue", "rule", "app", "token", "subject"}},
 		{Name: "name", Label: "Name", Value: v.Asked.Name},
-		{Name: "what", Label: "What", Value: v.Asked.What, Hint: "changed"},
-		{Name: "app", Label: "For the app", Value: v.Asked.App},
+		{Name: "what", Label: "Action", Value: v.Asked.What, Hint: "changed"},
+		{Name: "app", Label: "App", Value: v.Asked.App},
 		{Name: "since", Label: "In the last", Value: v.Since, Options: []string{"", "an hour", "a day", "a week"}},
 	}
 	for i := range page.Records {
@@ -91,7 +90,7 @@ func (r *request) auditRow(record *wire.AuditRecord) auditRow {
 	return row
 }
 
-// pagesOf are where things have pages of their own, by kind.
+// pagesOf maps kinds of objects to the paths of their pages.
 var pagesOf = map[string]string{"queue": "queues", "rule": "rules", "app": "apps", "subject": "subjects"}
 
 func indented(text json.RawMessage) string {
@@ -102,7 +101,7 @@ func indented(text json.RawMessage) string {
 	return b.String()
 }
 
-// auditCall is what the page asks of the API.
+// auditCall returns the API call behind the page.
 func auditCall(v *auditView, span time.Duration) action {
 	query := url.Values{}
 	c := action{Method: "GET", Path: "/v1/audit", Command: []string{"audit", "ls"}}

@@ -42,7 +42,7 @@ func TestSigningIn(t *testing.T) {
 	p.Fine()
 }
 
-// A page that is open goes on as soon as the server does, and who was signed in still is.
+// An open page continues when the server is back, and the user is still signed in.
 func TestServerRestarts(t *testing.T) {
 	r := newRig(t)
 	r.queue("email", nil)
@@ -60,7 +60,7 @@ func TestServerRestarts(t *testing.T) {
 	p.Fine()
 }
 
-// Who loses his token is asked to sign in, and then is where he was.
+// A user whose token is revoked must sign in, and then returns to the page.
 func TestTokenIsRevoked(t *testing.T) {
 	r := newRig(t)
 	r.queue("email", nil)
@@ -87,7 +87,7 @@ func between(t *testing.T, text, before, after string) string {
 	return text
 }
 
-// What people and receivers write is text, and nothing else.
+// Texts of people and receivers are shown as plain text.
 func TestHostileTexts(t *testing.T) {
 	const hostile = `<script>document.title="broken"</script><img src=x onerror='document.title="broken"'>"'></td>`
 	r := newRig(t)
@@ -116,7 +116,7 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// A proxy in front may keep its prefix or take it away.
+// A proxy may keep its prefix or remove it.
 func TestBehindAPrefix(t *testing.T) {
 	r := newRig(t, "--path-prefix", "/ops/penstock")
 	r.queue("email", nil)
@@ -168,7 +168,7 @@ func TestWithoutJavaScript(t *testing.T) {
 	p.Fine()
 }
 
-func TestKeyboardAlone(t *testing.T) {
+func TestKeyboardOnly(t *testing.T) {
 	r := newRig(t)
 	r.queue("email", nil)
 	r.queue("sms", nil)
@@ -189,7 +189,7 @@ func TestKeyboardAlone(t *testing.T) {
 	p.Fine()
 }
 
-// The theme is that of the system, until somebody chooses another.
+// The default theme is the browser's; the user can choose another.
 func TestThemes(t *testing.T) {
 	r := newRig(t)
 	p := r.signIn(browser.Options{Dark: true})
@@ -210,11 +210,11 @@ func TestThemes(t *testing.T) {
 	p.Fine()
 }
 
-// samples are what the parameters of paths are in the world.
+// samples maps path parameters to values that exist in the world.
 var samples = strings.NewReplacer("{$}", "", "{queue}", "email", "{id}", "welcome-17", "{app}", "shop",
 	"{subject}", "cert:ci", "{rule}", "signup")
 
-// Every page is without a fault, has one heading, and fits a small window.
+// Every page loads without errors, has one heading, and fits a small window.
 func TestPages(t *testing.T) {
 	r := newRig(t, "--egress-allow", "127.0.0.1")
 	r.world()
@@ -244,7 +244,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// What happens to a queue is seen within a second and a half, without a reload.
+// A change of a queue appears within a second and a half, without a reload.
 func TestLive(t *testing.T) {
 	r := newRig(t)
 	r.queue("email", nil)

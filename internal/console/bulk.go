@@ -10,22 +10,23 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 )
 
-// bulkPatience is for how long one request counts jobs, or acts on them, of as many as there are.
+// bulkPatience limits how long one form request counts jobs or acts on them.
 const bulkPatience = 5 * time.Second
 
-// countView is what the page shows on which an action on many jobs is confirmed.
+// countView is the data of the page that confirms an action on many jobs.
 type countView struct {
 	Label  string
 	Danger bool
 	Path   string // of the API
 	Next   string
-	Fields []field // of the form, again
-	Jobs   int64   // that it would act on
-	More   bool    // or more
-	Done   int64   // that it has acted on
+	Fields []field // the fields of the form, to send again
+	Jobs   int64   // jobs that the action would change
+	More   bool    // Jobs is a lower bound
+	Done   int64   // jobs already changed
 }
 
-// bulk does without JavaScript what bulk.js does: it counts the jobs first, and acts when that was seen.
+// bulk does the work of bulk.js for browsers without JavaScript: it counts the jobs first and acts once the user has
+// seen the count.
 func (c *Console) bulk(w http.ResponseWriter, r, in *http.Request, form url.Values, next string) {
 	v := countView{Label: form.Get(formBulk), Danger: form.Get(formDanger) != "", Path: in.URL.EscapedPath(), Next: next}
 	var failed *answer
@@ -54,7 +55,7 @@ func (c *Console) bulk(w http.ResponseWriter, r, in *http.Request, form url.Valu
 	c.render(w, r, http.StatusOK, "count", &view{Title: v.Label, Data: v})
 }
 
-// actOnMany repeats a request until nothing is left, or its patience is over, and sums up how many jobs it came to.
+// actOnMany repeats a request until no jobs are left or bulkPatience is over, and returns the number of jobs changed.
 func (c *Console) actOnMany(in *http.Request, form url.Values, dryRun bool) (jobs int64, more bool, failed *answer) {
 	form = maps.Clone(form)
 	if dryRun {
@@ -62,18 +63,18 @@ func (c *Console) actOnMany(in *http.Request, form url.Values, dryRun bool) (job
 	}
 	for begun := time.Now(); ; {
 		body, err := object(form)
-		if err != nil { // it was one before
+		if err != nil { // unreachable: the form was parsed before
 			return jobs, true, nil
 		}
-		one := in.Clone(in.Context())
-		one.Header.Set("Content-Type", "application/json")
-		one.Body, one.ContentLength = readCloser(body), int64(len(body))
+		part := in.Clone(in.Context())
+		part.Header.Set("Content-Type", "application/json")
+		part.Body, part.ContentLength = readCloser(body), int64(len(body))
 		out := newAnswer(in, http.MethodPost)
-		c.o.API.ServeHTTP(out, one)
+		c.o.API.ServeHTTP(out, part)
 		if out.status/100 != 2 {
 			return jobs, true, out
 		}
-		var done struct { // either has a Next
+		var done struct { // both kinds of responses have Next
 			wire.Decided
 			Purged int64 `json:"purged"`
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// halfway is an API whose purges come to so many jobs each, and fail from some request on.
+// halfway is an API whose purges affect a number of jobs each, and fail from some request on.
 type halfway struct {
 	fakeAPI
 	each, requests int
@@ -36,22 +36,22 @@ func (h *halfway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// An action on many jobs that fails midway says how many were done before.
+// A bulk action that fails midway shows the number of jobs done.
 func TestBulkThatFails(t *testing.T) {
 	for _, c := range []struct {
 		each, requests int
 		says           string
 	}{
-		{500, 3, "1,500 jobs were done before that."},
-		{1, 1, "1 job was done before that."},
+		{500, 3, "1,500 jobs were done before the error."},
+		{1, 1, "1 job was done before the error."},
 		{500, 0, ""},
 	} {
 		api := &halfway{each: c.each, requests: c.requests}
 		v := visit(t, New(Options{API: api}), "POST", "/console/api/v1/queues/email/purge", goodToken, url.Values{
-			formBulk: {"Take all back"}, formCounted: {"9"}, formNext: {"/console/queues/email/jobs"},
+			formBulk: {"Purge all"}, formCounted: {"9"}, formNext: {"/console/queues/email/jobs"},
 		})
 		if v.StatusCode != http.StatusServiceUnavailable || !strings.Contains(v.body, "the store cannot be reached") ||
-			!strings.Contains(v.body, c.says) || strings.Contains(v.body, "before that") != (c.says != "") {
+			!strings.Contains(v.body, c.says) || strings.Contains(v.body, "before the error") != (c.says != "") {
 			t.Errorf("%+v: %d %s", c, v.StatusCode, v.body)
 		}
 	}

@@ -8,28 +8,27 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 )
 
-// Root is below which path the console is served.
+// Root is the path of the console.
 const Root = "/console"
 
-// Options are the settings of a Console. Zero fields mean what is said beside them.
+// Options are the settings of a Console.
 type Options struct {
-	// API is asked for all that pages show and do.
+	// API serves every read and action of the pages.
 	API http.Handler
-	// Prefix is what a reverse proxy in front has before every path, such as /penstock; links begin with it. Empty is
-	// none.
+	// Prefix is the path prefix of a reverse proxy, for example /penstock. Links begin with it. The default is none.
 	Prefix string
-	// Logged wraps what serves the pages, so that their requests are logged; nil does not.
+	// Logged wraps the handler of the pages to log their requests. Nil logs nothing.
 	Logged func(http.Handler) http.Handler
-	// Memory is what pages are charged to that are asked for without an account; see ops.ClientOf. Nil is one of its own.
+	// Memory is charged for pages of requests without an account; see ops.ClientOf. Nil creates a budget.
 	Memory *ops.Budget
-	// Version is that of the program, for people.
+	// Version is the program's version, for display.
 	Version string
 }
 
-// Console serves the pages. It is safe for use by many goroutines.
+// Console serves the pages. It is safe for concurrent use.
 type Console struct {
 	o      Options
-	root   string // Root, as a browser knows it
+	root   string // Prefix and Root
 	assets *assets
 	pages  *templates
 	mux    *http.ServeMux
@@ -55,12 +54,12 @@ func New(o Options) *Console {
 		c.mux.HandleFunc("GET "+Root+p.path, func(w http.ResponseWriter, r *http.Request) { c.show(&p, w, r) })
 	}
 	c.mux.HandleFunc(Root+"/", func(w http.ResponseWriter, r *http.Request) {
-		c.problem(w, r, wire.Whoami{}, &fault{Status: http.StatusNotFound, Title: "There is no such page."})
+		c.problem(w, r, wire.Whoami{}, &fault{Status: http.StatusNotFound, Title: "Page not found"})
 	})
 	return c
 }
 
-// Before serves the console, and what is not the console's by next.
+// Before returns a handler that serves the console, and all other paths with next.
 func (c *Console) Before(next http.Handler) http.Handler {
 	own, home := http.Handler(c), http.RedirectHandler(c.root+"/", http.StatusSeeOther)
 	if c.o.Logged != nil {
@@ -78,11 +77,11 @@ func (c *Console) Before(next http.Handler) http.Handler {
 	})
 }
 
-// protection is what browsers are told to hold pages to: they load, run and send nothing but what is the console's own,
-// and nobody shows them within a page of his.
+// protection is the Content-Security-Policy: pages load and run only the console's own files, send forms only to the
+// console, and cannot be framed.
 const protection = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// ServeHTTP serves what is below Root. What other pages have a browser send is kept out before; see api.Guard.
+// ServeHTTP serves the paths below Root. It refuses writes that another site's page sent; see also api.Guard.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r, free := c.holding(r)
 	defer free()
@@ -94,16 +93,16 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	if r.Method != http.MethodGet && r.Method != http.MethodHead && !sameOrigin(r) {
 		c.problem(w, r, wire.Whoami{}, &fault{
-			Status: http.StatusForbidden, Title: "This did not come from a page of the console.",
-			Detail: "Open the console itself, and try it there.",
+			Status: http.StatusForbidden, Title: "Request from another site",
+			Detail: "This request did not come from a page of the console. Open the console and try again there.",
 		})
 		return
 	}
 	c.mux.ServeHTTP(w, r)
 }
 
-// sameOrigin reports whether a browser says that a page of this server sent a request. Without a word of that, as from
-// browsers of long ago, it does not count as one: a cookie alone proves nothing.
+// sameOrigin reports whether the browser states that a page of this server sent the request. A request without these
+// headers, as from very old browsers, does not count: a cookie alone proves nothing.
 func sameOrigin(r *http.Request) bool {
 	if r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Origin") == "" {
 		return false
@@ -111,12 +110,12 @@ func sameOrigin(r *http.Request) bool {
 	return http.NewCrossOriginProtection().Check(r) == nil
 }
 
-// open goes to the page of what a form names: /open/apps?name=acme&x=y is /apps/acme?x=y.
+// open redirects to the page that a form names: /open/apps?name=acme&x=y leads to /apps/acme?x=y.
 func (c *Console) open(w http.ResponseWriter, r *http.Request) {
 	asked := r.URL.Query()
 	name := strings.TrimSpace(asked.Get("name"))
 	if name == "" {
-		c.problem(w, r, wire.Whoami{}, &fault{Status: http.StatusBadRequest, Title: "Give a name."})
+		c.problem(w, r, wire.Whoami{}, &fault{Status: http.StatusBadRequest, Title: "Enter a name"})
 		return
 	}
 	to := c.path(r.PathValue("page"), name)

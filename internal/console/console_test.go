@@ -17,10 +17,10 @@ import (
 
 const goodToken, goodSession = "ps_good", "ps_session"
 
-// call is what the API was asked.
+// call is a request to the API.
 type call struct{ method, path, token, match, body string }
 
-// fakeAPI knows one token and one session of it, and notes what it is asked for in their name.
+// fakeAPI knows one token with one session, and records their requests.
 type fakeAPI struct {
 	calls  []call
 	closed bool // the session
@@ -55,7 +55,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// visit sends a request as a browser does from a page of the console, which shows a cookie if it is not empty.
+// visit sends a request as a browser does from a console page, with a cookie if it is not empty.
 func visit(t *testing.T, h http.Handler, method, target, token string, form url.Values) visited {
 	t.Helper()
 	r := httptest.NewRequest(method, "http://127.0.0.1:8080"+target, strings.NewReader(form.Encode()))
@@ -71,7 +71,7 @@ func visit(t *testing.T, h http.Handler, method, target, token string, form url.
 	return visited{w.Code, w.Header(), w.Body.String()}
 }
 
-// visited is what a browser gets.
+// visited is a response to a browser.
 type visited struct {
 	StatusCode int
 	Header     http.Header
@@ -98,7 +98,7 @@ func TestSignIn(t *testing.T) {
 		t.Fatalf("a stranger is answered %d and sent to %q", r.StatusCode, to)
 	}
 	for token, wants := range map[string]string{
-		"": "Paste a token", "ps_bad": "no such token", "a b": "no token", strings.Repeat("x", 20_000): "too long",
+		"": "Enter a token", "ps_bad": "no such token", "a b": "invalid characters", strings.Repeat("x", 20_000): "too long",
 	} {
 		r := visit(t, h, "POST", "/console/sign-in", "", url.Values{"token": {token}})
 		if page := text(t, r); r.StatusCode < 400 || !strings.Contains(page, wants) || len(r.Cookies()) > 0 {
@@ -115,8 +115,8 @@ func TestSignIn(t *testing.T) {
 		t.Fatalf("the cookie is %q, answer %d", c, r.StatusCode)
 	}
 	kept := strings.TrimPrefix(r.Header.Get("Location"), "/p")
-	if r = visit(t, h, "GET", kept, "", nil); !strings.Contains(text(t, r), "without TLS") {
-		t.Error("who keeps no cookie is not told why he is asked again")
+	if r = visit(t, h, "GET", kept, "", nil); !strings.Contains(text(t, r), "Without TLS") {
+		t.Error("a browser without a cookie gets no explanation")
 	}
 	if r = visit(t, h, "GET", kept, goodToken, nil); r.Header.Get("Location") != "/p/console/x?y=1" {
 		t.Errorf("who is signed in goes to %q", r.Header.Get("Location"))
@@ -131,7 +131,7 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// The root leads to the console, whatever the client accepts. All other methods are left to the API.
+// The root redirects to the console, whatever the client accepts. The API handles all other methods.
 func TestRootLeadsToConsole(t *testing.T) {
 	_, h := newConsole("/p")
 	for _, method := range []string{"GET", "HEAD"} {
@@ -147,8 +147,8 @@ func TestRootLeadsToConsole(t *testing.T) {
 	}
 }
 
-// What the browser of somebody who is signed in sends for another page is not done.
-func TestForeignPages(t *testing.T) {
+// Requests from other sites are refused, even with a session.
+func TestOtherSites(t *testing.T) {
 	api, h := newConsole("")
 	for _, head := range []map[string]string{
 		{"Sec-Fetch-Site": "cross-site"},

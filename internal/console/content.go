@@ -13,19 +13,19 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 )
 
-// How much of what a job carries is shown.
+// Bytes of a payload that are shown.
 const (
 	maxShownText   = 64 << 10
 	maxShownBinary = 1 << 10
 )
 
-// content is what a job carries, as it can be read.
+// content is the readable form of a job's payload.
 type content struct {
 	Type    string
 	Headers [][2]string
 	Text    string
 	Size    int64
-	// Cut is whether Text is a part of it, Binary whether it is one of a dump in hex.
+	// Cut reports whether Text is truncated, Binary whether Text is a hex dump.
 	Cut, Binary bool
 }
 
@@ -36,7 +36,7 @@ func contentOf(j *wire.Job) (c content) {
 	}
 	body := []byte(j.Payload)
 	if j.PayloadBase64 != nil {
-		body, _ = base64.StdEncoding.DecodeString(*j.PayloadBase64) // the API made it
+		body, _ = base64.StdEncoding.DecodeString(*j.PayloadBase64) // valid: the API encoded it
 	}
 	c.Size = int64(len(body))
 	if !utf8.Valid(body) || bytes.ContainsRune(body, 0) {
@@ -44,7 +44,7 @@ func contentOf(j *wire.Job) (c content) {
 		c.Text = hex.Dump(body[:min(len(body), maxShownBinary)])
 		return c
 	}
-	if j.PayloadBase64 == nil && len(body) <= maxShownText { // JSON that the API took for such, and is not too deep
+	if j.PayloadBase64 == nil && len(body) <= maxShownText { // the API has checked that it is JSON and not too deep
 		var pretty bytes.Buffer
 		if json.Indent(&pretty, body, "", "  ") == nil {
 			body = pretty.Bytes()

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/internal/console"
 )
 
-// What is read on what: text of WCAG AA has a contrast of 4.5, and the edges of what one operates 3.
+// Pairs of colors and their minimum contrast by WCAG AA: 4.5 for text, 3 for the edges of controls.
 var contrasts = []struct {
 	on, back string
 	least    float64
@@ -47,12 +47,12 @@ func TestContrast(t *testing.T) {
 		t.Fatalf("there are %d themes", len(blocks))
 	}
 	for i, theme := range []string{"light", "dark", "dark by the system"} {
-		colours := map[string]float64{}
+		colors := map[string]float64{}
 		for _, m := range regexp.MustCompile(`--([a-z-]+): #([0-9a-f]{6});`).FindAllStringSubmatch(blocks[i], -1) {
-			colours[m[1]] = luminance(t, m[2])
+			colors[m[1]] = luminance(t, m[2])
 		}
 		for _, c := range contrasts {
-			on, back := colours[c.on], colours[c.back]
+			on, back := colors[c.on], colors[c.back]
 			if got := (max(on, back) + 0.05) / (min(on, back) + 0.05); got < c.least {
 				t.Errorf("%s: %s on %s has a contrast of %.2f, at least %.1f is needed", theme, c.on, c.back, got, c.least)
 			}
@@ -64,7 +64,7 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// luminance is the relative one of sRGB.
+// luminance returns the relative luminance of an sRGB color.
 func luminance(t *testing.T, hex string) float64 {
 	sum := 0.0
 	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {

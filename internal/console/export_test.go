@@ -1,6 +1,6 @@
 package console
 
-// PagePaths are those of all pages, as http.ServeMux knows them.
+// PagePaths returns the patterns of all pages.
 func PagePaths() (paths []string) {
 	for i := range pages {
 		paths = append(paths, pages[i].path)
@@ -8,7 +8,7 @@ func PagePaths() (paths []string) {
 	return paths
 }
 
-// Theme is the style sheet that has the colours.
+// Theme returns the style sheet with the colors.
 func Theme() string {
 	text, err := assetFiles.ReadFile("assets/css/10-theme.css")
 	if err != nil {

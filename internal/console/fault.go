@@ -10,14 +10,14 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 )
 
-// fault is what went wrong, as a page says it.
+// fault is an error for display on a page.
 type fault struct {
 	Status        int
 	Title, Detail string
-	Reason        string // the API's word for it
+	Reason        string // the API's error code
 	Field         string
-	Done          int64  // jobs that were acted on before it
-	Back          string // where to go from here; empty is the overview
+	Done          int64  // jobs changed before the error
+	Back          string // link to go back; empty is the overview
 }
 
 func faultOf(err error) *fault {
@@ -31,21 +31,21 @@ func faultOf(err error) *fault {
 		return &fault{Status: p.Status, Title: title, Detail: p.Detail, Reason: p.Reason, Field: p.Field}
 	case errors.Is(err, ops.ErrShare):
 		return &fault{
-			Status: http.StatusTooManyRequests, Title: "There is no memory left for your address.",
-			Detail: "It has its share of what this server has for requests in use. Wait for other pages, and try it again.",
+			Status: http.StatusTooManyRequests, Title: "Out of memory for your address",
+			Detail: "Your address has used its share of the memory for requests. Wait for other pages, then retry.",
 		}
 	case errors.Is(err, ops.ErrSpent):
 		return &fault{
-			Status: http.StatusServiceUnavailable, Title: "There is no memory left for this page.",
-			Detail: "All that this server has for requests is in use. Try it again in a moment.",
+			Status: http.StatusServiceUnavailable, Title: "There is no memory left for this page",
+			Detail: "This server uses all of its memory for requests. Retry in a moment.",
 		}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return &fault{Status: http.StatusServiceUnavailable, Title: "That took too long.", Detail: "Try it again."}
+		return &fault{Status: http.StatusServiceUnavailable, Title: "Timed out", Detail: "The request took too long."}
 	}
-	return &fault{Status: http.StatusInternalServerError, Title: "The page could not be made.", Detail: err.Error()}
+	return &fault{Status: http.StatusInternalServerError, Title: "Cannot show this page", Detail: err.Error()}
 }
 
-// problem shows what went wrong.
+// problem answers with the page of a fault.
 func (c *Console) problem(w http.ResponseWriter, r *http.Request, who wire.Whoami, f *fault) {
 	if f.Back == "" {
 		f.Back = c.root + "/"

@@ -11,17 +11,17 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// state is what a queue does, to be drawn by {{template "state" .}}.
+// state is the display form of a queue's status, drawn by {{template "state" .}}.
 type state struct {
 	Code, Text string
-	// Tone is good, warn or bad, and empty of what needs nobody.
+	// Tone is good, warn or bad, or empty if no action is needed.
 	Tone   string
 	Until  *time.Time
-	Reason string // with who, if that is known
+	Reason string // with the actor, if known
 	Full   bool
 }
 
-// tones say how much a state needs somebody.
+// tones maps status codes to the color of the state.
 var tones = map[status.Code]string{
 	status.Flowing: "good", status.Paused: "warn", status.ParentPaused: "warn", status.Throttled: "warn",
 	status.Quota: "warn", status.MaxInFlight: "warn", status.Lanes: "warn", status.NoWorker: "warn",
@@ -44,7 +44,7 @@ func stateOf(s *wire.Status) state {
 	return v
 }
 
-// gauge is how much is used of something, to be drawn by {{template "gauge" .}}.
+// gauge is a used amount and its maximum, drawn by {{template "gauge" .}}.
 type gauge struct {
 	Percent float64
 	Tone    string
@@ -66,7 +66,7 @@ func gaugeOf(used, most int64, text func(int64) string) gauge {
 	return g
 }
 
-// fillOf is how full a queue is: by jobs, or by bytes where those leave less room.
+// fillOf returns how full a queue is: by jobs, or by bytes if they leave less room.
 func fillOf(q *wire.QueueRow) gauge {
 	jobs := gaugeOf(q.Size, q.Capacity, num)
 	if bytes := gaugeOf(q.Bytes, q.MaxBytes, bytesOf); bytes.Percent > jobs.Percent && bytes.Percent >= 50 {
@@ -75,24 +75,23 @@ func fillOf(q *wire.QueueRow) gauge {
 	return jobs
 }
 
-// bytesOf is an amount of bytes.
 func bytesOf(n int64) string { return unit.Bytes(n).Short() }
 
-// sparkPoints is about how many points a small line has.
+// sparkPoints is the approximate number of points of a sparkline.
 const sparkPoints = 60
 
-// spark is the path of a small line, 96 wide and 24 high, of values from 0 up. Where there is none it has a gap.
+// spark returns the SVG path of a sparkline, 96 wide and 24 high, for values of at least 0. NaN leaves a gap.
 func spark(values wire.Series) string {
-	for len(values) > sparkPoints/5 && values[0] != values[0] { // before the first one
+	for len(values) > sparkPoints/5 && values[0] != values[0] { // skip leading gaps
 		values = values[1:]
 	}
 	each := max(1, (len(values)+sparkPoints-1)/sparkPoints)
-	var points []float32 // the highest of each few
+	var points []float32 // the highest value of each group
 	var most float32 = 1
 	for at := 0; at < len(values); at += each {
 		highest := float32(math.NaN())
 		for _, v := range values[at:min(at+each, len(values))] {
-			if v == v && !(highest >= v) { // also if it is no number yet
+			if v == v && !(highest >= v) { // also while highest is NaN
 				highest = v
 			}
 		}
@@ -118,7 +117,7 @@ func spark(values wire.Series) string {
 
 func short(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
 
-// zeroed is a value, or 0 if it is no number.
+// zeroed returns v, or 0 for NaN.
 func zeroed(v float32) float32 {
 	if v != v {
 		return 0

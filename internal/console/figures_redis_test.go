@@ -18,7 +18,7 @@ import (
 	"github.com/penstock/penstock/internal/test/transcript"
 )
 
-// TestFirstViewOnRedis is TestFirstView of an ingress on Redis.
+// TestFirstViewOnRedis is TestFirstView with an ingress on Redis.
 func TestFirstViewOnRedis(t *testing.T) {
 	if !*figures {
 		return
@@ -33,16 +33,16 @@ func TestFirstViewOnRedis(t *testing.T) {
 	views(t, browser.New(t, browser.Options{}), url)
 }
 
-// What happens at a receiver may not be unseen for longer. An ingress reads the queues once a second, and what it finds
-// is seen before the next reading but two; a page that asked by itself would take ten seconds.
+// Maximum time until the console shows an event at a receiver. An ingress reads the queues once per second, and the
+// console shows the result within three readings. Without event streams, a page would take ten seconds.
 const (
 	maxUnseen         = 1500 * time.Millisecond // with -args -figures, on a machine that has time
 	maxUnseenReadings = 3
 )
 
-// What a receiver asks for is seen within three readings of the queues, with an ingress and a drainer on Redis: on the
-// overview, and on the page of its queue. With -args -figures, also within a second and a half.
-func TestThrottledIsSeen(t *testing.T) {
+// The overview and the queue's page show a throttled queue within three readings, with an ingress and a drainer on
+// Redis. With -args -figures, also within a second and a half.
+func TestThrottledIsShown(t *testing.T) {
 	var busy atomic.Bool
 	var at atomic.Int64 // when it first asked for time
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -93,7 +93,7 @@ func TestThrottledIsSeen(t *testing.T) {
 	}
 }
 
-// countReadings counts how often an ingress reads the queues, until made is called.
+// countReadings counts an ingress's readings of the queues until made is called.
 func countReadings(t *testing.T, base string) (made func() int) {
 	t.Helper()
 	latest := func() string {
@@ -145,7 +145,7 @@ func post(t *testing.T, url, body string) {
 	}
 }
 
-// drainer runs one until the test ends.
+// drainer runs a drainer until the test ends.
 func drainer(t *testing.T, flags ...string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))

@@ -22,10 +22,10 @@ import (
 	"github.com/penstock/penstock/internal/test/transcript"
 )
 
-// maxFirstView is how many bytes the overview may take, compressed and without the chart library.
+// maxFirstView is the maximum size of the overview in bytes, compressed and without the chart library.
 const maxFirstView = 60 << 10
 
-// The overview is small, with as many queues as a page has.
+// The overview with a full page of queues is small.
 func TestBytes(t *testing.T) {
 	r := newRig(t)
 	for i := range 60 {
@@ -46,8 +46,8 @@ func TestBytes(t *testing.T) {
 
 var figures = flag.Bool("figures", false, "measure how long the first view of 10,000 queues takes")
 
-// TestFirstView measures, with -args -figures, how long it takes until 10,000 queues can be used. It depends on the
-// machine, and is told, not judged.
+// TestFirstView measures, with -args -figures, the time until the overview of 10,000 queues is usable. The result
+// depends on the machine, so it is only logged.
 func TestFirstView(t *testing.T) {
 	if !*figures {
 		return
@@ -58,7 +58,7 @@ func TestFirstView(t *testing.T) {
 	views(t, r.signIn(browser.Options{}), r.url)
 }
 
-// manyQueues makes 10,000.
+// manyQueues creates 10,000 queues.
 func manyQueues(t *testing.T, base, token string) {
 	t.Helper()
 	const queues, callers = 10_000, 64
@@ -78,7 +78,7 @@ func manyQueues(t *testing.T, base, token string) {
 	all.Wait()
 }
 
-// views tells how long pages of the overview take.
+// views logs the time that overview pages take.
 func views(t *testing.T, p *browser.Page, url func(path string) string) {
 	t.Helper()
 	for _, address := range []string{"/", "/", "/?sort=-fill", "/?name=99&sort=-in", "/?page=200"} {
@@ -91,10 +91,10 @@ func views(t *testing.T, p *browser.Page, url func(path string) string) {
 	}
 }
 
-// maxCommands is how many commands a second 50 consoles may cost Redis, over none.
+// maxCommands is the maximum number of additional Redis commands per second for 50 consoles.
 const maxCommands = 20
 
-// Fifty consoles that are open cost Redis little: all share one reading.
+// Fifty open consoles cost Redis little, because they share one reading.
 func TestFiftyConsoles(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	client := server.Client()
@@ -124,8 +124,7 @@ func TestFiftyConsoles(t *testing.T) {
 	}
 }
 
-// lookAtAll does what an open overview does: it follows the events of its queues, and asks for the page again every
-// 2 s.
+// lookAtAll behaves like an open overview: it follows the events of its queues and fetches the page every 2 s.
 func lookAtAll(ctx context.Context, base string) {
 	names := make([]string, 50)
 	for i := range names {
@@ -135,20 +134,19 @@ func lookAtAll(ctx context.Context, base string) {
 	visit(ctx, base+"/console/", 2*time.Second)
 }
 
-// lookAtOne does what the open page of a queue does: it follows its events, asks for itself again every 3 s, and for
-// the charts.
+// lookAtOne behaves like the open page of a queue: it follows events and fetches the page every 3 s, and the charts.
 func lookAtOne(ctx context.Context, base string) {
 	go follow(ctx, base+"/console/api/v1/queues/queue-07/events")
 	go visit(ctx, base+"/console/api/v1/queues/queue-07/history?window=15m", 5*time.Second)
 	visit(ctx, base+"/console/queues/queue-07", 3*time.Second)
 }
 
-// lookAtRule does what the open page of a rule does on which it was asked: it asks for itself again every 5 s.
+// lookAtRule behaves like the open page of a rule after a check: it fetches the page every 5 s.
 func lookAtRule(ctx context.Context, base string) {
 	visit(ctx, base+"/console/rules/signup?key=a&cost=1", 5*time.Second)
 }
 
-// follow reads a stream of events to its end.
+// follow reads an event stream to its end.
 func follow(ctx context.Context, events string) {
 	if resp, err := fetch(ctx, events); err == nil {
 		defer resp.Body.Close()
@@ -158,7 +156,7 @@ func follow(ctx context.Context, events string) {
 	}
 }
 
-// visit asks for a page, and every so often again.
+// visit fetches a page repeatedly.
 func visit(ctx context.Context, page string, every time.Duration) {
 	for ctx.Err() == nil {
 		if resp, err := fetch(ctx, page); err == nil {
@@ -202,7 +200,7 @@ func put(t *testing.T, url, body, token string) {
 	}
 }
 
-// commandsPerSecond is how many commands clients send Redis; what a script does within one is not counted.
+// commandsPerSecond returns the rate of commands sent to Redis, without commands within scripts.
 func commandsPerSecond(t *testing.T, client *redis.Client) float64 {
 	t.Helper()
 	const span = 8 * time.Second
@@ -227,7 +225,7 @@ func commandsPerSecond(t *testing.T, client *redis.Client) float64 {
 	return (count() - before) / span.Seconds()
 }
 
-// ingress runs one until the test ends, and returns where it is.
+// ingress runs an ingress until the test ends, and returns its URL.
 func ingress(t *testing.T, flags ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))

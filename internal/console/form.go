@@ -13,9 +13,8 @@ import (
 	"github.com/penstock/penstock/internal/client"
 )
 
-// object is the JSON object of a form, with what is filled in. A dot in the name of a field is an object within:
-// "limits.rate" is rate in limits. What stands behind a colon, see kinds, makes of the text another type. Of a form
-// without fields it is nil.
+// object converts a form to a JSON object and leaves out empty fields. A dot in a name nests: "limits.rate" is rate in
+// limits. A suffix after a colon names the type of the value; see kinds. The result is nil if all fields are empty.
 func object(form url.Values) ([]byte, error) {
 	whole := map[string]any{}
 	for name, texts := range form {
@@ -27,7 +26,7 @@ func object(form url.Values) ([]byte, error) {
 		parts := strings.Split(name, ".")
 		read := kinds[kind]
 		if read == nil || len(parts) > maxNested {
-			return nil, fmt.Errorf("%.80q is not the name of a field", name)
+			return nil, fmt.Errorf("%.80q is not a field name", name)
 		}
 		value, err := read(text)
 		if err != nil {
@@ -50,10 +49,10 @@ func object(form url.Values) ([]byte, error) {
 	return json.Marshal(whole)
 }
 
-// maxNested is how many names the longest name of a field has, with dots between.
+// maxNested is the maximum number of dot-separated parts in a field name.
 const maxNested = 8
 
-// kinds make a value of the text of a field.
+// kinds parse the text of a field, by the suffix of its name.
 var kinds = map[string]func(text string) (any, error){
 	"":       func(text string) (any, error) { return text, nil },
 	"json":   jsonOf,
@@ -63,17 +62,17 @@ var kinds = map[string]func(text string) (any, error){
 
 func jsonOf(text string) (any, error) {
 	if !json.Valid([]byte(text)) {
-		return nil, fmt.Errorf("%.80q is no number, nor anything else in JSON", text)
+		return nil, fmt.Errorf("%.80q is not a JSON value", text)
 	}
 	return json.RawMessage(text), nil
 }
 
-// words are those of a text, with spaces, commas or lines between them.
+// words splits text at spaces, commas and line ends.
 func words(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(", \n\r\t", r) })
 }
 
-// grantsOf reads what penstock token create takes with --grant: ROLE, or ROLE:PREFIX.
+// grantsOf parses grants as penstock token create --grant does: ROLE or ROLE:PREFIX.
 func grantsOf(text string) (any, error) {
 	var all []auth.Grant
 	for _, word := range words(text) {
@@ -83,7 +82,7 @@ func grantsOf(text string) (any, error) {
 	return all, nil
 }
 
-// grantWords are grants as grantsOf reads them.
+// grantWords formats grants for grantsOf.
 func grantWords(all []auth.Grant) []string {
 	texts := make([]string, len(all))
 	for i, g := range all {
@@ -95,18 +94,17 @@ func grantWords(all []auth.Grant) []string {
 	return texts
 }
 
-// problemIn is the refusal that an answer is.
+// problemIn returns the problem in an error response.
 func problemIn(a *answer) error {
 	p := &client.Problem{}
-	_ = json.Unmarshal(a.body.Bytes(), p) // what cannot be read has its status alone
+	_ = json.Unmarshal(a.body.Bytes(), p) // an unreadable body leaves only the status
 	p.Status = a.status
 	return p
 }
 
-// readCloser is the body of a request.
 func readCloser(b []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(b)) }
 
-// wantsJSON reports whether a script sent a form, and shows the answer itself.
+// wantsJSON reports whether a script sent the form and will show the answer itself.
 func wantsJSON(r *http.Request) bool {
 	return strings.HasPrefix(r.Header.Get("Accept"), "application/json")
 }

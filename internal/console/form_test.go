@@ -20,16 +20,16 @@ func TestFormsBecomeObjects(t *testing.T) {
 			url.Values{"grants:grants": {"view produce:mail-*"}},
 			`{"grants":[{"role":"view"},{"role":"produce","prefix":"mail-*"}]}`,
 		},
-		{url.Values{"n:json": {"1e"}}, "is no number"},
-		{url.Values{"n:number": {"1"}}, "not the name of a field"},
-		{url.Values{strings.Repeat("a.", 100_000) + "a": {"1"}}, "not the name of a field"},
+		{url.Values{"n:json": {"1e"}}, "is not a JSON value"},
+		{url.Values{"n:number": {"1"}}, "is not a field name"},
+		{url.Values{strings.Repeat("a.", 100_000) + "a": {"1"}}, "is not a field name"},
 	} {
 		body, err := object(c.form)
 		if err != nil && !strings.Contains(err.Error(), c.want) || err == nil && string(body) != c.want {
 			t.Errorf("%.80v: %s, %v; want %s", c.form, body, err, c.want)
 		}
 	}
-	// A name that is a value and an object is one of them, and never a panic.
+	// A name used for both a value and an object must not panic.
 	if _, err := object(url.Values{"a": {"1"}, "a.b": {"2"}}); err != nil {
 		t.Error(err)
 	}

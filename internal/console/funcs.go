@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +11,7 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 )
 
-// funcs are what templates can call.
+// funcs returns the functions available in templates.
 func (c *Console) funcs() template.FuncMap {
 	return template.FuncMap{
 		"asset":     c.asset,
@@ -22,7 +21,6 @@ func (c *Console) funcs() template.FuncMap {
 		"thousands": func(n int) string { return num(int64(n)) },
 		"bytes":     bytesOf,
 		"gauge":     func(used, most int64) gauge { return gaugeOf(used, most, bytesOf) },
-		"hasPage":   hasPage,
 		"rate":      perSecond,
 		"ago":       span,
 		"lasting":   lasting,
@@ -33,13 +31,14 @@ func (c *Console) funcs() template.FuncMap {
 		"trim":      func(prefix string) string { return strings.TrimSuffix(prefix, "*") },
 		"iso":       func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 		"words":     func(s string) string { return strings.ReplaceAll(s, "_", " ") },
+		"jobState":  jobState,
 		"act":       func(a any, v *view) map[string]any { return map[string]any{"Action": a, "View": v} },
 		"able":      func(a action, who wire.Whoami) bool { return a.Role == "" || mayDo(who, a.Role, a.Path) },
 		"themes":    func() []string { return []string{"system", "light", "dark"} },
 	}
 }
 
-// path is a link to a page: its parts are escaped, so that a name with anything in it stays one.
+// path returns the link to a page. It escapes the parts.
 func (c *Console) path(parts ...string) string {
 	link := c.root
 	for _, part := range parts {
@@ -48,7 +47,7 @@ func (c *Console) path(parts ...string) string {
 	return link
 }
 
-// apiPath is an operation of the API: its parts are escaped.
+// apiPath returns the path of an API operation. It escapes the parts.
 func apiPath(parts ...string) string {
 	path := "/v1"
 	for _, part := range parts {
@@ -57,12 +56,15 @@ func apiPath(parts ...string) string {
 	return path
 }
 
-// hasPage reports whether there is a page, for links to it.
-func hasPage(name string) bool {
-	return slices.ContainsFunc(pages, func(p page) bool { return p.name == name })
+// jobState returns the label of a job's state.
+func jobState(state string) string {
+	if state == "held" {
+		return "needs a decision"
+	}
+	return state
 }
 
-// num is a count as people read it: 12,345.
+// num formats a count with separators: 12,345.
 func num(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for at := len(text) - 3; at > 0 && text[at-1] != '-'; at -= 3 {
@@ -71,7 +73,7 @@ func num(n int64) string {
 	return text
 }
 
-// perSecond is a rate in three digits or so.
+// perSecond formats a rate with about three digits.
 func perSecond(v float64) string {
 	switch {
 	case v == 0:
@@ -84,7 +86,7 @@ func perSecond(v float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// span is how long something has lasted, in its two largest units: 4 s, 12 m 30 s, 3 d 4 h.
+// span formats a duration in its two largest units: 4 s, 12 m 30 s, 3 d 4 h.
 func span(d time.Duration) string {
 	units := []struct {
 		name string

@@ -9,18 +9,18 @@ import (
 	"github.com/penstock/penstock/internal/client"
 )
 
-// inProcess sends requests to the API's handler, in the name of who sent the request for a page: by his token, or by
-// what his connection proves.
+// inProcess is a transport that calls the API's handler on behalf of the sender of a page request: with their session,
+// or with the identity of their connection.
 type inProcess struct {
 	api  http.Handler
 	from *http.Request
-	// token is shown in place of the session, if it is not empty.
+	// token, if not empty, replaces the session.
 	token string
-	// recent has the API answer what was read within a second for somebody else.
+	// recent accepts responses that the API read for other callers within the last second.
 	recent bool
 }
 
-// client asks the API in the name of who sent a request.
+// client returns an API client that acts for the sender of a request.
 func (c *Console) client(from *http.Request) *client.Client {
 	return c.clientOf(inProcess{api: c.o.API, from: from})
 }
@@ -33,13 +33,13 @@ func (c *Console) clientOf(t inProcess) *client.Client {
 	return api
 }
 
-// RoundTrip serves a request. Its answer is whole in memory, as the API makes it, and held for the page.
+// RoundTrip serves a request and keeps the whole response in memory, charged to the page request.
 func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	in := r.Clone(r.Context())
 	identify(in, t.from)
 	if t.token != "" {
 		in.Header.Set("Authorization", "Bearer "+t.token)
-		in = in.WithContext(r.Context()) // which the cookie says nothing of
+		in = in.WithContext(r.Context()) // without the mark of a session
 	}
 	if t.recent {
 		in.Header.Set("Cache-Control", "max-age=1")
@@ -58,33 +58,33 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// identify makes a request one of who sent another.
+// identify gives r the identity of the sender of from.
 func identify(r, from *http.Request) {
 	r.Header.Del("Cookie")
 	r.Header.Del("Authorization")
 	if token := tokenOf(from); token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
-		*r = *r.WithContext(auth.OfSession(r.Context())) // a token that was put into the cookie is worth nothing
+		*r = *r.WithContext(auth.OfSession(r.Context())) // only sessions are accepted from a cookie, not tokens
 	}
 	r.RemoteAddr, r.TLS, r.RequestURI, r.Host = from.RemoteAddr, from.TLS, "", from.Host
 }
 
-// answer is an http.ResponseWriter that keeps what is written.
+// answer is an http.ResponseWriter that keeps the response.
 type answer struct {
 	head   http.Header
 	status int
 	body   bytes.Buffer
 	held   *held
-	// done is whether the API may have changed something, and so is not refused its answer; refused is why one is.
-	done    bool
-	refused error
+	// writes marks a request that may change something: its response is kept even beyond the memory budget.
+	writes  bool
+	refused error // why the response was not kept
 }
 
-// newAnswer keeps the answer to a request of a method, for a page that was asked for.
+// newAnswer returns an answer for an API request with the given method, charged to the page request from.
 func newAnswer(from *http.Request, method string) *answer {
 	return &answer{
 		head: http.Header{}, status: http.StatusOK, held: heldFor(from),
-		done: method != http.MethodGet && method != http.MethodHead,
+		writes: method != http.MethodGet && method != http.MethodHead,
 	}
 }
 
@@ -92,11 +92,11 @@ func (a *answer) Header() http.Header    { return a.head }
 func (a *answer) WriteHeader(status int) { a.status = status }
 
 func (a *answer) Write(b []byte) (int, error) {
-	if a.refused != nil { // the page must not read an answer without its beginning
+	if a.refused != nil { // the page must not see a response that lacks its beginning
 		return 0, a.refused
 	}
 	if need := int64(len(b)) * answerCost; a.body.Len()+len(b) > freeSize {
-		if a.done {
+		if a.writes {
 			a.held.count(need)
 		} else if a.refused = a.held.take(need); a.refused != nil {
 			return 0, a.refused

@@ -13,21 +13,20 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// jobsPage is how many jobs a page has.
+// jobsPage is the number of jobs on a page.
 const jobsPage = 100
 
-// jobsView is what the list of a queue's jobs shows.
+// jobsView is the data of the list of a queue's jobs.
 type jobsView struct {
-	Queue  string
-	State  string
-	States []stateTab
-	// Gone is whether the queue was deleted; its dead jobs are kept.
-	Gone    bool
+	Queue   string
+	State   string
+	States  []stateTab
+	Gone    bool // the queue was deleted; its dead jobs remain
 	Choices []field
 	Filter  filter
 	Jobs    []wire.Job
-	Older   string // where the list goes on; empty if it does not
-	// All acts on every job that is chosen, on this page and beyond.
+	Older   string // link to the next page; empty on the last page
+	// All are the actions on every job that the filter selects, on all pages.
 	All  []action
 	Call action
 }
@@ -39,7 +38,7 @@ type stateTab struct {
 	Current bool
 }
 
-// jobStates are those of jobs that can be listed, with what a queue counts of each.
+// jobStates are the states whose jobs can be listed, with the queue's count of each.
 var jobStates = []struct {
 	name  string
 	count func(*wire.Stats) int64
@@ -51,11 +50,11 @@ var jobStates = []struct {
 	{"dead", func(s *wire.Stats) int64 { return s.Dead }},
 }
 
-// filter is which jobs of a state are chosen.
+// filter selects jobs of a state.
 type filter struct {
 	Lane   *string
 	Reason string
-	// Older and Newer are for how long they have been dead or held, at least and at most.
+	// Older and Newer bound how long the jobs have been in the state: at least and at most.
 	Older, Newer string
 }
 
@@ -68,7 +67,7 @@ func readJobs(r *request) (any, error) {
 	if v.State == "" {
 		v.State = jobStates[0].name
 	}
-	r.Title = "Jobs of " + name
+	r.Title = "Jobs in " + name
 	q, err := r.api.Queue(r.Context(), name)
 	if p := (*client.Problem)(nil); errors.As(err, &p) && p.Reason == "unknown_queue" && v.State == "dead" {
 		v.Gone, q.Flow = true, new(wire.Flow)
@@ -104,7 +103,7 @@ func readJobs(r *request) (any, error) {
 	return v, nil
 }
 
-// ends reports whether a state is one in which jobs have a reason and an instant from which they are in it.
+// ends reports whether jobs in a state have a reason and the time at which they entered it.
 func ends(state string) bool { return state == "dead" || state == "held" }
 
 func (f *filter) read(state string, asked url.Values) (client.List, error) {
@@ -128,8 +127,8 @@ func (f *filter) read(state string, asked url.Values) (client.List, error) {
 		span, err := time.ParseDuration(of.text)
 		if err != nil || span < 0 {
 			return list, &client.Problem{
-				Status: 400, Title: "This cannot be asked for.", Field: of.name,
-				Detail: fmt.Sprintf("%.40q is no duration such as 24h or 30m", of.text),
+				Status: 400, Title: "Invalid filter", Field: of.name,
+				Detail: fmt.Sprintf("%.40q is not a duration, for example 24h or 30m", of.text),
 			}
 		}
 		at := time.Now().Add(-span).UTC()
@@ -138,7 +137,7 @@ func (f *filter) read(state string, asked url.Values) (client.List, error) {
 	return list, nil
 }
 
-// fields ask for the filter of a state.
+// fields returns the inputs of the filter.
 func (f *filter) fields(state string) []field {
 	switch {
 	case state == "waiting":
@@ -150,14 +149,14 @@ func (f *filter) fields(state string) []field {
 	case ends(state):
 		return []field{
 			{Name: "reason", Label: "Reason contains", Value: f.Reason},
-			{Name: "older", Label: state + " for longer than", Value: f.Older, Hint: "24h"},
-			{Name: "newer", Label: state + " for less than", Value: f.Newer, Hint: "1h"},
+			{Name: "older", Label: "In this state for more than", Value: f.Older, Hint: "24h"},
+			{Name: "newer", Label: "In this state for less than", Value: f.Newer, Hint: "1h"},
 		}
 	}
 	return nil
 }
 
-// actions are what can be done with all jobs of a filter.
+// actions returns the actions on all jobs that the filter selects.
 func (f *filter) actions(name, state string) []action {
 	var chosen []field
 	flags := []string{}
@@ -184,29 +183,29 @@ func (f *filter) actions(name, state string) []action {
 	switch state {
 	case "waiting", "scheduled":
 		return []action{all(
-			"Take all back", "purge", "They do not leave any more, and are not dead jobs: they are gone.", true,
+			"Purge all", "purge", "Deletes these jobs for good. They are not sent and do not become dead jobs.", true,
 			[]string{"queue", "purge", "--state", state}, field{Name: "states:list", Value: state},
 		)}
 	case "held":
 		return []action{
-			all("Release all", "decide", "They wait again, and may be sent twice.", false,
+			all("Release all", "decide", "Returns these jobs to the queue. Some may be sent twice.", false,
 				[]string{"held", "release"}, field{Name: "decision", Value: "release"}),
-			all("All were sent", "decide", "They are counted as delivered.", false,
+			all("Mark all as delivered", "decide", "Counts these jobs as delivered.", false,
 				[]string{"held", "delivered"}, field{Name: "decision", Value: "delivered"}, note),
-			all("Give all up", "decide", "They are dead jobs then, and can be replayed.", true,
+			all("Mark all as dead", "decide", "Turns these jobs into dead jobs. They can be replayed later.", true,
 				[]string{"held", "dead"}, field{Name: "decision", Value: "dead"}, note),
 		}
 	case "dead":
 		return []action{
-			all("Replay all", "replay", "They wait in the queue again, from their first attempt.", false,
+			all("Replay all", "replay", "Returns these jobs to the queue, starting at their first attempt.", false,
 				[]string{"dead", "replay"}),
-			all("Forget all", "forget", "They are gone for good.", true, []string{"dead", "rm"}),
+			all("Delete all", "forget", "Deletes these jobs for good.", true, []string{"dead", "rm"}),
 		}
 	}
 	return nil
 }
 
-// call is what the page asks of the API.
+// call returns the API call behind the page.
 func (f *filter) call(name, state string, list client.List) action {
 	query := url.Values{"state": {state}}
 	words := []string{"job", "ls", name, "--state", state}
@@ -233,14 +232,14 @@ func (f *filter) call(name, state string, list client.List) action {
 	return action{Method: "GET", Path: apiPath("queues", name, "jobs") + "?" + query.Encode(), Command: words}
 }
 
-// jobView is what the page of a job shows.
+// jobView is the data of a job's page.
 type jobView struct {
 	wire.Job
 	Content  content
-	MaySee   bool // what it carries
+	MaySee   bool // the user may see the payload
 	Actions  []action
 	RawURL   string
-	Finished bool // nothing more becomes of it
+	Finished bool // the state is final
 }
 
 func readJob(r *request) (any, error) {
@@ -257,7 +256,7 @@ func readJob(r *request) (any, error) {
 	}, nil
 }
 
-// jobActions are what can be done with a job where it is.
+// jobActions returns the actions that a job's state allows.
 func jobActions(j *wire.Job) []action {
 	of := func(label, operation string, danger bool, confirm string, words ...string) action {
 		return action{
@@ -275,20 +274,20 @@ func jobActions(j *wire.Job) []action {
 	}
 	switch j.State {
 	case queue.Waiting, queue.Scheduled, queue.Deferred:
-		cancel := of("Cancel", "cancel", true, "It does not leave any more.", "job", "cancel")
-		cancel.Role = "" // who may append may cancel; the API says who
+		cancel := of("Cancel", "cancel", true, "This job will not be sent.", "job", "cancel")
+		cancel.Role = "" // producers may cancel too; the API decides
 		return []action{cancel}
 	case queue.Held:
 		return []action{
-			decide("Release", "release", "It waits again, and may be sent twice."),
-			decide("It was sent", "delivered", "It is counted as delivered."),
-			decide("Give it up", "dead", "It is a dead job then, and can be replayed."),
+			decide("Release", "release", "Returns this job to the queue. It may be sent twice."),
+			decide("Mark as delivered", "delivered", "Counts this job as delivered."),
+			decide("Mark as dead", "dead", "Turns this job into a dead job. It can be replayed later."),
 		}
 	case queue.Dead:
-		forget := of("Forget", "", true, "It is gone for good.", "dead", "rm")
-		forget.Method, forget.Path = "DELETE", apiPath("queues", j.Queue, "jobs", j.ID)
-		replay := of("Replay", "replay", false, "It waits in the queue again, from its first attempt.", "dead", "replay")
-		return []action{replay, forget}
+		remove := of("Delete", "", true, "Deletes this job for good.", "dead", "rm")
+		remove.Method, remove.Path = "DELETE", apiPath("queues", j.Queue, "jobs", j.ID)
+		const confirm = "Returns this job to the queue, starting at its first attempt."
+		return []action{of("Replay", "replay", false, confirm, "dead", "replay"), remove}
 	}
 	return nil
 }

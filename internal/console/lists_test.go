@@ -7,7 +7,7 @@ import (
 	"github.com/penstock/penstock/internal/test/browser"
 )
 
-// Long lists have pages: no answer grows with what there is.
+// Long lists are paginated, so that no response grows without bound.
 func TestListsHavePages(t *testing.T) {
 	r := newRig(t)
 	for i := range 101 {

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// freeSize is how much of an answer, a form or a page is in what its connection costs.
+	// freeSize is the part of a response, form or page that the fixed cost of a connection covers.
 	freeSize = 16 << 10
-	// answerCost is what a byte of the API's answer may take until the page is made: in the answer, where that is read,
-	// as what is read of it, and as what a page makes of that.
+	// answerCost is the memory charged per byte of an API response: the response, its decoder's copy, the decoded
+	// value and the page.
 	answerCost = 4
-	// formCost is what a byte of a form may take: as it came, as what is read of it, and as what the API is asked.
+	// formCost is the memory charged per byte of a form: the body, the parsed form and the API request.
 	formCost = 3
 )
 
-// held is what a request for a page has taken of the memory that there is for its client.
+// held is the memory that a page request has charged to its client's account.
 type held struct {
 	account *ops.Account
 	n       int64
@@ -25,7 +25,7 @@ type held struct {
 
 type heldKey struct{}
 
-// holding is a request with nothing held for it yet. free gives back what is held when it has been served.
+// holding returns r with an empty charge. free releases the charge after the request.
 func (c *Console) holding(r *http.Request) (with *http.Request, free func()) {
 	h := &held{account: ops.ClientOf(r.Context())}
 	if h.account == nil {
@@ -34,10 +34,10 @@ func (c *Console) holding(r *http.Request) (with *http.Request, free func()) {
 	return r.WithContext(context.WithValue(r.Context(), heldKey{}, h)), func() { h.account.Free(h.n) }
 }
 
-// heldFor is what is held for a request that the console serves.
+// heldFor returns the charge of a request that the console serves.
 func heldFor(r *http.Request) *held { return r.Context().Value(heldKey{}).(*held) }
 
-// take has n more held, or refuses; see ops.Account.
+// take charges n more bytes, or refuses; see ops.Account.
 func (h *held) take(n int64) error {
 	if err := h.account.Take(n); err != nil {
 		return err
@@ -46,13 +46,13 @@ func (h *held) take(n int64) error {
 	return nil
 }
 
-// count has n more held, whether there is so much or not: what was done is answered.
+// count charges n more bytes even beyond the limit: the response to a completed change must reach the user.
 func (h *held) count(n int64) {
 	h.account.Add(n)
 	h.n += n
 }
 
-// become has n held in place of all that was.
+// become replaces the whole charge with n.
 func (h *held) become(n int64) error {
 	if n > h.n {
 		return h.take(n - h.n)
@@ -62,7 +62,6 @@ func (h *held) become(n int64) error {
 	return nil
 }
 
-// readForm reads the form of a request.
 func readForm(w http.ResponseWriter, r *http.Request) *fault {
 	size := r.ContentLength
 	if size < 0 || size > maxForm {
@@ -75,7 +74,7 @@ func readForm(w http.ResponseWriter, r *http.Request) *fault {
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
-		return &fault{Title: "This form cannot be read.", Detail: err.Error()}
+		return &fault{Title: "Cannot read the form", Detail: err.Error()}
 	}
 	return nil
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/penstock/penstock/internal/ops"
 )
 
-// largeJobs is an API whose every job carries a megabyte.
+// largeJobs is an API whose jobs have payloads of a megabyte.
 type largeJobs struct {
 	carries []byte
-	// within is told of each answer, when it was made and not read.
+	// within is called with each response after it was written and before it is read.
 	within func(*answer)
 }
 
@@ -35,7 +35,7 @@ func (l *largeJobs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.within(w.(*answer))
 }
 
-// unread is a browser that takes the beginning of a page, and no more until it is gone.
+// unread is a browser that reads only the beginning of a page.
 type unread struct {
 	*httptest.ResponseRecorder
 	began chan<- int
@@ -48,7 +48,7 @@ func (u unread) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// crowd asks for so many pages of large jobs, which nobody reads.
+// crowd requests n pages of large jobs without reading them.
 type crowd struct {
 	console  http.Handler
 	began    chan int
@@ -75,9 +75,8 @@ func (c *crowd) leave() {
 
 const fifty = 50
 
-// 50 pages of jobs with a megabyte each that nobody reads stay within the memory that there is, and each is charged
-// until it was read.
-func TestPagesThatNobodyReads(t *testing.T) {
+// 50 unread pages of a megabyte each stay within the memory budget. Each is charged until it was read.
+func TestUnreadPages(t *testing.T) {
 	memory := ops.NewBudget(16 << 20)
 	c := newCrowd(New(Options{API: newLargeJobs(func(*answer) {}), Memory: memory}))
 	before := heap()
@@ -100,9 +99,8 @@ func TestPagesThatNobodyReads(t *testing.T) {
 	}
 }
 
-// What the API answers is charged from when it is there: of 50 pages that are made at once as many as there is memory
-// for are, and the others are refused.
-func TestPagesThatAreMadeAtOnce(t *testing.T) {
+// API responses are charged as soon as they exist: of 50 simultaneous pages, those without memory are refused.
+func TestSimultaneousPages(t *testing.T) {
 	memory := ops.NewBudget(16 << 20)
 	all := make(chan struct{})
 	kept := make(chan int, fifty)
@@ -138,7 +136,7 @@ func TestPagesThatAreMadeAtOnce(t *testing.T) {
 	}
 }
 
-// Who finds no memory left is told so, on a page.
+// A refusal for lack of memory is shown on a page.
 func TestNoMemoryForAPage(t *testing.T) {
 	memory := ops.NewBudget(1 << 20)
 	c := New(Options{API: newLargeJobs(func(*answer) {}), Memory: memory})

@@ -10,60 +10,60 @@ import (
 	"github.com/penstock/penstock/queue/status"
 )
 
-// overviewRows is how many queues a page of the overview has.
+// overviewRows is the number of queues on a page of the overview.
 const overviewRows = 50
 
-// overview is what the page shows.
+// overview is the data of the page.
 type overview struct {
 	wire.Overview
-	Store *wire.Store // nil for who may not see everything
-	// Name, State and Sort are what the address asks for.
+	Store *wire.Store // nil for users who may not see everything
+	// Name, State and Sort are the query parameters.
 	Name, State, Sort string
 	Columns           []column
 	States            []stateCount
-	All               string // the link to queues in any state
+	All               string // link to queues in any state
 	Rows              []queueRow
-	Known             int    // queues whose names match
-	From, To          int    // which of those that are asked for, counted from 1
-	Back, Forth       string // links to the pages before and behind; empty if there is none
-	Events            string // where what happens to them is followed
-	Old               bool   // whether they were read longer ago than one would think
+	Known             int    // number of queues whose names match
+	From, To          int    // positions of the first and last row, counted from 1
+	Back, Forth       string // links to the previous and next page; may be empty
+	Events            string // path of the event stream of these queues
+	Old               bool   // the data is more than a minute old
 }
 
-// column is one that can be sorted by.
+// column is a sortable column.
 type column struct {
 	Key, Title, Hint string
 	Number           bool
 	URL              string
-	Sorted           string // ascending or descending; empty if it is another one
+	Sorted           string // ascending, descending, or empty if another column is sorted
 }
 
-// stateCount is how many queues are in a state, and a link to them.
+// stateCount is the number of queues in a state, with a link to them.
 type stateCount struct {
 	Code, Text, URL string
 	N               int
 	Current         bool
 }
 
-// queueRow is a queue of the table.
+// queueRow is a row of the table.
 type queueRow struct {
 	wire.QueueRow
 	State  state
-	Parent string // if it is shown below that
-	Short  string // its name there
+	Parent string // set if the row is shown below its parent
+	Short  string // the name without the parent's
 	Fill   gauge
 	Spark  string
 }
 
 var overviewColumns = []column{
 	{Key: "name", Title: "Queue"},
-	{Key: "state", Title: "State", Hint: "What it does, and why. Sorted by how much that needs somebody."},
-	{Key: "fill", Title: "Fill", Hint: "Jobs that hold a place, of its capacity; or bytes, where those leave less room."},
-	{Key: "in", Title: "In/s", Number: true, Hint: "Jobs that came in, a second."},
-	{Key: "outflow", Title: "Out/s", Number: true, Hint: "Departures a second."},
-	{Key: "refused", Title: "Refused/s", Number: true, Hint: "Jobs for which there was no room, a second."},
-	{Key: "oldest", Title: "Oldest", Number: true, Hint: "How long the job at the head has waited."},
-	{Key: "rate", Title: "Rate", Number: true, Hint: "At which it sends, and what is set if that is another one."},
+	{Key: "state", Title: "State", Hint: "State of the queue and its reason. Sorted by urgency."},
+	{Key: "fill", Title: "Fill", Hint: "Jobs in the queue and its capacity, or bytes if they leave less room."},
+	{Key: "in", Title: "In/s", Number: true, Hint: "Jobs added per second"},
+	{Key: "outflow", Title: "Out/s", Number: true, Hint: "Departures per second"},
+	{Key: "refused", Title: "Refused/s", Number: true, Hint: "Jobs refused per second for lack of room"},
+	{Key: "oldest", Title: "Oldest", Number: true, Hint: "Time that the job at the head has waited"},
+	{Key: "rate", Title: "Rate", Number: true, Hint: "Current rate, and the configured rate if it differs"},
 }
 
 func readOverview(r *request) (any, error) {
@@ -111,14 +111,14 @@ func readOverview(r *request) (any, error) {
 	return v, nil
 }
 
-// overviewAsks are the parameters of the address that say which queues are shown, and in which order.
+// overviewAsks are the query parameters that select and sort the queues.
 var overviewAsks = []string{"name", "state", "sort"}
 
-// fullState stands among the states for queues without room, whatever else they do.
+// fullState is listed among the states and selects full queues in any state.
 const fullState = "full"
 
-// changed is a query with some of its parameters set to others, in pairs; an empty one is left out. Whatever changes,
-// the first page is shown, unless it is the page that does.
+// changed returns the query with some parameters replaced. set holds names and values in pairs; an empty value removes
+// the parameter. The result selects the first page unless set contains a page.
 func changed(q url.Values, set ...string) string {
 	n := url.Values{}
 	for _, name := range overviewAsks {
@@ -137,7 +137,8 @@ func changed(q url.Values, set ...string) string {
 	return "?" + n.Encode()
 }
 
-// columns are the headings: a click sorts by one, the greatest first but of names, and another turns that round.
+// columns fills in the headings. The first click on a heading sorts by it, greatest first except for names. The next
+// click reverses the order.
 func (v *overview) columns(link func(...string) string) {
 	sorted, falls := strings.CutPrefix(v.Sort, "-")
 	for _, c := range overviewColumns {
@@ -163,7 +164,7 @@ func (v *overview) columns(link func(...string) string) {
 	}
 }
 
-// states are links to the queues in each state that there is, in order of precedence.
+// states fills in links to the queues in each present state, in order of precedence.
 func (v *overview) states(link func(...string) string) {
 	v.All = link("state", "")
 	add := func(code, text string, n int) {
@@ -184,7 +185,8 @@ func (v *overview) states(link func(...string) string) {
 	add(fullState, "full", v.Sums.Full)
 }
 
-// rows are the queues of the page. One is shown below its parent if that is the row above, or that of the row above.
+// rows fills in the queues of the page. A queue is shown below its parent if it directly follows the parent or a
+// sibling.
 func (v *overview) rows(r *request) error {
 	if len(v.Queues) == 0 {
 		return nil

@@ -14,20 +14,20 @@ import (
 
 // page is one page of the console.
 type page struct {
-	// name is that of its template, templates/NAME.html, and of its script, assets/js/NAME.js, if it has one.
+	// name is the name of the template, templates/NAME.html, and of the optional script, assets/js/NAME.js.
 	name string
-	// path is where it is, below Root, as http.ServeMux knows it.
+	// path is the pattern for http.ServeMux, below Root.
 	path  string
 	title string
-	// nav is what the navigation calls it; empty leaves it out there.
+	// nav is the label in the navigation; empty hides the page there.
 	nav string
-	// role is one that its operations need, for anything at all: who has it not does not find the page in the navigation.
+	// role is the role that the operations need. Without it, for any name, the navigation hides the page.
 	role auth.Role
-	// operations are those of the API that it calls to be shown, by their names in openapi.json.
+	// operations are the API operations that the page calls, by their names in openapi.json.
 	operations []string
-	// recent lets those who look at the same share what is read, for a second.
+	// recent lets several viewers of the page share API responses for one second.
 	recent bool
-	// read asks the API for what the page shows.
+	// read gets the data of the page from the API.
 	read func(r *request) (any, error)
 }
 
@@ -91,20 +91,19 @@ var pages = []page{
 	},
 }
 
-// pageOf is the page of a name.
+// pageOf returns the page with the given name, which must exist.
 func pageOf(name string) *page {
 	at := slices.IndexFunc(pages, func(p page) bool { return p.name == name })
 	return &pages[at]
 }
 
-// request is one for a page, by somebody who is signed in.
+// request is a page request by a signed-in user.
 type request struct {
 	*http.Request
 	console *Console
-	// api asks the API as who is signed in.
-	api *client.Client
-	who wire.Whoami
-	// Title is the page's; read may make it say more, such as the name of a queue.
+	api     *client.Client // acts for the user
+	who     wire.Whoami
+	// Title is the page's title. read may make it more specific, for example with the name of a queue.
 	Title string
 }
 
@@ -130,17 +129,17 @@ func (c *Console) show(p *page, w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusOK, p.name, &view{Page: p, Title: req.Title, Who: who, Data: data})
 }
 
-// everything reports whether who is signed in may see all there is, and not only what is his app's.
+// everything reports whether the user may see everything, not only the objects of an app.
 func (r *request) everything() bool {
 	return r.who.App == "" && slices.ContainsFunc(r.who.Grants, func(g auth.Grant) bool {
 		return (g.Role == auth.View || g.Role == auth.Admin) && (g.Prefix == "" || g.Prefix == auth.Everything)
 	})
 }
 
-// listRows is how many rows a page of a list has.
+// listRows is the number of rows on a page of a list.
 const listRows = 100
 
-// behind is where a list goes on behind a name, which a parameter of the address has; empty if it does not.
+// behind returns the link to the part of a list after a name, set as a query parameter; empty for an empty name.
 func (r *request) behind(parameter, name string) string {
 	if name == "" {
 		return ""
@@ -150,17 +149,17 @@ func (r *request) behind(parameter, name string) string {
 	return "?" + q.Encode()
 }
 
-// goTo is what a page returns in place of what it shows, if that is on another one.
+// goTo is an error that redirects to another page.
 type goTo string
 
 func (g goTo) Error() string { return "see " + string(g) }
 
-// mayHave reports whether somebody has a role for anything.
+// mayHave reports whether the user has a role for any name.
 func mayHave(who wire.Whoami, role auth.Role) bool {
 	return slices.ContainsFunc(who.Grants, func(g auth.Grant) bool { return g.Role == role || g.Role == auth.Admin })
 }
 
-// mayDo reports whether somebody has a role for what a path of the API names: a queue, a rule, or else anything.
+// mayDo reports whether the user has a role for the queue or rule in an API path, or for any name with other paths.
 func mayDo(who wire.Whoami, role auth.Role, path string) bool {
 	parts := strings.Split(path, "/") // "", "v1", "queues", NAME
 	if len(parts) < 4 || parts[2] != "queues" && parts[2] != "rules" {

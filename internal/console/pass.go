@@ -11,20 +11,20 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 )
 
-// maxForm is the longest form that is read, and maxAnswer the longest answer that is shown.
+// maxForm is the maximum size of a form, maxAnswer of a response shown on a page, both in bytes.
 const (
 	maxForm   = 1 << 20
 	maxAnswer = 16 << 10
 )
 
-// pass hands a request of a page on to the API in the name of who is signed in: /console/api/v1/whoami is /v1/whoami.
-// The answer streams, as the API's own.
+// pass forwards a page's request to the API on behalf of the user: /console/api/v1/whoami becomes /v1/whoami.
+// It streams the response.
 func (c *Console) pass(w http.ResponseWriter, r *http.Request) {
 	in := r.Clone(r.Context())
 	in.URL.Path = strings.TrimPrefix(r.URL.Path, Root+"/api")
 	in.URL.RawPath = strings.TrimPrefix(r.URL.RawPath, Root+"/api")
 	if !strings.HasPrefix(in.URL.Path, "/v1/") {
-		c.problem(w, r, wire.Whoami{}, &fault{Status: http.StatusNotFound, Title: "There is no such operation."})
+		c.problem(w, r, wire.Whoami{}, &fault{Status: http.StatusNotFound, Title: "Unknown operation"})
 		return
 	}
 	identify(in, r)
@@ -36,20 +36,20 @@ func (c *Console) pass(w http.ResponseWriter, r *http.Request) {
 	c.o.API.ServeHTTP(w, in)
 }
 
-// Fields of a form that are not the API's.
+// Fields of a form that control the console and are not sent to the API.
 const (
-	formMethod = "_method" // that of the request; POST if there is none
-	formMatch  = "_match"  // If-Match: the revision that was shown
-	formNext   = "_next"   // which page to go to then
-	formShow   = "_show"   // the answer is shown first
-	// formBulk is what an action on many jobs is called, formDanger whether something is lost by it, and formCounted
-	// whether it was seen how many they are.
-	formBulk, formDanger, formCounted = "_bulk", "_danger", "_counted"
+	formMethod  = "_method"  // the method of the request; the default is POST
+	formMatch   = "_match"   // If-Match: the revision that the page showed
+	formNext    = "_next"    // the page to open afterwards
+	formShow    = "_show"    // show the response first
+	formBulk    = "_bulk"    // the label of an action on many jobs
+	formDanger  = "_danger"  // the action destroys something
+	formCounted = "_counted" // the user has seen the number of jobs
 )
 
-// submit makes of a form what the API takes: see object. Without JavaScript what came of it is a page.
+// submit converts a form to an API request; see object. Without JavaScript it answers with a page.
 func (c *Console) submit(w http.ResponseWriter, r, in *http.Request) {
-	if _, err := c.client(r).Whoami(r.Context()); err != nil { // before anything is read for a stranger
+	if _, err := c.client(r).Whoami(r.Context()); err != nil { // check the user before reading the form
 		c.refused(w, r, wire.Whoami{}, err)
 		return
 	}
@@ -61,7 +61,7 @@ func (c *Console) submit(w http.ResponseWriter, r, in *http.Request) {
 	next := c.ownPath(form.Get(formNext))
 	body, err := object(form)
 	if err != nil {
-		c.badForm(w, r, &fault{Title: "This form is not filled in right.", Detail: err.Error(), Back: next})
+		c.badForm(w, r, &fault{Title: "Invalid form", Detail: err.Error(), Back: next})
 		return
 	}
 	in.Method = http.MethodPost
@@ -104,7 +104,7 @@ func (c *Console) submit(w http.ResponseWriter, r, in *http.Request) {
 	}
 }
 
-// badForm refuses a form that the API could not be asked with.
+// badForm refuses a form that cannot become an API request.
 func (c *Console) badForm(w http.ResponseWriter, r *http.Request, f *fault) {
 	if f.Status == 0 {
 		f.Status = http.StatusBadRequest
@@ -118,5 +118,5 @@ func (c *Console) badForm(w http.ResponseWriter, r *http.Request, f *fault) {
 	c.problem(w, r, wire.Whoami{}, f)
 }
 
-// answered is what the API said.
+// answered is the data of the page that shows an API response.
 type answered struct{ Text, Next string }

@@ -6,16 +6,17 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
 )
 
-// timetableFor is how far into the future departures are shown, and maxDepartures how many of them by name.
+// timetableFor is the time for which departures are shown, maxDepartures the number of listed departures.
 const (
 	timetableFor  = time.Minute
 	maxDepartures = 100
 )
 
-// queueView is what the page of a queue shows.
+// queueView is the data of a queue's page.
 type queueView struct {
 	wire.Queue
 	State     state
@@ -25,30 +26,30 @@ type queueView struct {
 	Marks     []mark
 	Shown     []wire.Departure
 	Unshown   int
-	Standing  string // how what holds it up ends; empty if nothing does
-	Window    string // of the charts
-	History   string // where the charts have their values from
-	Events    string // where what happens to it is followed
+	Standing  string // what ends the standstill; empty if there is no standstill
+	Window    string // time span of the charts
+	History   string // path of the charts' values
+	Events    string // path of the event stream
 	Actions   []action
 	Parts     []part
 	Lanes     []laneRow
 }
 
-// laneRow is a lane with jobs that wait, and its share of all that do, and of what leaves next.
+// laneRow is a lane with its share of the waiting jobs and of the next departures.
 type laneRow struct {
 	wire.LaneDepth
-	Jobs   string // a link to them; empty of the lane without a key
+	Jobs   string // link to its jobs; empty for jobs without a lane
 	Share  gauge
 	Leaves gauge
 }
 
-// mark is a departure on the line of the next minute, in thousandths of it.
+// mark is a departure in the drawing of the next minute. At is in thousandths of its width.
 type mark struct {
 	At    float64
 	Exact bool
 }
 
-// part is a number of jobs in a state, and a link to them.
+// part is the number of jobs in a state, with a link to them.
 type part struct {
 	Name, URL string
 	N         int64
@@ -87,7 +88,7 @@ func readQueue(r *request) (any, error) {
 	return v, nil
 }
 
-// departures draws those that are to come.
+// departures fills in the drawing and the list of departures.
 func (v *queueView) departures() {
 	t := &v.Timetable
 	span := t.Until.Sub(t.From)
@@ -101,7 +102,7 @@ func (v *queueView) departures() {
 	v.Unshown = len(t.Departures) - len(v.Shown)
 }
 
-// lanes are those of the jobs that wait, if there are several.
+// lanes fills in the lanes of waiting jobs, if there are several.
 func (v *queueView) lanes(c *Console) {
 	lanes := v.Timetable.Lanes
 	if len(lanes) < 2 && v.Stats.Lanes < 2 {
@@ -114,7 +115,7 @@ func (v *queueView) lanes(c *Console) {
 	for _, l := range lanes {
 		row := laneRow{LaneDepth: l}
 		row.Share, row.Leaves = gaugeOf(l.Waiting, v.Stats.Waiting, num), gaugeOf(l.Leaves, leave, num)
-		row.Share.Tone, row.Leaves.Tone = "", "" // much of it is nothing bad
+		row.Share.Tone, row.Leaves.Tone = "", "" // a large share is not a warning
 		if l.Lane != "" {
 			row.Jobs = c.path("queues", v.Name, "jobs") + "?" + url.Values{"lane": {l.Lane}}.Encode()
 		}
@@ -122,7 +123,7 @@ func (v *queueView) lanes(c *Console) {
 	}
 }
 
-// queueActions are what an operator does with a queue.
+// queueActions returns the action that an operator can take: pause or resume.
 func queueActions(q *wire.Queue) []action {
 	if q.Paused {
 		return []action{{
@@ -132,18 +133,17 @@ func queueActions(q *wire.Queue) []action {
 	}
 	return []action{{
 		Label: "Pause", Method: "POST", Path: apiPath("queues", q.Name, "pause"), Role: auth.Operate,
-		Confirm: "Nothing leaves until it is resumed. Jobs still come in.",
-		Fields:  []field{{Name: "reason", Label: "Reason", Hint: "why, for the others"}},
+		Confirm: "No jobs leave until you resume the queue. It still accepts new jobs.",
+		Fields:  []field{{Name: "reason", Label: "Reason", Hint: "shown to other operators"}},
 		Command: []string{"queue", "pause", q.Name},
 	}}
 }
 
-// changesView is what was done to a queue.
+// changesView is the data of a queue's history of changes.
 type changesView struct {
-	Name string
-	Rows []changeRow
-	// Older is where the changes before follow; empty if there are none.
-	Older   string
+	Name    string
+	Rows    []changeRow
+	Older   string // link to older changes; empty if there are none
 	Dropped int64
 	Call    action
 }
@@ -151,18 +151,18 @@ type changesView struct {
 type changeRow struct {
 	wire.Change
 	Edits []edit
-	// Rollback makes the queue what it was then; without a Path there is nothing to go back to.
+	// Rollback restores the settings of this revision. An empty Path means that they cannot be restored.
 	Rollback action
 }
 
 func readChanges(r *request) (any, error) {
 	name := r.PathValue("queue")
-	r.Title = "Changes of " + name
+	r.Title = "Changes to " + name
 	before, err := strconv.ParseInt(r.URL.Query().Get("before"), 10, 64)
 	if err != nil {
 		before = 0
 	}
-	page, err := r.api.Changes(r.Context(), name, changesAsked(before))
+	page, err := r.api.Changes(r.Context(), name, client.ChangesQuery{Limit: 50, Before: before})
 	if err != nil {
 		return nil, err
 	}
@@ -190,8 +190,8 @@ func readChanges(r *request) (any, error) {
 func rollback(name string, revision int64) action {
 	to := strconv.FormatInt(revision, 10)
 	return action{
-		Label: "Go back to this", Method: "POST", Path: apiPath("queues", name, "rollback"), Role: auth.Configure,
-		Confirm: "Its settings are those of revision " + to + " again. Jobs stay.",
+		Label: "Roll back", Method: "POST", Path: apiPath("queues", name, "rollback"), Role: auth.Configure,
+		Confirm: "Restores the settings of revision " + to + ". Jobs are not affected.",
 		Fields:  []field{{Name: "revision:json", Value: to}},
 		Command: []string{"queue", "rollback", name, "--to", to},
 	}

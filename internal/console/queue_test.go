@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// oneQueue is an API that has one.
+// oneQueue is an API with one queue.
 type oneQueue struct {
 	fakeAPI
 	queue wire.Queue
@@ -29,11 +29,10 @@ func (o *oneQueue) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// The page of a queue says how its target is watched: what counts as a failure, how many open the circuit, and how many
-// there were.
+// The page of a queue shows its circuit: what counts as a failure, how many failures open it, and how many there were.
 func TestCircuitIsShown(t *testing.T) {
 	watched := queue.Circuit{Failures: 5, Slow: unit.Duration(10 * time.Second)}
-	const slow = "10 s unanswered is a failure"
+	const slow = "no answer within 10 s is a failure"
 	for _, c := range []struct {
 		circuit queue.Circuit
 		pull    bool

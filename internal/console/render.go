@@ -17,11 +17,11 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-// templates are those of the pages, by name; each has the layout and the parts around its own.
+// templates are the parsed pages by name, each with the layout and the shared parts.
 type templates map[string]*template.Template
 
-// parseTemplates reads layout.html, which all pages have, the parts in part-*.html, and the pages. A template that is
-// wrong is a mistake in the program.
+// parseTemplates parses layout.html and part-*.html, which all pages share, and the pages. It panics on an invalid
+// template.
 func parseTemplates(c *Console) *templates {
 	files, err := templateFiles.ReadDir("templates")
 	if err != nil {
@@ -41,24 +41,24 @@ func parseTemplates(c *Console) *templates {
 	return &all
 }
 
-// view is what a template gets.
+// view is the data of a template.
 type view struct {
-	Page  *page // nil is none of the table
+	Page  *page // nil for a page outside the table
 	Title string
 	Who   wire.Whoami
-	Data  any // what the page's read returned
+	Data  any // the result of the page's read
 
-	// All below is set by render.
+	// render sets the fields below.
 	Theme    string
-	Here     string // the address of the page
-	SignedIn bool   // by a token
+	Here     string // the path of the page
+	SignedIn bool   // with a session
 	Nav      []navEntry
 	Now      time.Time
-	Script   string // the page's own; empty is none
+	Script   string // the page's script; may be empty
 	Version  string
 }
 
-// navEntry is a link of the navigation.
+// navEntry is a link in the navigation.
 type navEntry struct {
 	Name, URL string
 	Current   bool
@@ -75,10 +75,10 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, nam
 	}
 	var page bytes.Buffer
 	if err := (*c.pages)[name].Execute(&page, v); err != nil {
-		http.Error(w, "the page could not be made: "+err.Error(), http.StatusInternalServerError)
+		http.Error(w, "cannot render the page: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
-	v.Data = nil // what the page was made of is not kept until it was read
+	v.Data = nil // free the data before the client has read the page
 	var zipped []byte
 	if page.Len() > 1400 && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		zipped = compressed(page.Bytes(), gzip.BestSpeed)
@@ -95,7 +95,7 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, nam
 	write(w, r, status, page.Bytes(), zipped)
 }
 
-// navOf are the pages that somebody may find something on.
+// navOf returns links to the pages that the user's roles allow.
 func (c *Console) navOf(v *view) (entries []navEntry) {
 	for i := range pages {
 		p := &pages[i]

@@ -17,23 +17,22 @@ import (
 )
 
 const (
-	// replayPatience is how long a log may take to arrive and to be replayed; the API has less.
+	// replayPatience limits the time to receive and replay a log. It exceeds the API's own limit.
 	replayPatience = 150 * time.Second
-	// maxParts is how many fields there are with that of the log, and maxPart how long each of the others is.
+	// maxParts is the maximum number of fields, with the log; maxPart the size of each other field in bytes.
 	maxParts, maxPart = 16, 8 << 10
-	// maxDrained is how much of a log that was refused is read on, so that its browser reads why.
+	// maxDrained is how many bytes of a refused log are read: browsers show the answer only after sending the log.
 	maxDrained = 512 << 20
-	// logField is the field of the file. It is the last of the form: the fields before it say what to do with it.
+	// logField is the field of the file. It comes last: the fields before it configure the replay.
 	logField = "log"
 )
 
-// replayView is what the page for replaying logs shows.
+// replayView is the data of the replay page.
 type replayView struct {
-	Asked url.Values // what the form says
-	How   []field    // fields that most logs need nothing in
-	More  bool       // whether one of those is filled in
-	// Refused is why the log could not be replayed, Report what came of it.
-	Refused *fault
+	Asked   url.Values // the fields of the form
+	How     []field    // fields that most logs do not need
+	More    bool       // a field of How is filled in
+	Refused *fault     // why the log could not be replayed
 	Report  *replay.Report
 	Charts  []replayChart
 	Call    action
@@ -41,18 +40,18 @@ type replayView struct {
 
 func readReplay(r *request) (any, error) { return replayOf(r.URL.Query()), nil }
 
-// replayOf is the page with a form that says what was asked.
+// replayOf returns the page with the form filled in.
 func replayOf(asked url.Values) *replayView {
 	v := &replayView{Asked: asked}
 	for _, f := range []field{
-		{Name: "cost", Label: "Field that says what a request costs", Hint: "each costs 1"},
-		{Name: "format", Label: "Format", Hint: "the log tells", Options: []string{"", "combined", "ndjson", "csv"}},
-		{Name: "time", Label: "Field that says when", Hint: "time, timestamp, ts, …"},
-		{Name: "time_format", Label: "How that is written", Hint: "2006-01-02 15:04:05"},
-		{Name: "timezone", Label: "Zone of times that say none", Hint: "UTC"},
+		{Name: "cost", Label: "Cost field", Hint: "each request costs 1"},
+		{Name: "format", Label: "Format", Hint: "detect", Options: []string{"", "combined", "ndjson", "csv"}},
+		{Name: "time", Label: "Time field", Hint: "time, timestamp, ts, …"},
+		{Name: "time_format", Label: "Time format", Hint: "2006-01-02 15:04:05"},
+		{Name: "timezone", Label: "Default time zone", Hint: "UTC"},
 		{
-			Name: "spread", Label: "Requests of one whole second", Hint: "are taken as at once",
-			Options: []string{"", "true"}, Help: "true puts them evenly into it.",
+			Name: "spread", Label: "Requests in the same second", Hint: "simultaneous",
+			Options: []string{"", "true"}, Help: "true spreads them evenly over the second.",
 		},
 	} {
 		f.Value = asked.Get(f.Name)
@@ -62,10 +61,10 @@ func replayOf(asked url.Values) *replayView {
 	return v
 }
 
-// Lines are the values of a field, one a line.
+// Lines returns the values of a field, one per line.
 func (v *replayView) Lines(name string) string { return strings.Join(v.Asked[name], "\n") }
 
-// replay hands the log of a form on to the API as it arrives, and shows what comes of it.
+// replay streams the log of a form to the API and shows the report.
 func (c *Console) replay(w http.ResponseWriter, r *http.Request) {
 	who, err := c.client(r).Whoami(r.Context())
 	if err != nil { // before anything is read for a stranger
@@ -74,7 +73,7 @@ func (c *Console) replay(w http.ResponseWriter, r *http.Request) {
 	}
 	rc := http.NewResponseController(w)
 	deadline := time.Now().Add(replayPatience)
-	// errors: there is no connection to wait for
+	// an error means that there is no connection with deadlines
 	_ = rc.SetReadDeadline(deadline)
 	_ = rc.SetWriteDeadline(deadline.Add(30 * time.Second))
 	ctx, cancel := context.WithDeadline(r.Context(), deadline)
@@ -82,7 +81,7 @@ func (c *Console) replay(w http.ResponseWriter, r *http.Request) {
 
 	parts, err := r.MultipartReader()
 	if err != nil {
-		c.badForm(w, r, &fault{Title: "This form cannot be read.", Detail: err.Error(), Back: c.path("replay")})
+		c.badForm(w, r, &fault{Title: "Cannot read the form", Detail: err.Error(), Back: c.path("replay")})
 		return
 	}
 	asked, log, err := replayForm(parts)
@@ -107,7 +106,7 @@ func (c *Console) replay(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, status, "replay", &view{Page: pageOf("replay"), Title: "Replay", Who: who, Data: v})
 }
 
-// replayForm reads the fields of a form up to its log. Rules and queues stand one a line.
+// replayForm reads the fields of a form up to its log. Rules and queues are one per line.
 func replayForm(parts *multipart.Reader) (asked url.Values, log io.Reader, err error) {
 	asked = url.Values{}
 	for range maxParts {
@@ -116,7 +115,7 @@ func replayForm(parts *multipart.Reader) (asked url.Values, log io.Reader, err e
 			return asked, nil, errNoLog
 		}
 		if err != nil {
-			return asked, nil, errors.New("the form did not arrive whole; send it again")
+			return asked, nil, errors.New("the form arrived incomplete; send it again")
 		}
 		name := part.FormName()
 		if name == logField {
@@ -128,10 +127,10 @@ func replayForm(parts *multipart.Reader) (asked url.Values, log io.Reader, err e
 		}
 		text, err := io.ReadAll(io.LimitReader(part, maxPart+1))
 		if err != nil {
-			return asked, nil, errors.New("the form did not arrive whole; send it again")
+			return asked, nil, errors.New("the form arrived incomplete; send it again")
 		}
 		if len(text) > maxPart {
-			return asked, nil, fmt.Errorf("%.40s: is longer than %d bytes; try less at once", name, maxPart)
+			return asked, nil, fmt.Errorf("%.40s: longer than %d bytes; try fewer at a time", name, maxPart)
 		}
 		for _, line := range strings.Split(string(text), "\n") {
 			if line = strings.TrimSpace(line); line != "" {
@@ -144,7 +143,8 @@ func replayForm(parts *multipart.Reader) (asked url.Values, log io.Reader, err e
 
 var errNoLog = errors.New("choose a log first")
 
-// replayCall is the same as a command, where no rule or queue goes by its name: those are the server's.
+// replayCall returns the equivalent API call. It includes the command only if the form names no rule or queue of the
+// server: the command does not know them.
 func replayCall(asked url.Values) action {
 	a := action{Method: "POST", Path: apiPath("replay")}
 	words := []string{"replay", "--log", asked.Get("name")}
@@ -172,17 +172,17 @@ func replayCall(asked url.Values) action {
 	return a
 }
 
-// replayChart is what a rule or queue did over time.
+// replayChart is the chart of a rule or queue over time.
 type replayChart struct {
-	Most  int64 // what the height is
+	Most  int64 // value at the top of the chart
 	Unit  string
 	Lines []replayLine
 }
 
-// replayLine is one of a chart, a path 1000 wide and 100 high.
+// replayLine is a line of a chart, an SVG path 1000 wide and 100 high.
 type replayLine struct{ Name, Path string }
 
-// replayCharts are those of the rules, and those of the queues behind them.
+// replayCharts returns the charts of the rules, then those of the queues.
 func replayCharts(r *replay.Report) (charts []replayChart) {
 	steps := r.Timeline.Steps
 	each := func(of func(*replay.Step) int64) []int64 {
@@ -201,7 +201,7 @@ func replayCharts(r *replay.Report) (charts []replayChart) {
 	}
 	for i := range r.Queues {
 		charts = append(charts, chartOf("jobs",
-			"waiting at most", each(func(s *replay.Step) int64 { return s.Queues[i].Deepest }),
+			"most waiting", each(func(s *replay.Step) int64 { return s.Queues[i].Deepest }),
 			"refused "+in, each(func(s *replay.Step) int64 { return s.Queues[i].Refused }),
 		))
 	}
@@ -217,7 +217,7 @@ func chartOf(measure, passed string, good []int64, refused string, bad []int64) 
 	return c
 }
 
-// stairs is the path of values that each hold for one step.
+// stairs returns the SVG path of a step function.
 func stairs(values []int64, most int64) string {
 	var path strings.Builder
 	last := ""
@@ -237,7 +237,7 @@ func stairs(values []int64, most int64) string {
 	return path.String()
 }
 
-// lasting is a length of time as the reports of replays have it: exact below a second.
+// lasting formats a duration as replay reports do: in milliseconds below one second.
 func lasting(d unit.Duration) string {
 	if d.D() < time.Second {
 		return fmt.Sprintf("%.3g ms", float64(d.D().Microseconds())/1000)

@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// Nothing of the form for replays is cut off or passed over in silence.
+// No field of the replay form is cut off or ignored silently.
 func TestReplayForm(t *testing.T) {
 	for _, c := range []struct {
 		name, says string
 		fields     [][2]string
 	}{
 		{"right", "", [][2]string{{"rule", strings.Repeat("x", maxPart)}}},
-		{"long", "rule: is longer than 8192 bytes", [][2]string{{"rule", strings.Repeat("x", maxPart+1)}}},
+		{"long", "rule: longer than 8192 bytes", [][2]string{{"rule", strings.Repeat("x", maxPart+1)}}},
 		{"many", "has more than 15 fields before its log", slices.Repeat([][2]string{{"rule", "x"}}, maxParts)},
 	} {
 		var body bytes.Buffer

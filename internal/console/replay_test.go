@@ -17,8 +17,7 @@ import (
 	"github.com/penstock/penstock/internal/test/browser"
 )
 
-// accessLog is a file with the log of a web server: so many requests, ten a second, the last of them of another client,
-// and a line that is none.
+// accessLog writes a web server log with n requests, ten per second, the last from another client, and an invalid line.
 func accessLog(t *testing.T, n int) string {
 	t.Helper()
 	var log strings.Builder
@@ -43,7 +42,7 @@ func file(t *testing.T, name, text string) string {
 	return name
 }
 
-// viewer has the rig sign in as somebody who may look at things, and nothing else.
+// viewer signs in with only the role view.
 func (r *rig) viewer(o browser.Options) *browser.Page {
 	r.t.Helper()
 	made := r.must("POST", "/v1/tokens", fields{"grants": []fields{{"role": "view"}}})
@@ -53,7 +52,7 @@ func (r *rig) viewer(o browser.Options) *browser.Page {
 	return r.signIn(o)
 }
 
-// The role view suffices to replay a log. The same log is tried again without being chosen anew.
+// The role view is enough to replay a log. The user can replay the same log again without choosing it again.
 func TestReplay(t *testing.T) {
 	r := newRig(t)
 	r.queue("email", fields{"rate": "1/s", "capacity": 5})
@@ -105,7 +104,7 @@ func TestReplayWithoutJavaScript(t *testing.T) {
 	p.Fine()
 }
 
-// What is no log is refused, and the page says why.
+// Invalid logs are refused with a reason.
 func TestReplayOfHostileFiles(t *testing.T) {
 	r := newRig(t)
 	p := r.viewer(browser.Options{})
@@ -140,8 +139,8 @@ func TestReplayOfHostileFiles(t *testing.T) {
 	p.Wrong() // the answers of 400 and 413
 }
 
-// What other pages have a browser send is not replayed, and nothing is read for strangers. A log that is refused is
-// read on, so that its sender reads why.
+// Logs sent by other sites or without a session are refused. A refused log is read to its end, so that the browser
+// shows the reason.
 func TestReplayForms(t *testing.T) {
 	r := newRig(t)
 	form := func(log string) (kind string, body []byte) {

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { browser.Main(m) }
 
-// rig is a server as penstock up runs it, that can be stopped and started again.
+// rig is a penstock up server that can be stopped and restarted.
 type rig struct {
 	t     *testing.T
 	addr  string
@@ -61,10 +61,10 @@ func (r *rig) start() {
 	r.secret = strings.TrimSpace(string(text))
 }
 
-// url is where a page of the console is.
+// url returns the URL of a console page.
 func (r *rig) url(path string) string { return "http://" + r.addr + "/console" + path }
 
-// call asks the API as the operator.
+// call makes an API request as the operator.
 func (r *rig) call(method, path string, body any) (int, string) {
 	r.t.Helper()
 	text, err := json.Marshal(body)
@@ -89,7 +89,7 @@ func (r *rig) call(method, path string, body any) (int, string) {
 	return resp.StatusCode, string(answer)
 }
 
-// must asks the API for what it does not refuse.
+// must makes an API request that must succeed.
 func (r *rig) must(method, path string, body any) string {
 	r.t.Helper()
 	status, answer := r.call(method, path, body)
@@ -99,10 +99,10 @@ func (r *rig) must(method, path string, body any) string {
 	return answer
 }
 
-// fields are those of a JSON object.
+// fields is a JSON object.
 type fields map[string]any
 
-// queue makes a queue that workers pull from.
+// queue creates a pull queue.
 func (r *rig) queue(name string, set fields) {
 	r.t.Helper()
 	spec := fields{"rate": "10/s", "pull": true}
@@ -112,7 +112,7 @@ func (r *rig) queue(name string, set fields) {
 	r.must("PUT", "/v1/queues/"+name, spec)
 }
 
-// listed waits until a queue is in the overview.
+// listed waits until the overview shows a queue.
 func (r *rig) listed(name string) {
 	r.t.Helper()
 	await.Until(r.t, "there is "+name, func() bool {
@@ -120,7 +120,7 @@ func (r *rig) listed(name string) {
 	})
 }
 
-// jobs appends some, and does not mind if there is no room.
+// jobs appends jobs; refusals for lack of room are fine.
 func (r *rig) jobs(queue string, n int, set fields) {
 	r.t.Helper()
 	for i := range n {
@@ -132,7 +132,7 @@ func (r *rig) jobs(queue string, n int, set fields) {
 	}
 }
 
-// signIn opens a page, and signs in on it as the operator.
+// signIn opens a page and signs in as the operator.
 func (r *rig) signIn(o browser.Options) *browser.Page {
 	r.t.Helper()
 	p := browser.New(r.t, o)

@@ -14,17 +14,17 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// ruleRow is a rule of the list.
+// ruleRow is a row of the list.
 type ruleRow struct {
 	wire.Rule
 	Bounds []string
-	Fill   gauge // of the keys that it may hold
+	Fill   gauge // the number of keys and its maximum
 }
 
 // ruleList is a page of the list.
 type ruleList struct {
 	Rules []ruleRow
-	Next  string // where it goes on; empty if it does not
+	Next  string // link to the next page; empty on the last page
 }
 
 func readRules(r *request) (any, error) {
@@ -47,7 +47,7 @@ func rowOf(rule *wire.Rule) ruleRow {
 	return row
 }
 
-// boundWords are the numbers of a limiter that there are.
+// boundWords returns the numbers that a limiter sets, as NAME=VALUE.
 func boundWords(b rules.Bound) (texts []string) {
 	values := valuesOf(b)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -56,28 +56,28 @@ func boundWords(b rules.Bound) (texts []string) {
 	return texts
 }
 
-// ruleView is what the page of a rule shows.
+// ruleView is the data of a rule's page.
 type ruleView struct {
 	ruleRow
 	Overrides []override
 	Unshown   int
 	Spec      string
-	// Asked is the question that was tried, and Answer what the rule says to it; nothing is taken.
+	// Asked is the request to check, Answer the rule's answer. A check takes nothing.
 	Asked   wire.Take
 	Tried   bool
 	Answer  wire.Taken
-	Refused *fault // why it could not be asked
+	Refused *fault // why the check failed
 	Call    action
 	Reset   []action
-	// Top is for those who may see what jobs carry: keys may be of that.
+	// MaySeeKeys reports whether the user may see payloads, and so keys, which may be part of one.
 	MaySeeKeys bool
 	Top        wire.Top
 	TopCall    action
 }
 
-// TopLists are the keys that are asked about most, and those that are refused most.
+// TopLists returns the keys with the most requests and those with the most refusals.
 func (v ruleView) TopLists() []topList {
-	return []topList{{"Asked most", v.Top.Asked}, {"Refused most", v.Top.Refused}}
+	return []topList{{"Most requests", v.Top.Asked}, {"Most refusals", v.Top.Refused}}
 }
 
 type topList struct {
@@ -85,7 +85,7 @@ type topList struct {
 	wire.KeyCounts
 }
 
-// Share is how much of all that was counted came by a key.
+// Share returns a key's share of the total.
 func (l topList) Share(k wire.KeyCount) gauge {
 	g := gaugeOf(k.Count, l.Count, num)
 	g.Tone = ""
@@ -97,7 +97,7 @@ type override struct {
 	Bounds []string
 }
 
-// maxOverrides is how many are shown.
+// maxOverrides is the number of overrides shown.
 const maxOverrides = 100
 
 func readRule(r *request) (any, error) {
@@ -129,7 +129,7 @@ func readRule(r *request) (any, error) {
 		return v, nil
 	}
 	if v.Asked.Cost, err = strconv.ParseInt(asked.Get("cost"), 10, 64); err != nil {
-		v.Refused = &fault{Field: "cost", Detail: "is no whole number"}
+		v.Refused = &fault{Field: "cost", Detail: "must be a whole number"}
 		return v, nil
 	}
 	v.Call = action{
@@ -143,25 +143,24 @@ func readRule(r *request) (any, error) {
 	return v, err
 }
 
-// Wait is how long until the question would be allowed.
+// Wait returns the time until the request would be allowed.
 func (v ruleView) Wait() time.Duration {
 	return time.Duration(v.Answer.RetryAfterMS) * time.Millisecond
 }
 
-// resets forget what was taken: of the key that was asked about, and of all.
+// resets returns the actions that reset the key of the check, and all keys.
 func resets(name, key string) []action {
 	all := action{
-		Label: "Forget all that was taken", Method: "POST", Path: apiPath("rules", name, "reset"), Role: auth.Operate,
+		Label: "Reset all keys", Method: "POST", Path: apiPath("rules", name, "reset"), Role: auth.Operate,
 		Danger:  true,
-		Confirm: "All keys start anew: as much passes at once as after idleness.",
+		Confirm: "All keys get their full limit back, as if they had been idle.",
 		Fields:  []field{{Name: "all:json", Value: "true"}}, Command: []string{"rule", "reset", name, "--all", "--yes"},
 	}
 	if key == "" {
 		return []action{all}
 	}
-	one := all
-	one.Label, one.Confirm = "Forget what was taken by this key",
-		"It starts anew: as much passes at once as after idleness."
-	one.Fields, one.Command = []field{{Name: "key", Value: key}}, []string{"rule", "reset", name, key}
-	return []action{one, all}
+	single := all
+	single.Label, single.Confirm = "Reset this key", "The key gets its full limit back, as if it had been idle."
+	single.Fields, single.Command = []field{{Name: "key", Value: key}}, []string{"rule", "reset", name, key}
+	return []action{single, all}
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 )
 
-// cookie has the session of the person who is signed in: a token that ends after 12 hours or when they sign out, and
-// that the API lists and revokes. By its name browsers take it over TLS alone, or from this machine, and send it to no
-// other host; but to every port of this one, as they do with any cookie. So it is never the token that they gave.
+// cookie holds the user's session: a token that ends after 12 hours or at sign-out, and that the API lists and revokes.
+// Because of the name's prefix, browsers accept it only over TLS or from localhost, and never send it to another host.
+// But browsers send cookies to every port of a host, so the cookie never holds the token that the user entered.
 const cookie = "__Host-penstock-session"
 
-// maxProof is the length of the longest token, or JWT, that is taken.
+// maxProof is the maximum length of a token or JWT, in bytes.
 const maxProof = 16 << 10
 
-// tokenOf returns the session of the person who is signed in; empty if nobody is.
+// tokenOf returns the user's session; empty if they are not signed in.
 func tokenOf(r *http.Request) string {
 	c, err := r.Cookie(cookie)
 	if err != nil {
@@ -34,7 +34,7 @@ func (c *Console) setCookie(w http.ResponseWriter, name, value string, more http
 	http.SetCookie(w, &more)
 }
 
-// keep has the browser show a session until it ends; an empty one signs out.
+// keep sets the session cookie until ends. An empty session deletes the cookie.
 func (c *Console) keep(w http.ResponseWriter, session string, ends *time.Time) {
 	more := http.Cookie{Secure: true, HttpOnly: true, MaxAge: -1}
 	if session != "" && ends != nil {
@@ -43,15 +43,12 @@ func (c *Console) keep(w http.ResponseWriter, session string, ends *time.Time) {
 	c.setCookie(w, cookie, session, more)
 }
 
-// signInView is what the page for signing in says.
+// signInView is the data of the sign-in page.
 type signInView struct {
-	Next string // where to go then
-	// Problem is what was wrong with the token that was given.
-	Problem string
-	// Insecure is whether the browser did not keep the cookie, or will not, for want of TLS.
-	Insecure bool
-	// Own is whether the browser is on this machine.
-	Own bool
+	Next     string // the page to open afterwards
+	Problem  string // why the token was refused
+	Insecure bool   // the browser will not keep the cookie for lack of TLS, or did not
+	Own      bool   // the browser is on this machine
 }
 
 func (c *Console) signInPage(w http.ResponseWriter, r *http.Request) {
@@ -59,11 +56,11 @@ func (c *Console) signInPage(w http.ResponseWriter, r *http.Request) {
 	next := c.ownPath(asked.Get("next"))
 	_, err := c.client(r).Whoami(r.Context())
 	switch {
-	case err == nil: // a sign-in that was kept ends here too
+	case err == nil: // a completed sign-in leads here too
 		http.Redirect(w, r, next, http.StatusSeeOther)
 	case tokenOf(r) == "" && r.Header.Get("Sec-Fetch-Site") == "cross-site":
-		// A link on another page led here, and then browsers keep the cookie back. They send it with what this page
-		// asks for.
+		// After a link on another site, browsers do not send the cookie. They send it with the next request, which
+		// this page makes.
 		c.render(w, r, http.StatusOK, "again", &view{Title: "Penstock", Data: c.root + "/sign-in?" + nextQuery(next)})
 	default:
 		v := signInView{Next: next, Own: loopback(r.Host)}
@@ -77,11 +74,11 @@ func (c *Console) signInView(w http.ResponseWriter, r *http.Request, status int,
 	c.render(w, r, status, "sign-in", &view{Title: "Sign in", Data: v})
 }
 
-// signIn exchanges a token for a session, and has the browser keep that.
+// signIn exchanges a token for a session and sets the cookie.
 func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 32<<10)
 	if err := r.ParseForm(); err != nil {
-		c.badForm(w, r, &fault{Title: "This form cannot be read.", Detail: err.Error()})
+		c.badForm(w, r, &fault{Title: "Cannot read the form", Detail: err.Error()})
 		return
 	}
 	next := c.ownPath(r.PostForm.Get("next"))
@@ -89,11 +86,11 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	v := signInView{Next: next, Own: loopback(r.Host)}
 	switch {
 	case token == "":
-		v.Problem = "Paste a token first."
+		v.Problem = "Enter a token."
 	case len(token) > maxProof:
-		v.Problem = "This is too long for a token."
+		v.Problem = "The token is too long."
 	case strings.ContainsFunc(token, notInToken):
-		v.Problem = "This is no token: it has characters in it that no token has."
+		v.Problem = "The token contains invalid characters."
 	}
 	if v.Problem != "" {
 		c.signInView(w, r, http.StatusBadRequest, v)
@@ -114,14 +111,14 @@ func notInToken(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRun
 
 func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 	if tokenOf(r) != "" {
-		// If the API cannot be asked, the session ends by itself.
+		// Ignore an error: the session expires by itself.
 		_ = c.client(r).CloseSession(r.Context())
 	}
 	c.keep(w, "", nil)
 	http.Redirect(w, r, c.root+"/sign-in", http.StatusSeeOther)
 }
 
-// refused answers with what the API refused, or has somebody sign in whom it does not know.
+// refused redirects to the sign-in page after a 401, and shows any other refusal of the API.
 func (c *Console) refused(w http.ResponseWriter, r *http.Request, who wire.Whoami, err error) {
 	var p *client.Problem
 	if errors.As(err, &p) && p.Status == http.StatusUnauthorized {
@@ -133,7 +130,7 @@ func (c *Console) refused(w http.ResponseWriter, r *http.Request, who wire.Whoam
 
 func nextQuery(next string) string { return url.Values{"next": {next}}.Encode() }
 
-// ownPath is a path of the console to go to, or its root if the text is none.
+// ownPath returns text if it is a page of the console that is safe to redirect to, and the console's root otherwise.
 func (c *Console) ownPath(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || strings.ContainsAny(text, "\\\t\r\n") ||
@@ -144,13 +141,13 @@ func (c *Console) ownPath(text string) string {
 	return u.RequestURI()
 }
 
-// loopback reports whether a Host is one that browsers trust without TLS.
+// loopback reports whether browsers trust the host without TLS.
 func loopback(hostport string) bool {
 	host := (&url.URL{Host: hostport}).Hostname()
 	return host == "localhost" || strings.HasPrefix(host, "127.") || host == "::1"
 }
 
-// theme keeps which of the themes somebody wants: light, dark, or what his system has.
+// theme sets the cookie for the theme: light, dark, or the browser's default.
 func (c *Console) theme(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 	more := http.Cookie{HttpOnly: true, MaxAge: 365 * 24 * 3600}
@@ -164,7 +161,7 @@ func (c *Console) theme(w http.ResponseWriter, r *http.Request) {
 
 const themeCookie = "penstock-theme"
 
-// themeOf is the theme that somebody wants; empty is that of his system.
+// themeOf returns the chosen theme; empty is the browser's default.
 func themeOf(r *http.Request) string {
 	if c, err := r.Cookie(themeCookie); err == nil && (c.Value == "light" || c.Value == "dark") {
 		return c.Value

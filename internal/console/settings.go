@@ -11,22 +11,21 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/auth"
-	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 )
 
-// settingsView is the form of a queue's settings.
+// settingsView is the data of the form for a queue's settings.
 type settingsView struct {
 	Name     string
 	Revision int64
 	Groups   []settingGroup
-	// Kept are settings that the form has no field for; they are sent as they are.
+	// Kept are settings without an input; they are sent unchanged.
 	Kept    []field
-	Preview string // where the form goes
+	Preview string // the path that the form is sent to
 }
 
-// settingGroup are settings that stand together: those of an object, or of the queue itself.
+// settingGroup is a group of settings: an object, or the queue's own settings.
 type settingGroup struct {
 	Name   string
 	Fields []field
@@ -44,7 +43,7 @@ func readSettings(r *request) (any, error) {
 	return v, nil
 }
 
-// fill makes a field of each setting in the table of settings, with what it is.
+// fill makes an input for each setting in the table of settings. present holds the current values.
 func (v *settingsView) fill(present map[string]json.RawMessage) {
 	all := queue.Settings()
 	at := map[string]int{}
@@ -54,7 +53,7 @@ func (v *settingsView) fill(present map[string]json.RawMessage) {
 			continue
 		}
 		f := settingField(s, present)
-		for name := range present { // what a list or a table has within
+		for name := range present { // including the fields of lists and tables
 			if name == s.Name || strings.HasPrefix(name, s.Name+".") {
 				delete(present, name)
 			}
@@ -80,7 +79,7 @@ func hasWithin(all []queue.Setting, name string) bool {
 	return slices.ContainsFunc(all, func(s queue.Setting) bool { return strings.HasPrefix(s.Name, name+".") })
 }
 
-// settingField asks for a setting.
+// settingField returns the input for a setting.
 func settingField(s *queue.Setting, present map[string]json.RawMessage) field {
 	help, _, _ := strings.Cut(s.Doc, ". ")
 	f := field{Name: s.Name, Label: s.Name, Help: strings.TrimSuffix(help, ".") + ".", Hint: s.Default}
@@ -110,22 +109,22 @@ func settingField(s *queue.Setting, present map[string]json.RawMessage) field {
 	return f
 }
 
-// previewView is what a change of settings would do, before it is made.
+// previewView is the data of the page that shows the effect of a change before it is saved.
 type previewView struct {
 	Name   string
 	Edits  []edit
-	Effect []string // on what the queue holds now
+	Effect []string // the effect on the jobs now in the queue
 	Save   action
 	Back   string
 }
 
-// preview shows what the form of a queue's settings would change.
+// preview shows the changes that the form would make to a queue's settings.
 func (c *Console) preview(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("queue")
 	back := c.path("queues", name, "settings")
 	req := &request{Request: r, console: c, api: c.client(r)}
 	who, err := req.api.Whoami(r.Context())
-	if err != nil { // before anything is read for a stranger
+	if err != nil { // check the user before reading the form
 		c.refused(w, r, who, err)
 		return
 	}
@@ -140,7 +139,7 @@ func (c *Console) preview(w http.ResponseWriter, r *http.Request) {
 		changed, err = exactly(body)
 	}
 	if err != nil {
-		c.badForm(w, r, &fault{Title: "This form is not filled in right.", Detail: err.Error(), Back: back})
+		c.badForm(w, r, &fault{Title: "Invalid form", Detail: err.Error(), Back: back})
 		return
 	}
 	q, err := req.api.Queue(r.Context(), name)
@@ -167,10 +166,10 @@ func (c *Console) preview(w http.ResponseWriter, r *http.Request) {
 
 func hidden(name, value string) field { return field{Name: name, Value: value} }
 
-// edit is a setting that becomes another.
+// edit is a change of a setting.
 type edit struct{ Name, Was, Is string }
 
-// editsOf are what is different between two objects; a setting that one of them leaves out is as it is by default.
+// editsOf returns the differences between two objects. A missing setting counts as its default.
 func editsOf(was, is map[string]any) (edits []edit) {
 	before, after := leaves(was), leaves(is)
 	names := map[string]bool{}
@@ -203,7 +202,7 @@ func editsOf(was, is map[string]any) (edits []edit) {
 	return edits
 }
 
-// effects are what a change means for what the queue holds now.
+// effects describes the effect of a change on the jobs now in the queue.
 func effects(r *request, q *wire.Queue, edits []edit) (texts []string) {
 	for _, e := range edits {
 		var n int64
@@ -213,34 +212,34 @@ func effects(r *request, q *wire.Queue, edits []edit) (texts []string) {
 			texts = append(texts, drained(r, q, e.Is))
 		case e.Name == "capacity" && err == nil && n < q.Stats.Size():
 			texts = append(texts, fmt.Sprintf(
-				"It holds %s jobs, more than that: nothing is dropped, and there is no room until they have left.",
+				"The queue has %s jobs, more than the new capacity. It drops none and refuses new jobs until there is room.",
 				num(q.Stats.Size()),
 			))
 		case e.Name == "max_in_flight" && err == nil && n > 0 && n <= q.Stats.Leased:
-			texts = append(texts, fmt.Sprintf("%s jobs are in flight: nothing leaves until fewer than %d are.",
+			texts = append(texts, fmt.Sprintf("%s jobs are in flight. No jobs leave until fewer than %d are.",
 				num(q.Stats.Leased), n))
 		}
 	}
 	return texts
 }
 
-// drained says when the backlog has left at another rate.
+// drained describes when the backlog would be empty at another rate.
 func drained(r *request, q *wire.Queue, rate string) string {
 	answer, err := r.api.Quote(r.Context(), q.Name, wire.QuoteRequest{Rate: &rate})
 	if err != nil {
-		return "When the backlog has left cannot be told: " + faultOf(err).Detail
+		return "Cannot predict when the backlog will be empty: " + faultOf(err).Detail
 	}
 	if answer.Then == nil || answer.Then.DrainedAt == nil || answer.Now.DrainedAt == nil {
-		return "When the backlog has left cannot be told."
+		return "Cannot predict when the backlog will be empty."
 	}
 	now := time.Now()
 	return fmt.Sprintf(
-		"The backlog of %s jobs has left in %s instead of %s.", num(q.Stats.Waiting+q.Stats.Deferred),
+		"The backlog of %s jobs will be empty in %s instead of %s.", num(q.Stats.Waiting+q.Stats.Deferred),
 		span(answer.Then.DrainedAt.Sub(now)), span(answer.Now.DrainedAt.Sub(now)),
 	)
 }
 
-// setCommand is the same change as a command.
+// setCommand returns the equivalent command.
 func setCommand(name string, edits []edit) []string {
 	words := []string{"queue", "set", name}
 	for _, e := range edits {
@@ -249,17 +248,17 @@ func setCommand(name string, edits []edit) []string {
 	return words
 }
 
-// objectOf is what a value is in JSON.
+// objectOf returns v as a JSON object.
 func objectOf(v any) map[string]any {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return nil
 	}
-	object, _ := exactly(text) // it was made from one
+	object, _ := exactly(text) // valid: it was just encoded
 	return object
 }
 
-// exactly reads an object with its numbers as they are written.
+// exactly decodes an object and keeps its numbers as written.
 func exactly(text []byte) (object map[string]any, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -267,8 +266,7 @@ func exactly(text []byte) (object map[string]any, err error) {
 	return object, err
 }
 
-// leaves are the values of an object and of those within it, by names with dots between. Lists, and objects that are no
-// group of settings, are whole.
+// leaves flattens an object: the fields of a settings group are named GROUP.NAME. Lists and other objects stay whole.
 func leaves(object map[string]any) map[string]json.RawMessage {
 	groups := map[string]bool{}
 	for _, s := range queue.Settings() {
@@ -280,7 +278,7 @@ func leaves(object map[string]any) map[string]json.RawMessage {
 	for name, value := range object {
 		within, is := value.(map[string]any)
 		if !is || !groups[name] {
-			all[name], _ = json.Marshal(value) // it came from JSON
+			all[name], _ = json.Marshal(value) // value was decoded from JSON
 			continue
 		}
 		for inner, value := range within {
@@ -288,9 +286,4 @@ func leaves(object map[string]any) map[string]json.RawMessage {
 		}
 	}
 	return all
-}
-
-// changesAsked is a page of what was done to a queue.
-func changesAsked(before int64) client.ChangesQuery {
-	return client.ChangesQuery{Limit: 50, Before: before}
 }

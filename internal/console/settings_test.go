@@ -10,8 +10,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Every setting of a queue has a field, and the form as it is shown changes nothing.
-func TestSettingsFormKeepsWhatItShows(t *testing.T) {
+// Every setting has a field, and saving the unchanged form changes nothing.
+func TestSettingsFormRoundTrips(t *testing.T) {
 	text := `{
 		"name": "mail", "rate": "14/s", "burst": 2, "limits": [{"quota": "50000/d"}], "capacity": 500, "pull": false,
 		"lanes": {"rate": "2/s", "overrides": {"a.b": {"rate": "9/s"}}}, "retry": {"max_attempts": 3, "jitter": "none"},

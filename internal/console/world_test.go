@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// world fills a server with queues in all kinds of states. It goes on until the test ends.
+// world fills a server with queues in many states, and keeps sending jobs until the test ends.
 func (r *rig) world() {
 	r.t.Helper()
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -67,7 +67,7 @@ func (r *rig) world() {
 	}()
 }
 
-// send appends a job, if the server is there.
+// send appends a job if the server is up.
 func (r *rig) send(queue string) {
 	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost,
 		"http://"+r.addr+"/v1/queues/"+queue+"/jobs", strings.NewReader(`{"payload":{"to":"a@example.com"}}`))

@@ -10,29 +10,29 @@ import (
 	"github.com/penstock/penstock/queue/audit"
 )
 
-// auditDrops counts the entries that the audit log dropped before their time, and logs them.
+// auditDrops counts and logs the entries that the audit log dropped before their time.
 type auditDrops struct {
 	dropped *prometheus.CounterVec
-	seen    map[audit.Budget]int64 // what was counted
+	seen    map[audit.Budget]int64 // counted so far
 }
 
 func newAuditDrops() *auditDrops {
 	return &auditDrops{
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_audit_dropped_total",
-			Help: "Audit entries that were dropped before their time: their budget is used up.",
+			Help: "Audit entries dropped before their time because their budget was used up.",
 		}, []string{"budget"}),
 		seen: map[audit.Budget]int64{},
 	}
 }
 
-// auditLog is what auditDrops look at.
+// auditLog is the part of an engine that auditDrops reads.
 type auditLog interface {
 	audit.Log
 	Partitions() int
 }
 
-// look counts what was dropped since the last look.
+// look counts the entries dropped since the last look.
 func (a *auditDrops) look(ctx context.Context, engine auditLog, log *slog.Logger) error {
 	all := map[audit.Budget]int64{}
 	for p := range engine.Partitions() {

@@ -53,7 +53,7 @@ func TestAuth(t *testing.T) {
 		_, row, _ := strings.Cut(string(page), "| `penstock_auth_requests_total` |")
 		row, _, _ = strings.Cut(row, "\n")
 		if !strings.Contains(row, string(outcome)) {
-			t.Errorf("docs/metrics.md does not tell of the outcome %s", outcome)
+			t.Errorf("docs/metrics.md does not name the outcome %s", outcome)
 		}
 	}
 }

@@ -1,7 +1,7 @@
-// Package metrics counts, for Prometheus, what engines and drainers do, from the outside: it wraps an engine, observes
-// a drainer, hooks into a Redis client, and looks at the queues now and then.
+// Package metrics exports Prometheus metrics of engines and drainers. It works from the outside: it wraps an engine,
+// observes a drainer, hooks into a Redis client and reads the queues periodically.
 //
-// It promises a bounded number of series: the first queues, 200 unless said otherwise, have series of their own, as do
-// as many more that an alert may be about; all others share queue="_other". Rules likewise. No job id, lane, key of a
-// rule, payload or URL is ever a label. It refuses to touch the store when metrics are scraped.
+// The number of series is bounded. The first queues, 200 by default, have series of their own. So do as many more
+// queues that an alert may need. All others share queue="_other". Rules work the same way. Job ids, lanes, rule keys,
+// payloads and URLs are never labels. A scrape never touches the store.
 package metrics

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// docs/metrics.md names each reason that an append is refused by, and no other.
+// docs/metrics.md names exactly the reasons for refusals.
 func TestRefusalsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
@@ -31,7 +31,7 @@ func TestRefusalsAreDocumented(t *testing.T) {
 	}
 	for _, reason := range counted {
 		if !documented[reason] {
-			t.Errorf("docs/metrics.md does not tell that jobs are refused as %s", reason)
+			t.Errorf("docs/metrics.md does not name the refusal %s", reason)
 		}
 		delete(documented, reason)
 	}

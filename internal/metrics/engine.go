@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
-// Latencies from a tenth of a millisecond, a round trip to Redis, to its timeouts.
+// latencyBuckets range from a round trip to Redis, 0.1 ms, to its timeouts.
 var latencyBuckets = []float64{.0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5}
 
 // Engine wraps an engine and counts what is appended to it.
@@ -24,21 +24,21 @@ type Engine struct {
 	queues            *slots
 }
 
-// NewEngine wraps e; maxQueues is how many queues get series of their own, 0 for the default.
+// NewEngine wraps e. maxQueues is the number of queues with series of their own; 0 is the default.
 func NewEngine(e queue.Engine, reg prometheus.Registerer, maxQueues int) (*Engine, error) {
 	m := &Engine{
 		Engine: e,
 		appended: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "penstock_appended_total", Help: "Jobs that were accepted, or found to be in already (outcome duplicate).",
+			Name: "penstock_appended_total", Help: "Jobs accepted, or already present (outcome duplicate).",
 		}, []string{"queue", "outcome"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "penstock_refused_total", Help: "Jobs that were not accepted, by reason.",
+			Name: "penstock_refused_total", Help: "Jobs refused, by reason.",
 		}, []string{"queue", "reason"}),
 		replayed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "penstock_replayed_total", Help: "Dead jobs that a person wanted to have tried again, by what became of them.",
+			Name: "penstock_replayed_total", Help: "Dead jobs for which a replay was requested, by outcome.",
 		}, []string{"queue", "outcome"}),
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "penstock_append_seconds", Help: "How long an append took, one call of one or many jobs.",
+			Name: "penstock_append_seconds", Help: "Duration of an append call, with one or many jobs.",
 			Buckets: latencyBuckets,
 		}),
 	}
@@ -53,7 +53,7 @@ func (m *Engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended
 	start := time.Now()
 	answers, err := m.Engine.Append(ctx, jobs)
 	observe(m.latency, time.Since(start), exemplarOf(ctx))
-	if len(answers) != len(jobs) { // nothing could be decided
+	if len(answers) != len(jobs) { // the whole call failed
 		m.queues.addKnown(Other, m.refused, "failed", float64(len(jobs)))
 		return answers, err
 	}
@@ -64,8 +64,8 @@ func (m *Engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended
 	return answers, err
 }
 
-// count gives a queue a slot only once it is known to exist, so that nobody can
-// use them up by asking for queues that do not.
+// count counts an outcome. Queues get a slot only if they are known to exist, so that requests for unknown queues
+// cannot use up the slots.
 func (m *Engine) count(name string, a *queue.Appended) {
 	outcome := a.Outcome.String()
 	switch {
@@ -79,7 +79,7 @@ func (m *Engine) count(name string, a *queue.Appended) {
 		m.queues.addKnown(name, m.refused, "overflow_unavailable", 1)
 	case a.Outcome == queue.Failed && errors.As(a.Err, new(*ruleset.Missing)):
 		m.queues.addRare(name, m.refused, "rule_missing", 1)
-	case a.Outcome.Refusal().Again() && a.Outcome != queue.LimitReached: // for want of room
+	case a.Outcome.Refusal().Again() && a.Outcome != queue.LimitReached: // no room
 		m.queues.addRare(name, m.refused, outcome, 1)
 	case a.Outcome == queue.Invalid, a.Outcome == queue.Failed:
 		m.queues.addKnown(name, m.refused, outcome, 1)

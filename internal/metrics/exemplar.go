@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/drain"
 )
 
-// observe has a histogram show in which trace it was seen, if it was traced.
+// observe adds to a histogram, with the trace as an exemplar if there is one.
 func observe(h prometheus.Histogram, took time.Duration, exemplar prometheus.Labels) {
 	if exemplar == nil {
 		h.Observe(took.Seconds())
@@ -21,7 +21,7 @@ func observe(h prometheus.Histogram, took time.Duration, exemplar prometheus.Lab
 
 func exemplarOf(ctx context.Context) prometheus.Labels {
 	sc := trace.SpanContextFromContext(ctx)
-	if !sc.IsSampled() || sc.IsRemote() { // one that is not ours may have been sampled, and this not
+	if !sc.IsSampled() || sc.IsRemote() { // a remote span may be sampled although this process does not record the trace
 		return nil
 	}
 	return exemplar(sc.TraceID().String(), sc.SpanID().String())

@@ -12,7 +12,7 @@ import (
 
 type otherKey struct{}
 
-// What is not traced is observed without an allocation.
+// Observations without a trace do not allocate.
 func TestNoExemplarAllocatesNothing(t *testing.T) {
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "h"})
 	ctx, job := context.WithValue(context.Background(), otherKey{}, "x"), &drain.Job{}

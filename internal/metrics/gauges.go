@@ -14,12 +14,12 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// DefaultRefresh is how often Gauges looks at the queues.
+// DefaultRefresh is the interval at which Gauges reads the queues.
 const DefaultRefresh = 10 * time.Second
 
-// Gauges shows how the queues are, as of the last look: the first ones in order of name each, and those of the others
-// that are in trouble, which it knows by a Survey of all; the others are summed up. However many queues there are, a
-// look reads those and asks for the totals.
+// Gauges exports the state of the queues as of the last look. The first queues by name have series of their own. So do
+// other queues in trouble, which a Survey of all queues finds. The rest share one sum. A look reads only the queues
+// with series and the totals, however many queues there are.
 type Gauges struct {
 	queueGauges
 
@@ -38,7 +38,7 @@ type Gauges struct {
 	rare     map[string]rarity
 }
 
-// NewGauges registers the gauges. Run or Refresh sets them.
+// NewGauges registers gauges for Run or Refresh to set.
 func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 	if maxQueues <= 0 {
 		maxQueues = DefaultMaxQueues
@@ -47,35 +47,35 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 		queueGauges: newQueueGauges(nil),
 		most:        maxQueues,
 		used: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "penstock_store_used_bytes", Help: "How much of the store is used; of several Redis servers the fullest.",
+			Name: "penstock_store_used_bytes", Help: "Bytes used in the store; with several Redis servers, in the fullest one.",
 		}),
 		stop: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "penstock_store_limit_bytes",
-			Help: "At how much no jobs are taken in any more, what makes room goes on; +Inf when it is not known.",
+			Help: "Used bytes at which the store accepts no new jobs; +Inf if unknown. Deliveries continue.",
 		}),
-		queues: prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_queues", Help: "How many queues there are."}),
+		queues: prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_queues", Help: "Number of queues."}),
 		unseen: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "penstock_queues_unseen",
-			Help: "How many queues are in trouble and have no series of their own, because as many others have as may.",
+			Help: "Number of queues in trouble without series of their own, because the limit is reached.",
 		}),
 		looked: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "penstock_refreshed_timestamp_seconds", Help: "When the gauges of queues were last read from the store.",
+			Name: "penstock_refreshed_timestamp_seconds", Help: "Time at which the queue gauges were last read from the store.",
 		}),
 		states: prometheus.NewGaugeVec(
-			prometheus.GaugeOpts{Name: "penstock_queues_in_state", Help: "How many queues do what, of all there are."},
+			prometheus.GaugeOpts{Name: "penstock_queues_in_state", Help: "Number of queues in each state."},
 			[]string{"state"},
 		),
 		drainers: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "penstock_drainers", Help: "How many drainers asked the store for jobs in the last 10 s.",
+			Name: "penstock_drainers", Help: "Number of drainers that asked the store for jobs in the last 10 s.",
 		}),
 		audit: newAuditDrops(),
 		ahead: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "penstock_store_clock_ahead_seconds",
-			Help: "How far the clock by which jobs are paced is ahead of that of the store's host.",
+			Help: "Seconds by which the clock that paces jobs is ahead of the store host's clock.",
 		}),
 		jumped: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "penstock_store_clock_jumped",
-			Help: "1 for a minute after the clock of the store's host jumped by 5 s or more.",
+			Help: "1 for a minute after the store host's clock jumped by 5 s or more.",
 		}),
 		shown: map[string]bool{},
 		rare:  map[string]rarity{},
@@ -88,18 +88,17 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 	)
 }
 
-// maxSurveyAge is how old a Survey may be: what is older was read of a store that has not answered since.
+// maxSurveyAge is the maximum age of a Survey. If it is older, the store has stopped answering.
 const maxSurveyAge = 30 * time.Second
 
-// measured is what Gauges look at, beside a Survey of it.
+// measured is the part of an engine that Gauges reads.
 type measured interface {
 	queue.Watch
 	queue.Store
 	auditLog
 }
 
-// Run refreshes until ctx ends, by a Survey that is run by somebody else. Every is the time between two looks, 0 for
-// the default.
+// Run refreshes the gauges until ctx ends. The caller runs the Survey. every is the interval; 0 is the default.
 func (g *Gauges) Run(
 	ctx context.Context, engine measured, s *survey.Survey, every time.Duration, log *slog.Logger,
 ) error {
@@ -113,7 +112,7 @@ func (g *Gauges) Run(
 		if err == nil {
 			err = g.audit.look(ctx, engine, log)
 		}
-		if err != nil && ctx.Err() == nil && !failing { // once, not at every look
+		if err != nil && ctx.Err() == nil && !failing { // log only the first of several failures
 			log.Warn("gauges cannot be refreshed", "error", err)
 		}
 		failing = err != nil
@@ -126,7 +125,7 @@ func (g *Gauges) Run(
 }
 
 func (g *Gauges) look(ctx context.Context, engine measured, s *survey.Survey) error {
-	if s.Latest().At.IsZero() { // nobody has read yet
+	if s.Latest().At.IsZero() { // the survey has not read yet
 		if err := s.Read(ctx); err != nil {
 			return err
 		}
@@ -137,7 +136,7 @@ func (g *Gauges) look(ctx context.Context, engine measured, s *survey.Survey) er
 	return g.Refresh(ctx, engine, s.Latest().Rows())
 }
 
-// Refresh looks at the queues once; rows are all of them by name. After an error the gauges are as they were.
+// Refresh sets the gauges once. rows are all queues, sorted by name. On an error the gauges keep their values.
 func (g *Gauges) Refresh(ctx context.Context, engine measured, rows []*survey.Row) error {
 	totals, err := engine.Totals(ctx)
 	if err != nil {
@@ -185,8 +184,8 @@ func (g *Gauges) Refresh(ctx context.Context, engine measured, rows []*survey.Ro
 	}
 	g.jumped.Set(jumped)
 	if totals.Queues > int64(len(infos)) {
-		// The totals are a little older than the list, so the difference may be
-		// slightly off, and must not be shown as negative.
+		// The totals are a little older than the list, so the difference may be slightly wrong, even negative;
+		// jobsIn cuts it off at 0.
 		g.jobsIn(Other, &rest)
 	} else {
 		g.jobs.DeletePartialMatch(prometheus.Labels{"queue": Other})

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue/status"
 )
 
-// queueGauges show how each of some queues is.
+// queueGauges are the gauges with a queue label.
 type queueGauges struct {
 	jobs     *prometheus.GaugeVec
 	capacity *prometheus.GaugeVec
@@ -27,10 +27,10 @@ type queueGauges struct {
 	state    *prometheus.GaugeVec
 	full     *prometheus.GaugeVec
 
-	was map[string]status.Code // the state that each is shown in
+	was map[string]status.Code // the exported state of each queue
 }
 
-// newQueueGauges returns gauges whose series all have some labels more.
+// newQueueGauges returns gauges whose series all have the labels more.
 func newQueueGauges(more prometheus.Labels) queueGauges {
 	perQueue := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(
@@ -40,39 +40,38 @@ func newQueueGauges(more prometheus.Labels) queueGauges {
 	return queueGauges{
 		jobs: perQueue("penstock_jobs", "Jobs by state.", "state"),
 		capacity: perQueue(
-			"penstock_queue_capacity", "How many jobs the queue may hold: waiting, scheduled, leased and held together.",
+			"penstock_queue_capacity", "Maximum number of jobs in the queue: waiting, scheduled, leased and held together.",
 		),
-		oldest: perQueue("penstock_oldest_waiting_seconds", "How long the job at the head has been in; 0 when none waits."),
-		rate:   perQueue("penstock_rate_per_second", "The configured outflow; +Inf when unlimited."),
+		oldest: perQueue("penstock_oldest_waiting_seconds", "Time that the job at the head has waited; 0 if no job waits."),
+		rate:   perQueue("penstock_rate_per_second", "Configured rate; +Inf if unlimited."),
 		present: perQueue(
 			"penstock_queue_rate",
-			"The outflow a second that the queue sends at: the configured one, or what that has been adapted to; +Inf when "+
-				"unlimited.",
+			"Rate in effect: the configured rate, or the rate it was adapted to; +Inf if unlimited.",
 		),
 		outflow: perQueue(
-			"penstock_outflow_per_second", "The effective rate: departures a second over the last 10 to 20 s.",
+			"penstock_outflow_per_second", "Actual rate: departures per second over the last 10 to 20 s.",
 		),
 		paused: perQueue("penstock_paused", "1 while the queue is paused."),
 		stopped: perQueue(
 			"penstock_queue_stopped_seconds",
-			"For how long nothing will leave the queue because of what its receiver answered; 0 when it goes on.", "cause",
+			"Remaining time of a stop that the receiver's answers caused; 0 if not stopped.", "cause",
 		),
 		open: perQueue(
-			"penstock_circuit_open", "1 while the circuit of the queue is open: its target is taken to be down, and probed.",
+			"penstock_circuit_open", "1 while the circuit is open: the target counts as down and is probed.",
 		),
-		lanes: perQueue("penstock_lanes", "In how many lanes jobs wait, the one of jobs that name none included."),
+		lanes: perQueue("penstock_lanes", "Number of lanes with waiting jobs; jobs without a lane count as one lane."),
 		bytes: perQueue(
-			"penstock_queue_bytes", "What the jobs take that hold a place, in bytes as max_bytes counts them.",
+			"penstock_queue_bytes", "Size of the jobs in the queue, as max_bytes counts it.",
 		),
 		maxBytes: perQueue(
 			"penstock_queue_max_bytes",
-			"How much that may be: max_bytes of the queue, or its share of the store; +Inf when neither is known.",
+			"Maximum of penstock_queue_bytes: max_bytes, or the queue's share of the store; +Inf if unknown.",
 		),
 		dropped: perQueue(
-			"penstock_queue_dead_dropped", "Dead jobs that were dropped early to make room, since the queue was made.",
+			"penstock_queue_dead_dropped", "Dead jobs dropped early to make room, since the queue was created.",
 		),
 		state: perQueue(
-			"penstock_queue_state", "1 for what the queue does, and no series for what it does not; see the status of a queue.",
+			"penstock_queue_state", "1 for the current state of the queue; other states have no series.",
 			"state",
 		),
 		full: perQueue("penstock_queue_full", "1 while the queue has no room for another job."),
@@ -80,7 +79,7 @@ func newQueueGauges(more prometheus.Labels) queueGauges {
 	}
 }
 
-// vecs are all of them.
+// vecs returns all gauges.
 func (g *queueGauges) vecs() []prometheus.Collector {
 	return []prometheus.Collector{
 		g.state, g.full, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped, g.open, g.lanes, g.bytes,
@@ -123,10 +122,10 @@ func (g *queueGauges) set(info *queue.Info, now time.Time) {
 	g.dropped.WithLabelValues(name).Set(float64(info.Dropped))
 }
 
-// status shows what a queue does: of its states the present one alone is a series.
+// status exports the state of a queue. Only the current state has a series.
 func (g *queueGauges) status(i *queue.Info) {
 	name, s := i.Spec.Name, status.Of(i)
-	// The new one first: a scrape between the two must not find none, or alerts would begin anew.
+	// Set the new state before deleting the old one: if a scrape found neither, alerts would start over.
 	g.state.WithLabelValues(name, string(s.Code)).Set(1)
 	if was, ok := g.was[name]; ok && was != s.Code {
 		g.state.DeleteLabelValues(name, string(was))

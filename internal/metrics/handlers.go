@@ -10,8 +10,8 @@ import (
 	"github.com/penstock/penstock/drain"
 )
 
-// handlers shows who holds a drainer's handlers, as of when it is asked: the queues that hold most each, all others
-// summed up.
+// handlers exports which queues hold a drainer's handlers at the time of the scrape: the queues that hold the most, and
+// the sum of the rest.
 type handlers struct {
 	usage   *drain.Usage
 	most    int
@@ -21,8 +21,8 @@ type handlers struct {
 	hanging *prometheus.Desc
 }
 
-// NewHandlers registers the metrics of a drainer's usage; maxQueues is how many queues get series of their own, 0 for
-// the default.
+// NewHandlers registers the metrics of a drainer's usage. maxQueues is the number of queues with series of their own; 0
+// is the default.
 func NewHandlers(reg prometheus.Registerer, usage *drain.Usage, maxQueues int) error {
 	if maxQueues <= 0 {
 		maxQueues = DefaultMaxQueues
@@ -32,17 +32,17 @@ func NewHandlers(reg prometheus.Registerer, usage *drain.Usage, maxQueues int) e
 	}
 	return register(reg, &handlers{
 		usage: usage, most: maxQueues,
-		inUse: desc("penstock_handlers_in_use", "Handlers of this drainer that a queue holds.", "queue"),
+		inUse: desc("penstock_handlers_in_use", "Handlers of this drainer held by a queue.", "queue"),
 		ofApp: desc(
 			"penstock_app_handlers_in_use",
-			"Handlers of this drainer that the queues of an app with a share of them hold together.", "app",
+			"Handlers of this drainer held by all queues of an app with a share of the handlers.", "app",
 		),
 		longest: desc(
-			"penstock_handler_longest_seconds", "For how long the handler has been at work that began first, of all queues.",
+			"penstock_handler_longest_seconds", "Time that the longest-running handler has been working on its job.",
 		),
 		hanging: desc(
 			"penstock_hanging_queues",
-			"Queues that have all the handlers of this drainer that they may have, want more, and had no answer for 10 s.",
+			"Queues that hold their maximum of this drainer's handlers, need more, and had no answer for 10 s.",
 		),
 	})
 }
@@ -86,7 +86,7 @@ func (h *handlers) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(h.hanging, prometheus.GaugeValue, float64(hanging))
 }
 
-// mostOf are the greatest counts, n at most, and the sum of all others under Other.
+// mostOf returns the n greatest counts, and the sum of the rest under Other.
 func mostOf(counts map[string]int, n int) map[string]int {
 	if len(counts) <= n {
 		return counts

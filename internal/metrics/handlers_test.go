@@ -19,7 +19,7 @@ import (
 	"github.com/penstock/penstock/queue/boltq"
 )
 
-// Who holds the handlers is shown by queue, the greatest first, all others summed up.
+// Handlers in use are exported by queue, the greatest first, and the rest as a sum.
 func TestHandlersInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
@@ -60,21 +60,21 @@ func TestHandlersInUse(t *testing.T) {
 		}()
 		time.Sleep(15 * time.Second)
 		if err := testutil.GatherAndCompare(reg, strings.NewReader(`
-# HELP penstock_app_handlers_in_use Handlers of this drainer that the queues of an app with a share of them `+
-			`hold together.
+# HELP penstock_app_handlers_in_use Handlers of this drainer held by all queues of an app with a share of the `+
+			`handlers.
 # TYPE penstock_app_handlers_in_use gauge
 penstock_app_handlers_in_use{app="acme"} 8
 penstock_app_handlers_in_use{app="beta"} 1
-# HELP penstock_handler_longest_seconds For how long the handler has been at work that began first, of all queues.
+# HELP penstock_handler_longest_seconds Time that the longest-running handler has been working on its job.
 # TYPE penstock_handler_longest_seconds gauge
 penstock_handler_longest_seconds 15
-# HELP penstock_handlers_in_use Handlers of this drainer that a queue holds.
+# HELP penstock_handlers_in_use Handlers of this drainer held by a queue.
 # TYPE penstock_handlers_in_use gauge
 penstock_handlers_in_use{queue="_other"} 4
 penstock_handlers_in_use{queue="q0"} 5
 penstock_handlers_in_use{queue="q1"} 14
-# HELP penstock_hanging_queues Queues that have all the handlers of this drainer that they may have, want more, `+
-			`and had no answer for 10 s.
+# HELP penstock_hanging_queues Queues that hold their maximum of this drainer's handlers, need more, and had no `+
+			`answer for 10 s.
 # TYPE penstock_hanging_queues gauge
 penstock_hanging_queues 1
 `)); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Hook measures the round trips of a Redis client. It is a redis.Hook. Scripts
-// are told from pings and the like, not from each other: Redis is given only their hash.
+// Hook is a redis.Hook that measures round trips. It distinguishes scripts from other commands, but not scripts from
+// one another: commands contain only their hash.
 type Hook struct {
 	script, pipeline, other prometheus.Observer
 	failed, dialFailed      prometheus.Counter
@@ -26,7 +26,7 @@ func NewHook(reg prometheus.Registerer) (*Hook, error) {
 		Buckets: latencyBuckets,
 	}, []string{"kind"})
 	failures := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "penstock_redis_errors_total", Help: "Round trips to Redis that failed, by kind: command or dial.",
+		Name: "penstock_redis_errors_total", Help: "Failed round trips to Redis, by kind: command or dial.",
 	}, []string{"kind"})
 	h := &Hook{
 		script: trips.WithLabelValues("script"), pipeline: trips.WithLabelValues("pipeline"),

@@ -8,48 +8,46 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// DefaultMaxQueues is how many queues have series of their own, and how many more have them because something rare
-// happened to them, which an alert may be about.
+// DefaultMaxQueues is the default number of queues with series of their own. As many more queues get series after a
+// rare event that an alert may need.
 const DefaultMaxQueues = 200
 
-// Other is the queue label of all queues beyond those. No queue can have this name.
+// Other is the queue label of all other queues. No queue can have this name.
 const Other = "_other"
 
 const (
-	// keepQueue is how long a queue of which nothing is seen keeps its series, and its
-	// place among the first. Queues come and go, and a process hears of few of their ends:
-	// without it all that come later would share one label for good.
+	// keepQueue is how long an inactive queue keeps its series and slot. Queues come and go, and a process learns of
+	// few deletions: without this limit, all later queues would share one label forever.
 	keepQueue = time.Hour
-	// ageStep is how exactly that is kept.
+	// ageStep is the precision of keepQueue.
 	ageStep = time.Minute
 )
 
-// slots are the counters and histograms that are labelled by queue, or by rule. The first so many queues have series of
-// their own, and as many more get them when something rare is counted of them. All others share one: what is rare is
-// in that only when there is no room for more.
+// slots holds the counters and histograms that are labeled by queue, or by rule. The first `most` queues have series of
+// their own. As many more get series when a rare event is counted for them. All others share one label, which counts
+// rare events only when no slot is free.
 type slots struct {
-	most  int    // of either sort
-	zeros []kind // series that begin with a slot, so that their first count is seen as an increase
+	most  int    // maximum number of slots of either sort
+	zeros []kind // series created with a slot, so that Prometheus sees their first count as an increase
 
-	mu     sync.RWMutex // held while counting, so that no series is ended under somebody who counts in it
-	looked time.Time    // when age last looked
+	mu     sync.RWMutex // held while counting, so that no series ends during a count
+	looked time.Time    // the last check of age
 	named  map[string]*slot
-	rare   int // how many of those are there for more than what is usual
+	rare   int // number of slots in named that exist because of a rare event
 	other  *slot
 }
 
-// claim says whether a queue gets a slot by what is counted of it.
+// claim says whether an event gives its queue a slot.
 type claim int
 
 const (
-	none    claim = iota // it may be no queue at all
-	usual                // every queue does that: the first ones get a slot
-	failing              // a job may still succeed: at most half of the slots for what is rare are for that
-	rare                 // somebody may be alerted of it
+	none    claim = iota // no slot: the queue may not exist
+	usual                // an event of any queue: the first queues get a slot
+	failing              // a failed attempt: may use half of the slots for rare events
+	rare                 // an event that an alert may need
 )
 
-// kind is one counter, or histogram, of a queue: a vector, and the value of its label beside the
-// queue, "" when it has none.
+// kind is a counter or histogram of a queue: a vector, and the value of its second label, "" if it has no second label.
 type kind struct {
 	vec   *prometheus.MetricVec
 	value string
@@ -62,13 +60,13 @@ func (k kind) labels(queue string) []string {
 	return []string{queue, k.value}
 }
 
-// slot is the series of one label.
+// slot holds the series of one queue label.
 type slot struct {
 	label string
-	least claim // only that, or more, keeps it
+	least claim // the least event that keeps the slot
 	made  map[kind]prometheus.Metric
-	fresh atomic.Bool // something that keeps it was counted since age last looked
-	seen  time.Time   // when age last found it fresh
+	fresh atomic.Bool // an event that keeps the slot was counted since the last check of age
+	seen  time.Time   // the last check that found it fresh
 }
 
 func newSlot(label string, least claim) *slot {
@@ -84,27 +82,27 @@ func newSlots(most int, zeros ...kind) *slots {
 	return &slots{most: most, zeros: zeros, named: map[string]*slot{}, other: newSlot(Other, none)}
 }
 
-// add counts what every queue does, for one that is known to exist.
+// add counts a usual event of a queue that is known to exist.
 func (s *slots) add(queue string, vec *prometheus.CounterVec, value string, n float64) {
 	s.count(queue, kind{vec.MetricVec, value}, n, usual)
 }
 
-// addRare counts what somebody may be alerted of, for a queue that is known to exist.
+// addRare counts an event that an alert may need, of a queue that is known to exist.
 func (s *slots) addRare(queue string, vec *prometheus.CounterVec, value string, n float64) {
 	s.count(queue, kind{vec.MetricVec, value}, n, rare)
 }
 
-// addFailing counts what comes before something rare, for a queue that is known to exist.
+// addFailing counts a failed attempt of a queue that is known to exist.
 func (s *slots) addFailing(queue string, vec *prometheus.CounterVec, value string, n float64) {
 	s.count(queue, kind{vec.MetricVec, value}, n, failing)
 }
 
-// addKnown counts for what may be no queue at all: it gets no slot by that.
+// addKnown counts an event of a queue that may not exist. The queue gets no slot.
 func (s *slots) addKnown(queue string, vec *prometheus.CounterVec, value string, n float64) {
 	s.count(queue, kind{vec.MetricVec, value}, n, none)
 }
 
-// observe adds to a histogram of what is known to exist.
+// observe adds to a histogram of a queue or rule that is known to exist.
 func (s *slots) observe(queue string, vec *prometheus.HistogramVec, value string, v float64) {
 	s.count(queue, kind{vec.MetricVec, value}, v, usual)
 }
@@ -147,7 +145,7 @@ func (s *slots) count(queue string, k kind, n float64, by claim) {
 	put(q.metric(k), n)
 }
 
-// grants says what would keep the slot that a queue without one gets; none if it gets none. It is called with mu held.
+// grants returns the least claim of the slot that an event gives to a queue without one, or none. mu must be held.
 func (s *slots) grants(by claim) claim {
 	switch {
 	case by != none && len(s.named)-s.rare < s.most:
@@ -158,7 +156,7 @@ func (s *slots) grants(by claim) claim {
 	return none
 }
 
-// touch notes that something was counted. Most often that is known, and need not be written by everybody.
+// touch marks the slot as fresh. It loads first: mostly the slot is fresh already, and writing would contend.
 func (q *slot) touch(by claim) {
 	if (by >= q.least || q.least == usual) && !q.fresh.Load() {
 		q.fresh.Store(true)
@@ -174,7 +172,7 @@ func put(m prometheus.Metric, v float64) {
 	}
 }
 
-// begin shows a label's first series. It is called with mu held.
+// begin creates the series in zeros. mu must be held.
 func (s *slots) begin(q *slot) {
 	for _, k := range s.zeros {
 		q.metric(k)
@@ -186,15 +184,15 @@ func (q *slot) metric(k kind) prometheus.Metric {
 	if m == nil {
 		var err error
 		if m, err = k.vec.GetMetricWithLabelValues(k.labels(q.label)...); err != nil {
-			panic(err) // a kind that has not the labels of its vector
+			panic(err) // the kind does not have the labels of its vector
 		}
 		q.made[k] = m
 	}
 	return m
 }
 
-// age frees the slots of queues of which nothing that keeps them was counted for keepQueue, and ends their
-// series. It is called often, and looks at the slots once in ageStep.
+// age frees the slots that no event has kept for keepQueue, and ends their series. It can be called often: it checks
+// the slots once per ageStep.
 func (s *slots) age(now time.Time) {
 	s.mu.RLock()
 	early := now.Sub(s.looked) < ageStep
@@ -207,7 +205,7 @@ func (s *slots) age(now time.Time) {
 	s.looked = now
 	for queue, q := range s.named {
 		if q.fresh.Swap(false) {
-			q.seen = now // or before, which counting does not note: it has no clock
+			q.seen = now // at the latest: counting does not read the clock
 		} else if now.Sub(q.seen) >= keepQueue {
 			s.end(queue, q)
 		}

@@ -16,24 +16,24 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// departures is the text of penstock_departures_total.
+// departures returns the text of penstock_departures_total.
 func departures(counts ...any) (text string) {
-	text = "# HELP penstock_departures_total Jobs that this drainer started.\n# TYPE penstock_departures_total counter\n"
+	text = "# HELP penstock_departures_total Jobs started by this drainer.\n# TYPE penstock_departures_total counter\n"
 	for i := 0; i < len(counts); i += 2 {
 		text += fmt.Sprintf("penstock_departures_total{queue=%q} %d\n", counts[i], counts[i+1])
 	}
 	return text
 }
 
-// A queue that is not seen for an hour leaves its place, and every series it has, to another.
-func TestQueuesThatWent(t *testing.T) {
+// A queue without events for an hour loses its slot and all its series.
+func TestInactiveQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewPedanticRegistry()
 		o, err := metrics.NewObserver(reg, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
-		// pass lets time go by as a drainer sees it, which asks and asks.
+		// pass advances time with the regular reserves of a drainer.
 		pass := func(d time.Duration, busy ...string) {
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(2 * time.Second) {
 				o.Reserved(0, 10, 0, time.Millisecond, nil)
@@ -56,7 +56,7 @@ func TestQueuesThatWent(t *testing.T) {
 		}
 		pass(59 * time.Minute)
 		o.Lost("stays", 1) // anything that is counted means that it is there
-		// What is rare had "late" get series of its own.
+		// A rare event gave "late" series of its own.
 		compare(t, reg, departures("_other", 1, "gone", 1, "late", 0, "stays", 1), "penstock_departures_total")
 		pass(3 * time.Minute)
 		compare(t, reg, departures("_other", 1, "stays", 1), "penstock_departures_total")
@@ -76,7 +76,7 @@ func TestQueuesThatWent(t *testing.T) {
 		pass(2*time.Second, "late")
 		compare(t, reg, departures("_other", 1, "late", 1, "stays", 1), "penstock_departures_total")
 
-		// However many come and go, each has its own while it is there.
+		// However many queues come and go, each has series while it exists.
 		for i := range 5 {
 			name := fmt.Sprint("day", i)
 			if i == 0 {
@@ -89,8 +89,8 @@ func TestQueuesThatWent(t *testing.T) {
 	})
 }
 
-// The ingress hears of appends only; those of another queue are enough.
-func TestQueuesThatAreNoLongerAppendedTo(t *testing.T) {
+// An ingress sees only appends; appends to other queues are enough to free a slot.
+func TestQueuesWithoutAppends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewPedanticRegistry()
 		e, err := metrics.NewEngine(accepting{}, reg, 1)
@@ -104,7 +104,7 @@ func TestQueuesThatAreNoLongerAppendedTo(t *testing.T) {
 			}
 		}
 		const text = `
-# HELP penstock_appended_total Jobs that were accepted, or found to be in already (outcome duplicate).
+# HELP penstock_appended_total Jobs accepted, or already present (outcome duplicate).
 # TYPE penstock_appended_total counter
 penstock_appended_total{outcome="accepted",queue="_other"} 1
 penstock_appended_total{outcome="accepted",queue=%[1]q} 1
@@ -124,7 +124,7 @@ penstock_appended_total{outcome="duplicate",queue=%[1]q} 0
 	})
 }
 
-// accepting is a store that takes everything; time does not pass in it.
+// accepting is a store that accepts everything, with a fixed time.
 type accepting struct{ queue.Engine }
 
 func (accepting) Append(_ context.Context, jobs []queue.Job) ([]queue.Appended, error) {
@@ -135,9 +135,8 @@ func (accepting) Append(_ context.Context, jobs []queue.Job) ([]queue.Appended, 
 	return answers, nil
 }
 
-// However many queues there are, one that something rare happens to has series of its own from then on; as many as may
-// have those, and what is left out is counted.
-func TestRareHasSeriesOfItsOwn(t *testing.T) {
+// A queue with a rare event gets series, up to the limit, however many queues there are. The rest is counted.
+func TestRareEventsGetSeries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewPedanticRegistry()
 		o, err := metrics.NewObserver(reg, 2)
@@ -173,7 +172,7 @@ func TestRareHasSeriesOfItsOwn(t *testing.T) {
 			t.Errorf("%d queues have series, want two, two more and _other: %v", n, err)
 		}
 
-		// An hour after the last time, and however much leaves the queue, the place is another's.
+		// An hour after the last rare event, the slot is free, despite other events.
 		for end := time.Now().Add(62 * time.Minute); time.Now().Before(end); time.Sleep(time.Minute) {
 			o.Reserved(0, 10, 0, time.Millisecond, nil)
 			for _, name := range []string{"q000", "q001", "q249"} {
@@ -189,8 +188,8 @@ func TestRareHasSeriesOfItsOwn(t *testing.T) {
 	})
 }
 
-// However many queues try jobs again, one in which a job dies has series of its own.
-func TestRetriesLeaveRoomForWhatIsRare(t *testing.T) {
+// However many queues retry jobs, a queue with a dead job gets series.
+func TestRetriesLeaveRoomForRareEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewPedanticRegistry()
 		o, err := metrics.NewObserver(reg, 4)
@@ -214,7 +213,7 @@ func TestRetriesLeaveRoomForWhatIsRare(t *testing.T) {
 				t.Errorf("%s has series of its own: %v", name(i), ok)
 			}
 		}
-		// A slot that a death made is not kept by retries; one that retries made is.
+		// Retries do not keep a slot that a dead job created; they keep one that retries created.
 		for end := time.Now().Add(62 * time.Minute); time.Now().Before(end); time.Sleep(time.Minute) {
 			o.Reserved(0, 10, 0, time.Millisecond, nil)
 			retry()

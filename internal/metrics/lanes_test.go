@@ -14,7 +14,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// laned is a store with queues of so many lanes, which refuses every job as its id says.
+// laned is a store whose queues have the given numbers of lanes, and that refuses each job with the outcome in its id.
 type laned struct {
 	queue.Engine
 	infos []queue.Info
@@ -38,7 +38,7 @@ func (l *laned) GetMany(_ context.Context, names []string) ([]queue.Info, error)
 	return slices.DeleteFunc(some, func(i queue.Info) bool { return !slices.Contains(names, i.Spec.Name) }), nil
 }
 
-// readingOf is what is read of a queue with all others.
+// readingOf returns the short reading of a queue.
 func readingOf(i *queue.Info) queue.Reading {
 	return queue.Reading{
 		Name: i.Spec.Name, Revision: i.Revision, Size: i.Size(), Bytes: i.Bytes, Deferred: i.Deferred, Counters: i.Counters,
@@ -75,7 +75,7 @@ func TestLanes(t *testing.T) {
 		t.Fatal(err)
 	}
 	const head = `
-# HELP penstock_lanes In how many lanes jobs wait, the one of jobs that name none included.
+# HELP penstock_lanes Number of lanes with waiting jobs; jobs without a lane count as one lane.
 # TYPE penstock_lanes gauge
 `
 	compare(t, reg, head+`penstock_lanes{queue="a"} 1e+06
@@ -89,7 +89,7 @@ penstock_lanes{queue="b"} 0
 penstock_lanes{queue="c"} 5
 `, "penstock_lanes")
 
-	// Refusals are told apart by reason, and by nothing that a producer chose.
+	// Refusals are labeled by reason, never by values that a producer chose.
 	e, err := metrics.NewEngine(l, reg, 2)
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ penstock_lanes{queue="c"} 5
 		}
 	}
 	compare(t, reg, `
-# HELP penstock_refused_total Jobs that were not accepted, by reason.
+# HELP penstock_refused_total Jobs refused, by reason.
 # TYPE penstock_refused_total counter
 penstock_refused_total{queue="a",reason="conflict"} 0
 penstock_refused_total{queue="a",reason="expired"} 1

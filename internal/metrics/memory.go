@@ -6,7 +6,7 @@ import (
 	"github.com/penstock/penstock/internal/ops"
 )
 
-// RegisterMemory registers what a process holds for its clients, of how much, and what it refused for that.
+// RegisterMemory registers the memory that a process uses for its clients, the limit, and refusals because of it.
 func RegisterMemory(reg prometheus.Registerer, b *ops.Budget) error {
 	gauge := func(name, help string, value func() int64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(
@@ -16,14 +16,14 @@ func RegisterMemory(reg prometheus.Registerer, b *ops.Budget) error {
 	refused := func(why string, value func() int64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "penstock_memory_refused_total",
-			Help: "Connections, requests and lines that were refused because of the memory they would take: " +
-				"over_share, their client's; overloaded, all.",
+			Help: "Connections, requests and lines refused for lack of memory: over_share, the client's share is used up; " +
+				"overloaded, all memory is.",
 			ConstLabels: prometheus.Labels{"reason": why},
 		}, func() float64 { return float64(value()) })
 	}
 	return register(reg,
-		gauge("penstock_memory_used_bytes", "What connections, requests and streams are charged for.", b.Used),
-		gauge("penstock_memory_limit_bytes", "How much that may be.", b.Limit),
+		gauge("penstock_memory_used_bytes", "Memory charged for connections, requests and streams.", b.Used),
+		gauge("penstock_memory_limit_bytes", "Maximum of penstock_memory_used_bytes.", b.Limit),
 		refused("over_share", b.RefusedShare), refused("overloaded", b.RefusedAll),
 	)
 }

@@ -81,7 +81,7 @@ func TestEngine(t *testing.T) {
 		t.Fatalf("%v, %v", answers, err)
 	}
 	compare(t, reg, `
-# HELP penstock_appended_total Jobs that were accepted, or found to be in already (outcome duplicate).
+# HELP penstock_appended_total Jobs accepted, or already present (outcome duplicate).
 # TYPE penstock_appended_total counter
 penstock_appended_total{outcome="accepted",queue="_other"} 2
 penstock_appended_total{outcome="accepted",queue="a"} 2
@@ -89,7 +89,7 @@ penstock_appended_total{outcome="accepted",queue="b"} 1
 penstock_appended_total{outcome="duplicate",queue="_other"} 0
 penstock_appended_total{outcome="duplicate",queue="a"} 1
 penstock_appended_total{outcome="duplicate",queue="b"} 0
-# HELP penstock_refused_total Jobs that were not accepted, by reason.
+# HELP penstock_refused_total Jobs refused, by reason.
 # TYPE penstock_refused_total counter
 penstock_refused_total{queue="_other",reason="conflict"} 0
 penstock_refused_total{queue="_other",reason="failed"} 0
@@ -109,7 +109,7 @@ penstock_refused_total{queue="b",reason="invalid"} 1
 		t.Errorf("%d append histograms", n)
 	}
 
-	// A deleted queue's series end and its slot is free again.
+	// The series of a deleted queue end, and its slot is free again.
 	if err := e.Delete(t.Context(), "a", queue.AnyRevision, true); err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ penstock_refused_total{queue="b",reason="invalid"} 1
 		t.Fatal(err)
 	}
 	compare(t, reg, `
-# HELP penstock_appended_total Jobs that were accepted, or found to be in already (outcome duplicate).
+# HELP penstock_appended_total Jobs accepted, or already present (outcome duplicate).
 # TYPE penstock_appended_total counter
 penstock_appended_total{outcome="accepted",queue="_other"} 2
 penstock_appended_total{outcome="accepted",queue="b"} 1
@@ -142,7 +142,7 @@ func TestEngineThatFails(t *testing.T) {
 		t.Fatal("a closed engine took jobs")
 	}
 	compare(t, reg, `
-# HELP penstock_refused_total Jobs that were not accepted, by reason.
+# HELP penstock_refused_total Jobs refused, by reason.
 # TYPE penstock_refused_total counter
 penstock_refused_total{queue="_other",reason="failed"} 2
 `, "penstock_refused_total")
@@ -151,7 +151,7 @@ penstock_refused_total{queue="_other",reason="failed"} 2
 	}
 }
 
-// refresh has gauges look at a store, all of whose queues were read just now.
+// refresh refreshes gauges from a store whose queues were just read.
 func refresh(t *testing.T, g *metrics.Gauges, e queue.Engine) error {
 	t.Helper()
 	s := survey.New(e, survey.Options{})
@@ -195,14 +195,14 @@ func TestGauges(t *testing.T) {
 		)
 	}
 	compare(t, reg, jobs+states("_other", 6)+states("a", 3)+states("b", 3)+`
-# HELP penstock_queues How many queues there are.
+# HELP penstock_queues Number of queues.
 # TYPE penstock_queues gauge
 penstock_queues 4
 # HELP penstock_paused 1 while the queue is paused.
 # TYPE penstock_paused gauge
 penstock_paused{queue="a"} 0
 penstock_paused{queue="b"} 1
-# HELP penstock_rate_per_second The configured outflow; +Inf when unlimited.
+# HELP penstock_rate_per_second Configured rate; +Inf if unlimited.
 # TYPE penstock_rate_per_second gauge
 penstock_rate_per_second{queue="a"} 14
 penstock_rate_per_second{queue="b"} 14
@@ -219,7 +219,7 @@ penstock_rate_per_second{queue="b"} 14
 	compare(t, reg, jobs+states("b", 3)+states("d", 3), "penstock_jobs")
 }
 
-// failing is a store that is away.
+// failing is an unavailable store.
 type failing struct{ queue.Engine }
 
 func (failing) Readings(context.Context) ([]queue.Reading, error) { return nil, queue.ErrUnavailable }
@@ -286,7 +286,7 @@ func TestHook(t *testing.T) {
 	}
 }
 
-// What the audit log drops before its time is counted once, by budget, and logged.
+// Audit entries dropped early are counted once, by budget, and logged.
 func TestAuditDropsAreCounted(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	g, err := metrics.NewGauges(reg, 0)
@@ -316,7 +316,7 @@ func TestAuditDropsAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	compare(t, reg, `
-# HELP penstock_audit_dropped_total Audit entries that were dropped before their time: their budget is used up.
+# HELP penstock_audit_dropped_total Audit entries dropped before their time because their budget was used up.
 # TYPE penstock_audit_dropped_total counter
 penstock_audit_dropped_total{budget="app:acme"} 5
 penstock_audit_dropped_total{budget="operators"} 0

@@ -9,10 +9,10 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Lateness is measured against slack, 5 ms by default.
+// latenessBuckets are dense around the default slack, 5 ms.
 var latenessBuckets = []float64{.00005, .0001, .0002, .0005, .001, .002, .003, .005, .0075, .01, .02, .05, .1, 1}
 
-// Observer counts what a drainer does. It is a drain.Observer.
+// Observer is a drain.Observer that counts.
 type Observer struct {
 	departures  *prometheus.CounterVec
 	deliveries  *prometheus.CounterVec
@@ -33,8 +33,8 @@ type Observer struct {
 
 var _ drain.Observer = (*Observer)(nil)
 
-// NewObserver registers an observer's metrics; maxQueues is how many queues get
-// series of their own, 0 for the default.
+// NewObserver registers an observer's metrics. maxQueues is the number of queues with series of their own; 0 is the
+// default.
 func NewObserver(reg prometheus.Registerer, maxQueues int) (*Observer, error) {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -43,38 +43,38 @@ func NewObserver(reg prometheus.Registerer, maxQueues int) (*Observer, error) {
 		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
 	}
 	o := &Observer{
-		departures: counter("penstock_departures_total", "Jobs that this drainer started.", "queue"),
+		departures: counter("penstock_departures_total", "Jobs started by this drainer.", "queue"),
 		deliveries: counter(
-			"penstock_deliveries_total", "Jobs that this drainer settled, by what became of them.", "queue", "outcome",
+			"penstock_deliveries_total", "Jobs settled by this drainer, by outcome.", "queue", "outcome",
 		),
-		releases: counter("penstock_releases_total", "Departures given back unused, by reason.", "queue", "reason"),
+		releases: counter("penstock_releases_total", "Departures returned unused, by reason.", "queue", "reason"),
 		lost: counter(
 			"penstock_lost_slots_total",
-			"Departures that a backlogged queue could have had and did not, as this drainer was told.", "queue",
+			"Departures that a backlogged queue missed, as reported to this drainer.", "queue",
 		),
 		expired: counter(
-			"penstock_leases_expired_total", "Leases that ran out, anybody's, as this drainer was told.", "queue",
+			"penstock_leases_expired_total", "Expired leases of any client, as reported to this drainer.", "queue",
 		),
 		leasesLost: counter(
-			"penstock_leases_lost_total", "Jobs that this drainer had to stop because their lease no longer stood.", "queue",
+			"penstock_leases_lost_total", "Jobs that this drainer stopped because it had lost their lease.", "queue",
 		),
 		settlements: counter(
-			"penstock_settlements_total", "Ends of leases, by result: accepted, stale or failed.", "queue", "result",
+			"penstock_settlements_total", "Settled leases, by result: accepted, stale or failed.", "queue", "result",
 		),
 		opened: counter(
-			"penstock_circuit_opened_total", "How often what this drainer reported opened the circuit of a queue.",
+			"penstock_circuit_opened_total", "Circuits opened by failures that this drainer reported.",
 			"queue",
 		),
 		lateness: histogram(
-			"penstock_start_lateness_seconds", "How long after its departure a job started.", latenessBuckets,
+			"penstock_start_lateness_seconds", "Time from a job's departure to its start.", latenessBuckets,
 		),
 		handling: histogram(
-			"penstock_handler_seconds", "How long a handler worked on a job that had started.", latencyBuckets,
+			"penstock_handler_seconds", "Time that a handler worked on a started job.", latencyBuckets,
 		),
-		reserving: histogram("penstock_reserve_seconds", "How long the engine took to answer a reserve.", latencyBuckets),
-		reserved:  counter("penstock_reserves_total", "Reserves, by result: jobs, empty or failed.", "result"),
+		reserving: histogram("penstock_reserve_seconds", "Duration of a reserve call.", latencyBuckets),
+		reserved:  counter("penstock_reserves_total", "Reserve calls, by result: jobs, empty or failed.", "result"),
 		free: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "penstock_free_handlers", Help: "Handlers that have nothing to do.",
+			Name: "penstock_free_handlers", Help: "Idle handlers.",
 		}),
 	}
 	o.queues = newSlots(maxQueues, kind{o.departures.MetricVec, ""}, kind{o.deliveries.MetricVec, "delivered"},
@@ -86,8 +86,7 @@ func NewObserver(reg prometheus.Registerer, maxQueues int) (*Observer, error) {
 		o.lateness, o.handling, o.reserving, o.reserved, o.free)
 }
 
-// Reserved implements drain.Observer. A drainer asks every few seconds, whatever else
-// happens: so this is where queues age.
+// Reserved implements drain.Observer. A drainer reserves every few seconds in any case, so old slots are freed here.
 func (o *Observer) Reserved(_, _, n int, took time.Duration, err error) {
 	o.queues.age(time.Now())
 	o.reserving.Observe(took.Seconds())
@@ -113,10 +112,9 @@ func (o *Observer) Departed(job *drain.Job, late time.Duration) {
 	observe(o.lateness, max(late, 0), exemplarOfJob(job))
 }
 
-// Returned implements drain.Observer. What becomes of the job is counted when it
-// is settled: only the engine knows whether a failure was the last.
+// Returned implements drain.Observer. Settled counts the outcome: only the engine knows whether a failure was the last.
 func (o *Observer) Returned(job *drain.Job, _ queue.Verdict, took time.Duration) {
-	if took > 0 { // else it never passed the gate, and did no work that could have taken time
+	if took > 0 { // otherwise the job did not pass the gate
 		observe(o.handling, took, exemplarOfJob(job))
 	}
 }
@@ -150,7 +148,7 @@ func (o *Observer) Affected(s queue.Settlement, e queue.Effect) {
 	}
 }
 
-// outcome is what the state in which a settlement left a job means for the receiver.
+// outcome names the result of an attempt, given the state of the job after its settlement.
 func outcome(verdict queue.Verdict, state queue.State) string {
 	switch state {
 	case queue.Scheduled:

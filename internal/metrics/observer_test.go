@@ -50,12 +50,12 @@ func TestObserver(t *testing.T) {
 	o.Reserved(0, 10, 0, time.Millisecond, nil)
 	o.Reserved(0, 10, 0, time.Millisecond, errors.New("away"))
 	compare(t, reg, `
-# HELP penstock_departures_total Jobs that this drainer started.
+# HELP penstock_departures_total Jobs started by this drainer.
 # TYPE penstock_departures_total counter
 penstock_departures_total{queue="_other"} 2
 penstock_departures_total{queue="a"} 2
 penstock_departures_total{queue="b"} 0
-# HELP penstock_deliveries_total Jobs that this drainer settled, by what became of them.
+# HELP penstock_deliveries_total Jobs settled by this drainer, by outcome.
 # TYPE penstock_deliveries_total counter
 penstock_deliveries_total{outcome="dead",queue="_other"} 1
 penstock_deliveries_total{outcome="dead",queue="a"} 0
@@ -69,36 +69,35 @@ penstock_deliveries_total{outcome="released",queue="b"} 0
 penstock_deliveries_total{outcome="retry",queue="_other"} 0
 penstock_deliveries_total{outcome="retry",queue="a"} 0
 penstock_deliveries_total{outcome="retry",queue="b"} 1
-# HELP penstock_releases_total Departures given back unused, by reason.
+# HELP penstock_releases_total Departures returned unused, by reason.
 # TYPE penstock_releases_total counter
 penstock_releases_total{queue="a",reason="late"} 1
 penstock_releases_total{queue="b",reason="stopping"} 1
-# HELP penstock_lost_slots_total Departures that a backlogged queue could have had and did not, as this drainer `+
-		`was told.
+# HELP penstock_lost_slots_total Departures that a backlogged queue missed, as reported to this drainer.
 # TYPE penstock_lost_slots_total counter
 penstock_lost_slots_total{queue="a"} 5
-# HELP penstock_leases_expired_total Leases that ran out, anybody's, as this drainer was told.
+# HELP penstock_leases_expired_total Expired leases of any client, as reported to this drainer.
 # TYPE penstock_leases_expired_total counter
 penstock_leases_expired_total{queue="a"} 1
-# HELP penstock_leases_lost_total Jobs that this drainer had to stop because their lease no longer stood.
+# HELP penstock_leases_lost_total Jobs that this drainer stopped because it had lost their lease.
 # TYPE penstock_leases_lost_total counter
 penstock_leases_lost_total{queue="_other"} 1
-# HELP penstock_settlements_total Ends of leases, by result: accepted, stale or failed.
+# HELP penstock_settlements_total Settled leases, by result: accepted, stale or failed.
 # TYPE penstock_settlements_total counter
 penstock_settlements_total{queue="_other",result="accepted"} 3
 penstock_settlements_total{queue="a",result="accepted"} 2
 penstock_settlements_total{queue="a",result="failed"} 1
 penstock_settlements_total{queue="a",result="stale"} 1
 penstock_settlements_total{queue="b",result="accepted"} 1
-# HELP penstock_free_handlers Handlers that have nothing to do.
+# HELP penstock_free_handlers Idle handlers.
 # TYPE penstock_free_handlers gauge
 penstock_free_handlers 7
-# HELP penstock_reserves_total Reserves, by result: jobs, empty or failed.
+# HELP penstock_reserves_total Reserve calls, by result: jobs, empty or failed.
 # TYPE penstock_reserves_total counter
 penstock_reserves_total{result="empty"} 1
 penstock_reserves_total{result="failed"} 1
 penstock_reserves_total{result="jobs"} 1
-# HELP penstock_start_lateness_seconds How long after its departure a job started.
+# HELP penstock_start_lateness_seconds Time from a job's departure to its start.
 # TYPE penstock_start_lateness_seconds histogram
 penstock_start_lateness_seconds_bucket{le="5e-05"} 1
 penstock_start_lateness_seconds_bucket{le="0.0001"} 1
@@ -126,8 +125,7 @@ penstock_start_lateness_seconds_count 4
 	}
 }
 
-// A drainer's failures are counted by what the engine made of them, and a handler
-// that never passed the gate did no work.
+// Failures are counted by the engine's outcome. A handler that did not pass the gate has no working time.
 func TestObserverOfADrainer(t *testing.T) {
 	engine := embedded(t)
 	spec := queue.Spec{Name: "email", Rate: leaky.Unlimited}
@@ -179,13 +177,13 @@ func TestObserverOfADrainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	compare(t, reg, `
-# HELP penstock_deliveries_total Jobs that this drainer settled, by what became of them.
+# HELP penstock_deliveries_total Jobs settled by this drainer, by outcome.
 # TYPE penstock_deliveries_total counter
 penstock_deliveries_total{outcome="dead",queue="email"} 2
 penstock_deliveries_total{outcome="delivered",queue="email"} 1
 penstock_deliveries_total{outcome="released",queue="email"} 0
 penstock_deliveries_total{outcome="retry",queue="email"} 2
-# HELP penstock_departures_total Jobs that this drainer started.
+# HELP penstock_departures_total Jobs started by this drainer.
 # TYPE penstock_departures_total counter
 penstock_departures_total{queue="email"} 4
 `, "penstock_deliveries_total", "penstock_departures_total")
@@ -200,7 +198,7 @@ func (h handler) Handle(ctx context.Context, j *drain.Job, gate drain.Gate) erro
 	return h(ctx, j, gate)
 }
 
-// samples is how often a histogram was fed.
+// samples returns the number of observations of a histogram.
 func samples(t *testing.T, reg prometheus.Gatherer, name string) (n uint64) {
 	t.Helper()
 	families, err := reg.Gather()

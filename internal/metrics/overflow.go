@@ -15,7 +15,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Overflow counts what happens on the overflow. It is a deferred.Observer.
+// Overflow is a deferred.Observer that counts.
 type Overflow struct {
 	stored   *prometheus.CounterVec
 	failed   *prometheus.CounterVec
@@ -31,35 +31,35 @@ type Overflow struct {
 
 var _ deferred.Observer = (*Overflow)(nil)
 
-// NewOverflow registers the overflow's metrics; maxQueues is how many queues get
-// series of their own, 0 for the default.
+// NewOverflow registers the overflow's metrics. maxQueues is the number of queues with series of their own; 0 is the
+// default.
 func NewOverflow(reg prometheus.Registerer, maxQueues int) (*Overflow, error) {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	o := &Overflow{
-		stored: counter("penstock_deferred_total", "Jobs that this process put on the overflow.", "queue"),
+		stored: counter("penstock_deferred_total", "Jobs that this process stored on the overflow.", "queue"),
 		failed: counter(
-			"penstock_overflow_failures_total", "Messages that the overflow did not take, by reason.", "reason",
+			"penstock_overflow_failures_total", "Messages that the overflow refused, by reason.", "reason",
 		),
 		returned: counter(
-			"penstock_readmitted_total", "Jobs that this process took back from the overflow into their queue.", "queue",
+			"penstock_readmitted_total", "Jobs that this process moved from the overflow into their queue.", "queue",
 		),
 		letters: counter(
-			"penstock_dead_letters_total", "Deferred jobs that could not come back, by reason.", "queue", "reason",
+			"penstock_dead_letters_total", "Deferred jobs that could not be readmitted, by reason.", "queue", "reason",
 		),
 		unburied: counter(
 			"penstock_dead_letter_failures_total",
-			"Attempts to store dead letters that failed, by reason; until they succeed, nothing behind them comes back.",
+			"Failed attempts to store dead letters, by reason. Until one succeeds, no later job is readmitted.",
 			"reason",
 		),
 		missing: counter(
 			"penstock_deferred_missing_total",
-			"Jobs recorded as deferred that the overflow does not have: never acknowledged, or lost by NATS.", "queue",
+			"Jobs recorded as deferred but missing on the overflow: never acknowledged, or lost by NATS.", "queue",
 		),
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "penstock_overflow_publish_seconds",
-			Help: "How long the overflow took to acknowledge a message of deferred jobs.", Buckets: latencyBuckets,
+			Help: "Time until the overflow acknowledged a message of deferred jobs.", Buckets: latencyBuckets,
 		}),
 	}
 	o.queues = newSlots(maxQueues, kind{o.stored.MetricVec, ""}, kind{o.returned.MetricVec, ""})
@@ -95,7 +95,7 @@ func (o *Overflow) Returned(name string, jobs int) {
 	o.queues.add(name, o.returned, "", float64(jobs))
 }
 
-// DeadLetter implements deferred.Observer. What has no queue, or was written by somebody else, gets no slot.
+// DeadLetter implements deferred.Observer. Letters without a queue, or that Penstock did not write, get no slot.
 func (o *Overflow) DeadLetter(name string, reason deferred.Reason, jobs int) {
 	switch {
 	case name == "":
@@ -120,8 +120,8 @@ func (o *Overflow) Missing(name string, jobs int) {
 // Depth implements deferred.Observer.
 func (o *Overflow) Depth(name string, _ int64, oldest time.Time) { o.ages.set(name, oldest) }
 
-// ages shows how long the oldest deferred job of each queue has waited, counted when it is asked for: of the queues
-// where that is longest each, and of all others the longest.
+// ages exports the age of each queue's oldest deferred job at the time of the scrape: the oldest queues each, and the
+// maximum of the rest.
 type ages struct {
 	desc *prometheus.Desc
 	most int
@@ -133,7 +133,7 @@ type ages struct {
 func newAges(most int) *ages {
 	return &ages{
 		desc: prometheus.NewDesc("penstock_deferred_oldest_age_seconds",
-			"How long the oldest deferred job of a queue has waited, as seen by the process that has its way back.",
+			"Age of a queue's oldest deferred job, as seen by the process that readmits it.",
 			[]string{"queue"}, nil),
 		most:  most,
 		since: map[string]time.Time{},

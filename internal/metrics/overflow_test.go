@@ -36,32 +36,32 @@ func TestOverflow(t *testing.T) {
 	o.DeadLetterFailed("", queue.ErrOutcomeUnknown)
 	o.Missing("b", 1)
 	compare(t, reg, `
-# HELP penstock_deferred_total Jobs that this process put on the overflow.
+# HELP penstock_deferred_total Jobs that this process stored on the overflow.
 # TYPE penstock_deferred_total counter
 penstock_deferred_total{queue="_other"} 1
 penstock_deferred_total{queue="a"} 3
 penstock_deferred_total{queue="b"} 2
-# HELP penstock_overflow_failures_total Messages that the overflow did not take, by reason.
+# HELP penstock_overflow_failures_total Messages that the overflow refused, by reason.
 # TYPE penstock_overflow_failures_total counter
 penstock_overflow_failures_total{reason="full"} 1
 penstock_overflow_failures_total{reason="too_large"} 1
 penstock_overflow_failures_total{reason="unavailable"} 1
 penstock_overflow_failures_total{reason="unknown"} 2
-# HELP penstock_readmitted_total Jobs that this process took back from the overflow into their queue.
+# HELP penstock_readmitted_total Jobs that this process moved from the overflow into their queue.
 # TYPE penstock_readmitted_total counter
 penstock_readmitted_total{queue="_other"} 0
 penstock_readmitted_total{queue="a"} 2
 penstock_readmitted_total{queue="b"} 0
-# HELP penstock_dead_letters_total Deferred jobs that could not come back, by reason.
+# HELP penstock_dead_letters_total Deferred jobs that could not be readmitted, by reason.
 # TYPE penstock_dead_letters_total counter
 penstock_dead_letters_total{queue="_other",reason="not_ours"} 2
 penstock_dead_letters_total{queue="a",reason="too_old"} 1
-# HELP penstock_dead_letter_failures_total Attempts to store dead letters that failed, by reason; until they `+
-		`succeed, nothing behind them comes back.
+# HELP penstock_dead_letter_failures_total Failed attempts to store dead letters, by reason. Until one `+
+		`succeeds, no later job is readmitted.
 # TYPE penstock_dead_letter_failures_total counter
 penstock_dead_letter_failures_total{reason="full"} 1
 penstock_dead_letter_failures_total{reason="unknown"} 1
-# HELP penstock_deferred_missing_total Jobs recorded as deferred that the overflow does not have: never `+
+# HELP penstock_deferred_missing_total Jobs recorded as deferred but missing on the overflow: never `+
 		`acknowledged, or lost by NATS.
 # TYPE penstock_deferred_missing_total counter
 penstock_deferred_missing_total{queue="b"} 1
@@ -69,7 +69,7 @@ penstock_deferred_missing_total{queue="b"} 1
 		"penstock_dead_letters_total", "penstock_dead_letter_failures_total", "penstock_deferred_missing_total")
 }
 
-// The age grows by itself, is bounded in series, and ends with the backlog.
+// The age grows with time, has a bounded number of series, and ends with the backlog.
 func TestOverflowAge(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	o, err := metrics.NewOverflow(reg, 1)
@@ -94,7 +94,7 @@ func TestOverflowAge(t *testing.T) {
 	o.Depth("a", 5, time.Now().Add(-time.Minute))
 	o.Depth("b", 5, time.Now().Add(-time.Hour))
 	o.Depth("c", 5, time.Now().Add(-time.Minute))
-	// The oldest is shown wherever it came, and the others by the oldest of them.
+	// The oldest queues have series of their own; the others share their maximum.
 	if names, seconds := age(); strings.Join(names, " ") != "_other b" || seconds < 3600 || seconds > 3700 {
 		t.Errorf("%v: %v s", names, seconds)
 	}

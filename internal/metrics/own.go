@@ -12,15 +12,14 @@ import (
 	"github.com/penstock/penstock/internal/survey"
 )
 
-// MaxOwn is how many queues Own shows at most, the first by name.
+// MaxOwn is the maximum number of queues that Own exports, the first by name.
 const MaxOwn = 1000
 
-// Own gathers the metrics of some queues and rules for a caller who may see no others. All have the label app, unless
-// it is empty.
+// Own gathers the metrics of the queues and rules that a caller may see. Each has the label app, unless App is empty.
 type Own struct {
-	// All is where the counters and histograms come from: of queues and rules that have series of their own there.
+	// All provides the counters and histograms, for the queues and rules that have series of their own there.
 	All prometheus.Gatherer
-	// Rows are all queues by name, see survey.Snapshot. The gauges come from them.
+	// Rows are all queues by name, see survey.Snapshot. They provide the gauges.
 	Rows []*survey.Row
 	App  string
 	// Sees reports whether the caller may see a queue or rule.
@@ -59,11 +58,11 @@ func (o Own) Gather() ([]*dto.MetricFamily, error) {
 	return own, nil
 }
 
-// gauges are those of the queues, also of those that share the label Other elsewhere.
+// gauges returns the gauges of the visible queues, including queues that share the label Other in All.
 func (o Own) gauges(label prometheus.Labels) ([]*dto.MetricFamily, error) {
 	reg, g := prometheus.NewRegistry(), newQueueGauges(label)
 	queues := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "penstock_queues", Help: "How many queues there are.", ConstLabels: label,
+		Name: "penstock_queues", Help: "Number of queues.", ConstLabels: label,
 	})
 	if err := register(reg, append(g.vecs(), queues)...); err != nil {
 		return nil, err
@@ -81,15 +80,15 @@ func (o Own) gauges(label prometheus.Labels) ([]*dto.MetricFamily, error) {
 	return reg.Gather()
 }
 
-// visible returns the metrics of queues and rules that the caller may see. A metric without such a label is of all
-// apps together, and so is one of Other.
+// visible returns the metrics of queues and rules that the caller may see. It omits metrics without such a label and
+// metrics of Other, because they cover all apps.
 func (o Own) visible(all []*dto.Metric) (kept []*dto.Metric) {
 	for _, m := range all {
 		labels := m.GetLabel()
 		if !o.seesAll(labels) {
 			continue
 		}
-		if o.App != "" { // the registry keeps the labels for later
+		if o.App != "" { // append to a copy: the registry keeps the labels
 			key := "app"
 			labels = append([]*dto.LabelPair{{Name: &key, Value: &o.App}}, labels...)
 			slices.SortFunc(labels, func(a, b *dto.LabelPair) int { return strings.Compare(a.GetName(), b.GetName()) })
@@ -102,7 +101,7 @@ func (o Own) visible(all []*dto.Metric) (kept []*dto.Metric) {
 	return kept
 }
 
-// seesAll reports whether labels name a queue or a rule, and none that the caller may not see.
+// seesAll reports whether the labels name a queue or rule, and only ones that the caller may see.
 func (o Own) seesAll(labels []*dto.LabelPair) bool {
 	named := false
 	for _, l := range labels {

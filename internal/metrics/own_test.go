@@ -12,8 +12,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// An app's metrics are those of its own queues and rules, whether they have series of their own in the whole or not.
-// No name of another app, and no sum over all, is among them.
+// An app gets the metrics of its own queues and rules, even if they share series in the whole. It gets no names of
+// other apps and no sums over all apps.
 func TestOwn(t *testing.T) {
 	reg, inner := prometheus.NewPedanticRegistry(), embedded(t)
 	e, err := metrics.NewEngine(inner, reg, 2)
@@ -50,15 +50,15 @@ func TestOwn(t *testing.T) {
 # HELP decisions_total 
 # TYPE decisions_total counter
 decisions_total{app="acme",queue="acme-z",rule="acme-r"} 1
-# HELP penstock_appended_total Jobs that were accepted, or found to be in already (outcome duplicate).
+# HELP penstock_appended_total Jobs accepted, or already present (outcome duplicate).
 # TYPE penstock_appended_total counter
 penstock_appended_total{app="acme",outcome="accepted",queue="acme-z"} 1
 penstock_appended_total{app="acme",outcome="duplicate",queue="acme-z"} 0
-# HELP penstock_queue_capacity How many jobs the queue may hold: waiting, scheduled, leased and held together.
+# HELP penstock_queue_capacity Maximum number of jobs in the queue: waiting, scheduled, leased and held together.
 # TYPE penstock_queue_capacity gauge
 penstock_queue_capacity{app="acme",queue="acme-y"} 10
 penstock_queue_capacity{app="acme",queue="acme-z"} 10
-# HELP penstock_queues How many queues there are.
+# HELP penstock_queues Number of queues.
 # TYPE penstock_queues gauge
 penstock_queues{app="acme"} 2
 `, "decisions_total", "penstock_appended_total", "penstock_queue_capacity", "penstock_queues")
@@ -78,15 +78,15 @@ penstock_queues{app="acme"} 2
 			}
 		}
 	}
-	// The whole is as it was.
+	// The whole is unchanged.
 	compare(t, reg, `
-# HELP penstock_queues How many queues there are.
+# HELP penstock_queues Number of queues.
 # TYPE penstock_queues gauge
 penstock_queues 5
 `, "penstock_queues")
 }
 
-// However many queues an app has, a page shows MaxOwn of them.
+// However many queues an app has, MaxOwn of them are exported.
 func TestOwnIsBounded(t *testing.T) {
 	all := func(string) bool { return true }
 	own := metrics.Own{All: prometheus.NewRegistry(), Rows: rows(metrics.MaxOwn + 5), Sees: all}
@@ -108,7 +108,7 @@ func TestOwnIsBounded(t *testing.T) {
 	}
 }
 
-// rows are those of so many queues; ten apps have a tenth each.
+// rows returns n queues, a tenth for each of ten apps.
 func rows(n int) []*survey.Row {
 	all := make([]*survey.Row, n)
 	for i := range all {
@@ -119,7 +119,7 @@ func rows(n int) []*survey.Row {
 	return all
 }
 
-// BenchmarkOwn is one scrape by an app that has a tenth of all queues.
+// BenchmarkOwn measures a scrape by an app with a tenth of all queues.
 func BenchmarkOwn(b *testing.B) {
 	for _, n := range []int{1000, 100_000} {
 		own := metrics.Own{

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock/penstock/pull"
 )
 
-// Pull counts what is told of a dispatcher.
+// Pull is a pull.Observer that counts.
 type Pull struct {
 	jobs          *prometheus.CounterVec
 	lost, expired *prometheus.CounterVec
@@ -19,8 +19,8 @@ type Pull struct {
 
 var _ pull.Observer = (*Pull)(nil)
 
-// NewPull registers the metrics of paced pull; maxQueues is how many queues get series of their
-// own, 0 for the default.
+// NewPull registers the metrics of paced pull. maxQueues is the number of queues with series of their own; 0 is the
+// default.
 func NewPull(reg prometheus.Registerer, maxQueues int) (*Pull, error) {
 	perQueue := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"queue"}, labels...))
@@ -28,22 +28,22 @@ func NewPull(reg prometheus.Registerer, maxQueues int) (*Pull, error) {
 	m := &Pull{
 		jobs: perQueue(
 			"penstock_pull_jobs_total",
-			"Jobs that were granted to those who ask for them: handed over, or why they were given back instead.", "outcome",
+			"Jobs granted to pulling workers: handed over, or the reason for returning them.", "outcome",
 		),
 		lost: perQueue(
 			"penstock_pull_slots_lost_total",
-			"Departures that a backlogged pull queue could have had and did not, because nobody asked in time.",
+			"Departures that a backlogged pull queue missed because no worker asked in time.",
 		),
 		expired: perQueue(
 			"penstock_pull_leases_expired_total",
-			"Leases, of any queue, that were found to have run out when somebody asked for jobs of a pull queue.",
+			"Expired leases of any queue, found when a worker asked a pull queue for jobs.",
 		),
 		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "penstock_pull_lateness_seconds", Help: "How late after its departure, at most, a job's answer was written.",
+			Name: "penstock_pull_lateness_seconds", Help: "Time from a job's departure to the end of its response, at most.",
 			Buckets: latencyBuckets,
 		}),
 		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "penstock_pull_waiting", Help: "Requests that wait for jobs of a pull queue.",
+			Name: "penstock_pull_waiting", Help: "Requests waiting for jobs of a pull queue.",
 		}),
 	}
 	m.queues = newSlots(maxQueues, kind{m.jobs.MetricVec, "handed"}, kind{m.jobs.MetricVec, pull.Late.String()})

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// What receivers answered shows: jobs that are held, queues that stop, circuits that are open, and rates that followed.
+// The effects of receivers' answers are exported: held jobs, stops, open circuits and adapted rates.
 func TestGaugesOfReceivers(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e queue.Engine) {
 		reg := prometheus.NewPedanticRegistry()
@@ -85,7 +85,7 @@ func TestGaugesOfReceivers(t *testing.T) {
 				)
 			}
 		}
-		// What is resumed, and decided about, shows no more.
+		// After a resume and a decision, they end.
 		if err := e.Resume(t.Context(), "down"); err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestGaugesOfReceivers(t *testing.T) {
 	})
 }
 
-// gauge is that of a queue, and of what its other label says, if it has one.
+// gauge returns the value for a queue and an optional second label.
 func gauge(t *testing.T, reg prometheus.Gatherer, name, of, label string) (float64, bool) {
 	t.Helper()
 	families, err := reg.Gather()

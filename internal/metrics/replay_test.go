@@ -42,7 +42,7 @@ func TestReplayed(t *testing.T) {
 		}
 	}
 	compare(t, reg, `
-# HELP penstock_replayed_total Dead jobs that a person wanted to have tried again, by what became of them.
+# HELP penstock_replayed_total Dead jobs for which a replay was requested, by outcome.
 # TYPE penstock_replayed_total counter
 penstock_replayed_total{outcome="no_room",queue="a"} 2
 penstock_replayed_total{outcome="replayed",queue="a"} 1

@@ -15,51 +15,50 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// Latencies of rules, which each of them has: so there are fewer of these.
+// ruleBuckets are few because each rule has its own histogram.
 var ruleBuckets = []float64{.0002, .0005, .001, .002, .005, .01, .05, .2, 1}
 
-// Rules counts what rules are asked and what they say, each where it is decided: by an Admission, of which it is the
-// Observer, or by an engine that Over wraps, with an append. A key is never a label.
+// Rules counts the decisions of rules where they are made: as the Observer of an Admission, or in appends to an engine
+// that Over wraps. Keys are never labels.
 type Rules struct {
 	decisions, failed, errors, away, missing, full *prometheus.CounterVec
 	latency                                        *prometheus.HistogramVec
 	rules                                          *slots
-	// gone are rules that are missing: who asks for one by name, or deletes it, does not end what is counted of it.
+	// gone counts missing rules. It is separate from rules because deleting a rule ends its series there.
 	gone *slots
 }
 
 var _ admission.Observer = (*Rules)(nil)
 
-// NewRules registers the metrics of rules; maxRules is how many get series of their own, 0 for the default.
+// NewRules registers the metrics of rules. maxRules is the number of rules with series of their own; 0 is the default.
 func NewRules(reg prometheus.Registerer, maxRules int) (*Rules, error) {
 	m := &Rules{
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_rule_decisions_total",
-			Help: "What rules said: allowed, refused, or shadowed, which a rule that only counts would have refused.",
+			Help: "Decisions of rules: allowed, refused, or shadowed (a refusal by a rule that only counts).",
 		}, []string{"rule", "outcome"}),
 		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "penstock_rule_failures_total", Help: "Questions to rules that were not answered, by reason.",
+			Name: "penstock_rule_failures_total", Help: "Takes that failed without a decision, by reason.",
 		}, []string{"rule", "reason"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_rule_store_errors_total",
-			Help: "Calls about a rule that the store did not answer, whatever then decided, by reason.",
+			Help: "Calls about a rule that the store did not answer, by reason, whatever decided instead.",
 		}, []string{"rule", "reason"}),
 		away: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_rule_away_total",
-			Help: "What a rule's away decided because the store could not be asked, by what it said.",
+			Help: "Decisions made by a rule's away setting because the store was unavailable, by decision.",
 		}, []string{"rule", "decided"}),
 		missing: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_rule_missing_total",
-			Help: "Jobs that were not taken because their queue names a rule of another group that is gone, or cannot be " +
-				"asked by jobs.",
+			Help: "Jobs refused because their queue names a rule of another group that is missing or not usable for jobs.",
 		}, []string{"rule"}),
 		full: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_rule_full_total",
-			Help: "What rules refused, or would have, only because they held as many keys as they may.",
+			Help: "Takes that rules refused, or would have, only because they held their maximum number of keys.",
 		}, []string{"rule"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "penstock_rule_decision_seconds",
-			Help:    "How long the store took to decide by a rule, one call of one or many questions: a take, or an append.",
+			Help:    "Duration of a store call that decides by a rule, with one or many takes, or of an append.",
 			Buckets: ruleBuckets,
 		}, []string{"rule", "by"}),
 	}
@@ -101,14 +100,14 @@ func (m *Rules) Failed(rule string, err error) {
 	case errors.Is(err, context.DeadlineExceeded):
 		reason = "timeout"
 	}
-	m.rules.addKnown(rule, m.errors, reason, 1) // it may be no rule at all
+	m.rules.addKnown(rule, m.errors, reason, 1) // the rule may not exist
 }
 
 // Answered implements admission.Observer.
 func (m *Rules) Answered(rule string, takes []rules.Take, answers []rules.Taken, err error) {
 	if err != nil || len(answers) != len(takes) {
 		if errors.Is(err, rules.ErrUnknown) {
-			m.rules.forget(rule) // somebody else has deleted it
+			m.rules.forget(rule) // another process has deleted it
 		}
 		m.rules.addKnown(rule, m.failed, failedTake(err), float64(len(takes)))
 		return
@@ -138,7 +137,7 @@ func (m *Rules) Away(rule, policy string, allowed, refused int) {
 	}
 }
 
-// Missing implements admission.Observer. Which queue it was penstock_refused_total and the log say.
+// Missing implements admission.Observer. penstock_refused_total and the log name the queue.
 func (m *Rules) Missing(_, rule string) {
 	m.age()
 	m.gone.addRare(rule, m.missing, "", 1)
@@ -165,7 +164,7 @@ func failedTake(err error) string {
 	return "failed"
 }
 
-// Over wraps an engine, and counts what rules say of the jobs that are appended to it.
+// Over wraps an engine and counts the decisions of rules about the jobs appended to it.
 func (m *Rules) Over(e queue.Engine) queue.Engine { return &countedEngine{e, m} }
 
 type countedEngine struct {
@@ -189,7 +188,7 @@ func (a *countedEngine) Offer(ctx context.Context, jobs []queue.Job) ([]queue.Ap
 	return answers, err
 }
 
-// judged counts what rules said of the jobs of a call, and that it took so long, once of each rule.
+// judged counts the decisions of a call, and observes its duration once for each rule.
 func (m *Rules) judged(answers []queue.Appended, took time.Duration) {
 	var asked []string
 	for i := range answers {

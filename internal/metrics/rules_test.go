@@ -64,8 +64,8 @@ func take(t *testing.T, e queue.Taker, rule string, takes ...rules.Take) {
 }
 
 const decisionsHead = `
-# HELP penstock_rule_decisions_total What rules said: allowed, refused, or shadowed, which a rule that only ` +
-	`counts would have refused.
+# HELP penstock_rule_decisions_total Decisions of rules: allowed, refused, or shadowed (a refusal by a rule ` +
+	`that only counts).
 # TYPE penstock_rule_decisions_total counter
 `
 
@@ -76,8 +76,8 @@ penstock_rule_decisions_total{outcome="shadowed",rule=%[1]q} %[4]d
 `, rule, allowed, refused, shadowed)
 }
 
-// What rules say is counted by rule, whoever asks them: jobs of their own group, which the engine asks, and of others,
-// those who ask by name, and requests. Never by key.
+// Decisions are counted by rule, never by key: for jobs of the rule's group and of other groups, for takes by name, and
+// for requests.
 func TestRules(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) queue.Engine{"embedded": embedded, "redis": onRedis} {
 		t.Run(name, func(t *testing.T) {
@@ -123,12 +123,12 @@ func TestRules(t *testing.T) {
 			}
 			compare(t, reg, decisionsHead+decisions("calls", 2, 1, 0)+decisions("mail.dark", 1, 0, 3)+
 				decisions("mail.otp", 2, 2, 0)+decisions("named", 1, 1, 0)+decisions("tenants", 4, 0, 0)+`
-# HELP penstock_rule_failures_total Questions to rules that were not answered, by reason.
+# HELP penstock_rule_failures_total Takes that failed without a decision, by reason.
 # TYPE penstock_rule_failures_total counter
 penstock_rule_failures_total{reason="invalid",rule="named"} 1
 penstock_rule_failures_total{reason="unknown_rule",rule="_other"} 10
 `, "penstock_rule_decisions_total", "penstock_rule_failures_total")
-			// An append is one decision of each rule that it asks; a rule of another group also gives back what did not come in.
+			// An append is one decision of each rule. A rule of another group also gets refunds for refused jobs.
 			want := map[string]uint64{
 				"mail.otp append": 2, "mail.dark append": 2, "mail.dark take": 1, "tenants take": 2, "calls take": 3,
 				"named take": 1,
@@ -140,8 +140,7 @@ penstock_rule_failures_total{reason="unknown_rule",rule="_other"} 10
 	}
 }
 
-// A rule has all its series in one place among the first: beyond those all rules share one, and those of a deleted rule
-// end.
+// The first rules have series of their own, all others share a label, and the series of a deleted rule end.
 func TestSeriesOfRulesAreBounded(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	asked, err := metrics.NewRules(reg, 3)
@@ -167,8 +166,8 @@ func TestSeriesOfRulesAreBounded(t *testing.T) {
 		asked.Failed("nobody-knows-it", queue.ErrStoreFull)
 	}
 	compare(t, reg, `
-# HELP penstock_rule_store_errors_total Calls about a rule that the store did not answer, whatever then `+
-		`decided, by reason.
+# HELP penstock_rule_store_errors_total Calls about a rule that the store did not answer, by reason, whatever `+
+		`decided instead.
 # TYPE penstock_rule_store_errors_total counter
 penstock_rule_store_errors_total{reason="full",rule="_other"} 2
 penstock_rule_store_errors_total{reason="outcome_unknown",rule="r0"} 2
@@ -191,9 +190,8 @@ penstock_rule_store_errors_total{reason="unavailable",rule="first"} 2
 	gone(t, reg, "r0")
 }
 
-// The jobs that lack a rule are all counted, whoever asks for it meanwhile, and learns that it is not there: an alert
-// goes by them.
-func TestAMissingRuleIsCountedWhileItIsAskedFor(t *testing.T) {
+// All jobs without their rule are counted for an alert, also while clients request the missing rule.
+func TestMissingRuleIsCountedDuringTakes(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	asked, err := metrics.NewRules(reg, 0)
 	if err != nil {
@@ -218,14 +216,14 @@ func TestAMissingRuleIsCountedWhileItIsAskedFor(t *testing.T) {
 		take(t, a, "tenants", rules.Take{})
 	}
 	compare(t, reg, `
-# HELP penstock_rule_missing_total Jobs that were not taken because their queue names a rule of another group `+
-		`that is gone, or cannot be asked by jobs.
+# HELP penstock_rule_missing_total Jobs refused because their queue names a rule of another group that is `+
+		`missing or not usable for jobs.
 # TYPE penstock_rule_missing_total counter
 penstock_rule_missing_total{rule="tenants"} 3
 `, "penstock_rule_missing_total")
 }
 
-// timed is how often each rule was timed, by whom.
+// timed returns the number of observed durations, by rule and kind.
 func timed(t *testing.T, reg prometheus.Gatherer) map[string]uint64 {
 	t.Helper()
 	families, err := reg.Gather()

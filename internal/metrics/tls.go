@@ -6,13 +6,13 @@ import (
 	"github.com/penstock/penstock/internal/ops"
 )
 
-// RegisterTLS registers what became of the certificates of a server; nil registers nothing.
+// RegisterTLS registers the metrics of a server's certificates. It ignores nil.
 func RegisterTLS(reg prometheus.Registerer, c *ops.Certificates) error {
 	if c == nil {
 		return nil
 	}
-	const read, readHelp = "penstock_tls_reads_total", "How often changed certificates were read again: used, or " +
-		"refused, when the old ones stay."
+	const read, readHelp = "penstock_tls_reads_total", "Reloads of changed certificates: used, or refused (the old ones " +
+		"stay in use)."
 	count := func(outcome string, value func() int64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: read, Help: readHelp, ConstLabels: prometheus.Labels{"outcome": outcome},
@@ -21,12 +21,12 @@ func RegisterTLS(reg prometheus.Registerer, c *ops.Certificates) error {
 	}
 	return register(reg, count("used", c.Reloaded), count("refused", c.Failed),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "penstock_tls_expires_timestamp_seconds", Help: "When the certificate in use expires.",
+			Name: "penstock_tls_expires_timestamp_seconds", Help: "Time at which the certificate in use expires.",
 		},
 			func() float64 { return float64(c.Expires().Unix()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "penstock_tls_stale",
-			Help: "1 while the files of the certificates have something in them that cannot be used.",
+			Help: "1 while the certificate files are invalid.",
 		},
 			func() float64 {
 				if c.Stale() {

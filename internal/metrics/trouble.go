@@ -10,18 +10,17 @@ import (
 	"github.com/penstock/penstock/queue/status"
 )
 
-// longWait is how long the next job of a queue has waited when the queue gets series for that; no alert asks for less.
+// longWait is the age of a queue's next job at which the queue gets series. No alert uses a shorter time.
 const longWait = time.Minute
 
-// trouble is why a queue has series wherever its name stands, so that alerts know all queues. Of those alike, the one
-// that had them before keeps them, or the one whose next job has waited longest.
+// trouble is a reason to give a queue series whatever its name, so that alerts cover all queues.
 type trouble struct {
 	is     func(*seen) bool
-	oldest bool
+	oldest bool // prefer the queue whose next job has waited longest, not the one that already has series
 }
 
-// troubles are all, the most urgent first. What concerns all queues of a store or a group at once is none of them, but
-// paused, which somebody did to this one.
+// troubles are all reasons, the most urgent first. States that affect all queues of a store or group at once are not
+// among them.
 var troubles = []trouble{
 	{is: does(status.Stalled)},
 	{is: does(status.NoTarget)},
@@ -42,13 +41,13 @@ func does(code status.Code) func(*seen) bool {
 	return func(q *seen) bool { return q.Status.Code == code }
 }
 
-// notWaitingTurn are the states in which a job waits for something else than its turn. Throttled is none: a receiver
-// that asks to be spared again and again must not hide how old the jobs become.
+// notWaitingTurn are the states in which jobs wait for something other than their turn. Throttled is not among them: a
+// receiver that asks for a delay again and again must not hide the age of the jobs.
 var notWaitingTurn = []status.Code{
 	status.Paused, status.ParentPaused, status.NoDrainer, status.CircuitOpen, status.Quota,
 }
 
-// rarity is how much of what is rare a queue has counted, and when that was last more than before.
+// rarity is the number of rare events of a queue, and the time of the last increase.
 type rarity struct {
 	count int64
 	at    time.Time
@@ -68,14 +67,14 @@ type seen struct {
 	*survey.Row
 	now     time.Time
 	rare    rarity
-	urgency int  // its place in troubles
-	had     bool // it had series of its own before
+	urgency int  // index in troubles
+	had     bool // it already has series
 }
 
-// waits reports whether the jobs of a queue wait for their turn.
+// waits reports whether the queue's jobs wait for their turn.
 func (q *seen) waits() bool { return !slices.Contains(notWaitingTurn, q.Status.Code) }
 
-// troubled finds the urgency of a queue that is to have series of its own.
+// troubled reports whether the queue is in trouble, and sets its urgency.
 func (q *seen) troubled() bool {
 	for n := range troubles {
 		if troubles[n].is(q) {
@@ -86,7 +85,7 @@ func (q *seen) troubled() bool {
 	return false
 }
 
-// before orders queues in trouble by who is to have series first.
+// before compares queues in trouble by precedence for series.
 func (q *seen) before(other *seen) int {
 	switch {
 	case q.urgency != other.urgency:
@@ -101,23 +100,22 @@ func (q *seen) before(other *seen) int {
 	return strings.Compare(q.Name, other.Name)
 }
 
-// tally is what is told of all queues together.
-type tally struct {
+// sums are the figures of all queues together.
+type sums struct {
 	states map[status.Code]float64
-	unseen int       // how many are in trouble, and not shown
-	others bool      // there are some that are not shown
-	oldest time.Time // when the job was appended that has waited longest in those, for its turn
+	unseen int       // queues in trouble without series
+	others bool      // some queues have no series
+	oldest time.Time // append time of their longest-waiting job, among queues whose jobs wait for their turn
 }
 
-// choose names the queues that are to have series of their own: the first ones, and of the others those in trouble, as
-// many at most.
-func (g *Gauges) choose(rows []*survey.Row, now time.Time) (names []string, t tally) {
-	t.states = map[status.Code]float64{}
+// choose returns the queues that get series: the first g.most, and at most g.most others in trouble.
+func (g *Gauges) choose(rows []*survey.Row, now time.Time) (names []string, s sums) {
+	s.states = map[status.Code]float64{}
 	rare := make(map[string]rarity, len(rows))
-	first := len(g.rare) == 0 // what was counted by now may be old
+	first := len(g.rare) == 0 // the counts so far may be old
 	var others, inTrouble []*seen
 	for n, row := range rows {
-		t.states[row.Status.Code]++
+		s.states[row.Status.Code]++
 		q := &seen{Row: row, now: now, rare: g.rare[row.Name].see(&row.Counters, first, now), had: g.shown[row.Name]}
 		rare[row.Name] = q.rare
 		switch {
@@ -135,25 +133,25 @@ func (g *Gauges) choose(rows []*survey.Row, now time.Time) (names []string, t ta
 	for _, q := range inTrouble[:shown] {
 		names = append(names, q.Name)
 	}
-	t.unseen = len(inTrouble) - shown
+	s.unseen = len(inTrouble) - shown
 	others = append(others, inTrouble[shown:]...)
-	t.others = len(others) > 0
+	s.others = len(others) > 0
 	for _, q := range others {
-		if at := q.Info.OldestWaiting; q.waits() && !at.IsZero() && (t.oldest.IsZero() || at.Before(t.oldest)) {
-			t.oldest = at
+		if at := q.Info.OldestWaiting; q.waits() && !at.IsZero() && (s.oldest.IsZero() || at.Before(s.oldest)) {
+			s.oldest = at
 		}
 	}
-	return names, t
+	return names, s
 }
 
-// together shows what is told of all queues together.
-func (g *Gauges) together(t *tally, now time.Time) {
+// together sets the gauges of all queues together.
+func (g *Gauges) together(s *sums, now time.Time) {
 	for _, code := range status.Codes() {
-		g.states.WithLabelValues(string(code)).Set(t.states[code])
+		g.states.WithLabelValues(string(code)).Set(s.states[code])
 	}
-	g.unseen.Set(float64(t.unseen))
-	if t.others {
-		g.oldest.WithLabelValues(Other).Set(waited(t.oldest, now))
+	g.unseen.Set(float64(s.unseen))
+	if s.others {
+		g.oldest.WithLabelValues(Other).Set(waited(s.oldest, now))
 	} else {
 		g.oldest.DeleteLabelValues(Other)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// many is a store of which only the lists can be seen.
+// many is a store that implements only the lists.
 type many struct {
 	queue.Engine
 	infos  []queue.Info // by name
@@ -70,11 +70,11 @@ func (m *many) Drainers(context.Context) (queue.Drainers, error) {
 }
 
 const stateHead = `
-# HELP penstock_queue_state 1 for what the queue does, and no series for what it does not; see the status of a queue.
+# HELP penstock_queue_state 1 for the current state of the queue; other states have no series.
 # TYPE penstock_queue_state gauge
 `
 
-// Alerts know every queue that stalls, is full, stopped or paused, wherever its name stands; the others are counted.
+// Queues that are stalled, full, stopped or paused have series, whatever their names; the others are counted.
 func TestTroubled(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	g, err := metrics.NewGauges(reg, 2)
@@ -99,10 +99,10 @@ func TestTroubled(t *testing.T) {
 penstock_queue_state{queue="q00001",state="idle"} 1
 `
 	look()
-	// No more than as many as the first: the third is counted.
+	// The limit is that of the first queues: the third is only counted.
 	compare(t, reg, stateHead+first+`penstock_queue_state{queue="q00700",state="stalled"} 1
 penstock_queue_state{queue="q01500",state="paused"} 1
-# HELP penstock_drainers How many drainers asked the store for jobs in the last 10 s.
+# HELP penstock_drainers Number of drainers that asked the store for jobs in the last 10 s.
 # TYPE penstock_drainers gauge
 penstock_drainers 3
 `, "penstock_queue_state", "penstock_drainers")
@@ -123,7 +123,7 @@ penstock_drainers 3
 			t.Errorf("the oldest of %s has waited for %v s", name, age)
 		}
 	}
-	// One that goes on gives its place up at the next look, to the next in trouble.
+	// A queue that recovers loses its slot to the next queue in trouble at the next look.
 	paused.Pause = queue.Pause{}
 	stalled.Outflow, stalled.OldestWaiting = 1, stalled.Now
 	look()
@@ -137,7 +137,7 @@ penstock_queue_full{queue="q02299"} 1
 	full.Waiting = 9
 	look()
 	compare(t, reg, stateHead+first, "penstock_queue_state")
-	// When only the first are left, nothing is said of others.
+	// If only the first queues are left, there is no series for others.
 	m.infos = m.infos[:2]
 	look()
 	compare(t, reg, stateHead+first, "penstock_queue_state")
@@ -148,7 +148,7 @@ penstock_queue_full{queue="q02299"} 1
 	}
 }
 
-// What is urgent has a series however many queues were in lesser trouble before it, for as long as they like.
+// An urgent queue gets series, however many less urgent queues had series before.
 func TestUrgentFirst(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	g, err := metrics.NewGauges(reg, 2)
@@ -182,7 +182,7 @@ penstock_queue_state{queue="q01400",state="stalled"} 1
 	look(stays)
 	late.Outflow, late.OldestWaiting = 1, late.Now
 	look(both)
-	// One that had series keeps them, though another in the same trouble comes before it by its name.
+	// A queue keeps its series, even if another with the same trouble comes first by name.
 	next := strings.Replace(strings.Replace(both, "q00003", "q00004", 1), "q00002", "q00003", 1)
 	m.infos[2].Pause = queue.Pause{}
 	look(next)
@@ -190,9 +190,8 @@ penstock_queue_state{queue="q01400",state="stalled"} 1
 	look(next)
 }
 
-// What is rare gives a queue series for an hour, wherever its name stands; what was counted before anybody looked does
-// not.
-func TestTroubleOfWhatIsRare(t *testing.T) {
+// A rare event gives a queue series for an hour, whatever its name. Events before the first look do not.
+func TestTroubleByRareEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewPedanticRegistry()
 		g, err := metrics.NewGauges(reg, 2)
@@ -227,9 +226,9 @@ func TestTroubleOfWhatIsRare(t *testing.T) {
 	})
 }
 
-// A queue whose jobs wait too long, are held or deferred has series by its name, those that wait the longest first; the
-// others are counted, and the oldest of them is shown.
-func TestTroubleOfThoseThatWait(t *testing.T) {
+// Queues whose jobs wait too long, are held or deferred have series, the longest-waiting first. The others are counted,
+// and the oldest age among them is exported.
+func TestTroubleByWaiting(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	g, err := metrics.NewGauges(reg, 2)
 	if err != nil {
@@ -280,7 +279,7 @@ func TestTroubleOfThoseThatWait(t *testing.T) {
 	want(0)
 }
 
-// gathered is the value of each series, by its name and labels as they are written.
+// gathered returns the value of each series, by its name and labels in text form.
 func gathered(t *testing.T, reg *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := reg.Gather()

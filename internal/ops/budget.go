@@ -6,19 +6,19 @@ import (
 	"sync/atomic"
 )
 
-// Why a Budget refuses.
+// Refusals of a Budget.
 var (
-	// ErrSpent: all of it is in use.
-	ErrSpent = errors.New("all that this server has is in use")
-	// ErrShare: the client's share is, and others want theirs.
-	ErrShare = errors.New("the share of this client is in use")
+	// ErrSpent means that the whole budget is in use.
+	ErrSpent = errors.New("the server's whole budget is in use")
+	// ErrShare means that the client's share is in use.
+	ErrShare = errors.New("this client's share of the budget is in use")
 )
 
-// Budget bounds what is in use at once, of bytes or of anything else that is counted, and how much of it one client
-// has. It never blocks: who finds nothing left is turned away, which is better than to hold a connection that waits.
+// Budget bounds the use of bytes, or of another countable resource, in total and per client. It never blocks: it
+// refuses, because a connection that waits would hold memory too.
 //
-// Up to half of it goes to whoever asks first, one client alone included. Of the other half nobody gets anything who
-// has a quarter of the whole: so one client has at most half, and what it leaves is there for the others.
+// The first half of the budget goes to any client, even all to one. The second half goes only to clients that use less
+// than a quarter of the whole. So one client gets at most half, and other clients always find some.
 type Budget struct {
 	limit, half, share int64
 	used               atomic.Int64
@@ -30,30 +30,30 @@ type Budget struct {
 	accounts map[string]*Account
 }
 
-// NewBudget returns a budget of so many.
+// NewBudget returns a budget of limit units.
 func NewBudget(limit int64) *Budget {
 	b := &Budget{limit: limit, half: limit / 2, share: max(1, limit/4), accounts: map[string]*Account{}}
 	b.nobody.b = b
 	return b
 }
 
-// Limit is how much there is.
+// Limit returns the size of the budget.
 func (b *Budget) Limit() int64 { return b.limit }
 
-// Used is how much is in use.
+// Used returns the amount in use.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// RefusedShare is how often a client had no more because of its share.
+// RefusedShare returns the number of refusals with ErrShare.
 func (b *Budget) RefusedShare() int64 { return b.refusedShare.Load() }
 
-// RefusedAll is how often there was no more for anybody.
+// RefusedAll returns the number of refusals with ErrSpent.
 func (b *Budget) RefusedAll() int64 { return b.refusedAll.Load() }
 
-// Nobody is the account of what is no client's: it has no share, only the whole.
+// Nobody returns the account for use that belongs to no client. Only the whole budget limits it.
 func (b *Budget) Nobody() *Account { return &b.nobody }
 
-// Open returns a client's account, which all of its holders share; Close it when done. A client without a name is
-// nobody.
+// Open returns a client's account, which all its holders share. The caller must Close it. For an empty name it returns
+// the Nobody account.
 func (b *Budget) Open(client string) *Account {
 	if client == "" {
 		return &b.nobody
@@ -69,7 +69,7 @@ func (b *Budget) Open(client string) *Account {
 	return a
 }
 
-// Account is what one client has of a Budget. It is safe for use by many goroutines.
+// Account is one client's use of a Budget. It is safe for concurrent use.
 type Account struct {
 	b       *Budget
 	client  string
@@ -77,17 +77,17 @@ type Account struct {
 	holders int // guarded by the budget's mutex
 }
 
-// Client is whose account it is; empty for nobody's.
+// Client returns the client's name; empty for the Nobody account.
 func (a *Account) Client() string { return a.client }
 
-// Take takes n, or nothing: then the error is ErrShare or ErrSpent.
+// Take takes n units, or fails with ErrShare or ErrSpent and takes nothing.
 func (a *Account) Take(n int64) error {
 	_, err := a.TakeSome(1, n)
 	return err
 }
 
-// TakeSome takes each for as many of n as there is enough for, half as many at a time until it is one, and returns how
-// many. If there is not enough for one it takes nothing: then the error is ErrShare or ErrSpent.
+// TakeSome takes `each` units for up to n items and returns the number of items. It halves n until the budget suffices.
+// If the budget does not suffice for one item, it fails with ErrShare or ErrSpent and takes nothing.
 func (a *Account) TakeSome(n int, each int64) (int, error) {
 	for {
 		err := a.try(int64(n) * each)
@@ -124,19 +124,19 @@ func (a *Account) try(n int64) error {
 	return err
 }
 
-// Add takes n, whether there is so much or not: what is there already can only be counted.
+// Add takes n units even beyond the limit, for memory that is already in use.
 func (a *Account) Add(n int64) {
 	a.b.used.Add(n)
 	a.used.Add(n)
 }
 
-// Free gives back n that was taken.
+// Free returns n units.
 func (a *Account) Free(n int64) {
 	a.used.Add(-n)
 	a.b.used.Add(-n)
 }
 
-// Close ends one Open.
+// Close releases an account returned by Open.
 func (a *Account) Close() {
 	if a.client == "" {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock/penstock/internal/ops"
 )
 
-// What one client may have, alone and beside others.
+// The share of one client, alone and with others.
 func TestBudgetShares(t *testing.T) {
 	b := ops.NewBudget(100)
 	one, two, three := b.Open("1"), b.Open("2"), b.Open("3")
@@ -49,7 +49,7 @@ func TestBudgetShares(t *testing.T) {
 	}
 }
 
-// A client's account lasts as long as somebody holds it, whoever that is.
+// A client's account lasts until its last holder closes it.
 func TestBudgetAccounts(t *testing.T) {
 	b := ops.NewBudget(8)
 	first, second := b.Open("a"), b.Open("a")
@@ -68,7 +68,7 @@ func TestBudgetAccounts(t *testing.T) {
 	}
 }
 
-// However many take and give back at once, never more than there is is in use, and nothing is left.
+// Under concurrent use, the budget is never exceeded, and nothing is left in use.
 func TestBudgetConcurrent(t *testing.T) {
 	b := ops.NewBudget(1000)
 	var all sync.WaitGroup

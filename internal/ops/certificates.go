@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// Certificates are what a server shows, and whose it asks for. They are read again when their files change: connections
-// that are made from then on see the new ones. What cannot be used is said once, and the old ones stay.
+// Certificates are the server's certificate and the authorities of client certificates. They are reloaded when their
+// files change; later connections use the new ones. If the files are invalid, an error is logged once and the old ones
+// stay.
 type Certificates struct {
 	l   Listen
 	log *slog.Logger
@@ -24,22 +25,22 @@ type Certificates struct {
 	reloaded atomic.Int64
 	failed   atomic.Int64
 	stale    atomic.Bool
-	tried    [3]file // as they were when they were last read
+	tried    [3]file // the files as last read
 }
 
-// file is what one was, or why it could not be read.
+// file is the content of a file, or the error of reading it.
 type file struct {
 	text []byte
 	err  string
 }
 
-// newCertificates reads them; nil if there are none.
+// newCertificates loads the certificates; nil if TLS is not configured.
 func newCertificates(l Listen, log *slog.Logger) (*Certificates, error) {
 	switch {
 	case (l.TLSCert == "") != (l.TLSKey == ""):
-		return nil, errors.New("--tls-cert and --tls-key belong together: give both or none")
+		return nil, errors.New("--tls-cert and --tls-key must be given together")
 	case l.TLSCert == "" && l.TLSClientCA != "":
-		return nil, errors.New("--tls-client-ca needs --tls-cert and --tls-key: clients show certificates over TLS only")
+		return nil, errors.New("--tls-client-ca needs --tls-cert and --tls-key: client certificates need TLS")
 	case l.TLSCert == "":
 		return nil, nil
 	}
@@ -53,7 +54,7 @@ func newCertificates(l Listen, log *slog.Logger) (*Certificates, error) {
 	return c, nil
 }
 
-// outer is the configuration of a listener: that of each connection is what is there then.
+// outer returns the configuration of a listener, which picks the current configuration for each connection.
 func (c *Certificates) outer() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -75,7 +76,7 @@ func (c *Certificates) read() (files [3]file) {
 	return files
 }
 
-// parse makes a configuration of what was read last.
+// parse makes a configuration from the files as last read.
 func (c *Certificates) parse() (*tls.Config, error) {
 	cert, key, authority := c.tried[0], c.tried[1], c.tried[2]
 	for _, f := range c.tried {
@@ -93,10 +94,10 @@ func (c *Certificates) parse() (*tls.Config, error) {
 	if c.l.TLSClientCA != "" {
 		config.ClientCAs = x509.NewCertPool()
 		if !config.ClientCAs.AppendCertsFromPEM(authority.text) {
-			return nil, fmt.Errorf("--tls-client-ca %s: there is no certificate in it", c.l.TLSClientCA)
+			return nil, fmt.Errorf("--tls-client-ca %s: the file contains no certificate", c.l.TLSClientCA)
 		}
 		config.ClientAuth = tls.RequireAndVerifyClientCert
-		config.SessionTicketsDisabled = true // or a session would outlive the authority that let its client in
+		config.SessionTicketsDisabled = true // resumed sessions would skip the check against a changed authority
 	}
 	return config, nil
 }
@@ -108,7 +109,7 @@ func (c *Certificates) use(config *tls.Config) {
 	c.config.Store(config)
 }
 
-// check reads the files, and uses what is new in them. One goroutine calls it at a time.
+// check reads the files and applies changes. It must not be called concurrently.
 func (c *Certificates) check() {
 	now := c.read()
 	same := true
@@ -123,16 +124,16 @@ func (c *Certificates) check() {
 	if err != nil {
 		c.stale.Store(true)
 		c.failed.Add(1)
-		c.log.Error("certificates changed and cannot be used; serving with the old ones", "error", err)
+		c.log.Error("changed certificates are invalid; still using the old ones", "error", err)
 		return
 	}
 	c.use(config)
 	c.stale.Store(false)
 	c.reloaded.Add(1)
-	c.log.Info("certificates changed and are in use", "expires", c.Expires())
+	c.log.Info("certificates reloaded", "expires", c.Expires())
 }
 
-// watch checks every so often until ctx ends.
+// watch calls check at the given interval until ctx ends.
 func (c *Certificates) watch(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -146,14 +147,14 @@ func (c *Certificates) watch(ctx context.Context, every time.Duration) {
 	}
 }
 
-// Expires is when the certificate in use does.
+// Expires returns the expiry time of the certificate in use.
 func (c *Certificates) Expires() time.Time { return time.Unix(c.expires.Load(), 0).UTC() }
 
-// Reloaded is how often new ones came into use.
+// Reloaded returns the number of successful reloads.
 func (c *Certificates) Reloaded() int64 { return c.reloaded.Load() }
 
-// Failed is how often what came could not be used.
+// Failed returns the number of failed reloads.
 func (c *Certificates) Failed() int64 { return c.failed.Load() }
 
-// Stale reports whether the files have something else in them than what is in use, because it cannot be used.
+// Stale reports whether the files have changed but are invalid, so that the old certificates are in use.
 func (c *Certificates) Stale() bool { return c.stale.Load() }

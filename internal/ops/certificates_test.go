@@ -16,7 +16,7 @@ import (
 	"github.com/penstock/penstock/internal/ops"
 )
 
-// said is a log that may be read while it is written.
+// said is a log that can be read while it is written.
 type said struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -34,7 +34,7 @@ func (s *said) times(text string) int {
 	return strings.Count(s.b.String(), text)
 }
 
-// secure asks a server over a connection of its own, and returns the certificate that it showed.
+// secure sends a request over a new connection, and returns the server's certificate.
 func secure(s *ops.Server, config *tls.Config) (*x509.Certificate, error) {
 	resp, err := (&http.Client{
 		Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, Timeout: 20 * time.Second,
@@ -58,8 +58,8 @@ func copyFile(t *testing.T, to, from string) {
 	}
 }
 
-// New certificates are used without a restart; what cannot be used is said once, and the old ones stay.
-func TestCertificatesAreReadAgain(t *testing.T) {
+// Changed certificates are used without a restart. Invalid ones are logged once, and the old ones stay.
+func TestCertificatesAreReloaded(t *testing.T) {
 	certFile, keyFile, first := certificate(t)
 	newCert, newKey, second := certificate(t)
 	log := &said{}
@@ -79,8 +79,8 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	}
 	failed := c.Failed()
 	time.Sleep(100 * time.Millisecond) // twenty more looks at what does not fit
-	if n := log.times("cannot be used"); n != int(failed) || failed != 1 || c.Failed() != 1 {
-		t.Errorf("it was said %d times, and counted %d", n, c.Failed())
+	if n := log.times("certificates are invalid"); n != int(failed) || failed != 1 || c.Failed() != 1 {
+		t.Errorf("it was logged %d times, and counted %d", n, c.Failed())
 	}
 	copyFile(t, keyFile, newKey)
 	until(t, "the new pair is in use", func() bool { return c.Reloaded() == 1 })
@@ -99,7 +99,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	}
 }
 
-// With an authority only its clients are served, and with another one only that one's.
+// Only clients of the current authority are served.
 func TestClientCertificates(t *testing.T) {
 	certFile, keyFile, roots := certificate(t)
 	mineCert, mineKey, _ := certificate(t)
@@ -145,11 +145,11 @@ func TestCertificatesOfBadStarts(t *testing.T) {
 		l    ops.Listen
 		want string
 	}{
-		{ops.Listen{TLSCert: certFile}, "--tls-cert and --tls-key belong together"},
+		{ops.Listen{TLSCert: certFile}, "--tls-cert and --tls-key must be given together"},
 		{ops.Listen{TLSClientCA: certFile}, "--tls-client-ca needs --tls-cert"},
 		{
 			ops.Listen{TLSCert: certFile, TLSKey: keyFile, TLSClientCA: keyFile},
-			"--tls-client-ca " + keyFile + ": there is no certificate in it",
+			"--tls-client-ca " + keyFile + ": the file contains no certificate",
 		},
 		{ops.Listen{TLSCert: keyFile, TLSKey: keyFile}, "--tls-cert " + keyFile},
 		{ops.Listen{TLSCert: certFile, TLSKey: "/none"}, "/none"},

@@ -16,22 +16,22 @@ import (
 	"github.com/penstock/penstock/admission"
 )
 
-// charges puts what a server holds for its clients on their accounts.
+// charges charges the memory of connections and requests to the clients' accounts.
 type charges struct {
 	o        ServerOptions
 	tls      bool
 	client   admission.KeyFunc
-	address  admission.KeyFunc // client, of IPv6 to the last bit
+	address  admission.KeyFunc // like client, with all bits of an IPv6 address
 	refusing atomic.Int64
 }
 
 const (
-	// maxRefusing is how many refusals may be under way at once; what comes on top is cut off without one.
+	// maxRefusing is the maximum number of concurrent refusals. Further connections are closed without an answer.
 	maxRefusing = 256
-	// lingering is how long one that is turned away may take to read why.
+	// lingering is the time that a refused client gets to read the answer.
 	lingering = 500 * time.Millisecond
-	// http2Buffer is how much of bodies is received on a connection before a handler reads it. It is the least there may
-	// be.
+	// http2Buffer is the number of bytes of bodies that a connection receives before handlers read them. It is the
+	// minimum that HTTP/2 allows.
 	http2Buffer = 64 << 10
 )
 
@@ -53,7 +53,7 @@ func (c *charges) gate(ln net.Listener) net.Listener {
 	}
 }
 
-// peer is whose account a connection is on: that of who is at its other end, but a proxy's is nobody's.
+// peer returns the client to charge for a connection: its remote address, or none if that is a proxy.
 func (c *charges) peer(remote string) string {
 	key, err := c.client(&http.Request{RemoteAddr: remote})
 	if err != nil || c.proxied(remote) {
@@ -69,7 +69,7 @@ func (c *charges) proxied(remote string) bool {
 	})
 }
 
-// turnAway answers a connection of which no request was read, and closes it.
+// turnAway refuses a connection before its first request, and closes it.
 func (c *charges) turnAway(to net.Conn, why error) {
 	if c.tls || c.refusing.Add(1) > maxRefusing {
 		if !c.tls {
@@ -78,7 +78,7 @@ func (c *charges) turnAway(to net.Conn, why error) {
 		_ = to.Close()
 		return
 	}
-	go func() { // it ends by its deadline
+	go func() { // the deadline ends it
 		defer c.refusing.Add(-1)
 		defer func() { _ = to.Close() }()
 		_ = to.SetDeadline(time.Now().Add(lingering))
@@ -86,12 +86,12 @@ func (c *charges) turnAway(to net.Conn, why error) {
 			return
 		}
 		if half, ok := to.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-			_, _ = io.Copy(io.Discard, to) // or what it still sends would reset the connection before it has read
+			_, _ = io.Copy(io.Discard, to) // unread data would reset the connection before the client has read the answer
 		}
 	}()
 }
 
-// refusal is the answer as it goes over a connection.
+// refusal returns the bytes of the answer.
 func (c *charges) refusal(why error) []byte {
 	a := &plainAnswer{header: http.Header{}, status: http.StatusOK}
 	c.o.Refuse(a, why)
@@ -105,7 +105,7 @@ func (c *charges) refusal(why error) []byte {
 	return out.Bytes()
 }
 
-// plainAnswer keeps an answer.
+// plainAnswer is an http.ResponseWriter that keeps the answer.
 type plainAnswer struct {
 	header http.Header
 	status int
@@ -116,9 +116,9 @@ func (a *plainAnswer) Header() http.Header         { return a.header }
 func (a *plainAnswer) WriteHeader(status int)      { a.status = status }
 func (a *plainAnswer) Write(b []byte) (int, error) { return a.body.Write(b) }
 
-// over charges each request for its header and, where a connection has many at once, for itself. What it is charged to
-// is ClientOf its context. The RemoteAddr of what came by a proxy is that of the client, of port 0, for all that is
-// recorded and logged of it.
+// over charges each request for its header and, on HTTP/2 connections, for the request itself. Handlers find the
+// account with ClientOf. For requests through a proxy, RemoteAddr becomes the client's address with port 0, so that
+// records and logs show the client.
 func (c *charges) over(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		account := ClientOf(r.Context())
@@ -151,7 +151,7 @@ func (c *charges) over(h http.Handler) http.Handler {
 	})
 }
 
-// remote is the address of the client of a request that came by a proxy, as a RemoteAddr.
+// remote returns the RemoteAddr of the client behind a proxy.
 func (c *charges) remote(r *http.Request) string {
 	at, err := c.address(r)
 	if err != nil {
@@ -161,9 +161,9 @@ func (c *charges) remote(r *http.Request) string {
 	return net.JoinHostPort(host, "0")
 }
 
-// headerCost is what the header of a request holds.
+// headerCost returns the memory that a request's header uses, in bytes.
 func headerCost(r *http.Request) int64 {
-	n := len(r.RequestURI) * 3 // with what is parsed of it
+	n := len(r.RequestURI) * 3 // including the parsed URL
 	for name, values := range r.Header {
 		n += len(name) + 128
 		for _, v := range values {
@@ -175,7 +175,7 @@ func headerCost(r *http.Request) int64 {
 
 type accountKey struct{}
 
-// ClientOf is the account that a request of a Server is charged to; nil if there is none.
+// ClientOf returns the account charged for a request of a Server, or nil.
 func ClientOf(ctx context.Context) *Account {
 	a, _ := ctx.Value(accountKey{}).(*Account)
 	return a

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock/penstock/internal/ops"
 )
 
-// manySmall is a header of about so many bytes that takes most memory for its size when it is parsed.
+// manySmall returns a header of about n bytes that takes the most memory for its size when parsed.
 func manySmall(size int) string {
 	var b strings.Builder
 	for i := 0; b.Len() < size; i++ {
@@ -24,7 +24,7 @@ func manySmall(size int) string {
 	return b.String()
 }
 
-// dialFrom connects from an address of this machine's.
+// dialFrom connects from an address of this machine.
 func dialFrom(t *testing.T, from string, s *ops.Server) net.Conn {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -55,7 +55,7 @@ func answered(t *testing.T, r *bufio.Reader) (status int) {
 	return resp.StatusCode
 }
 
-// until waits for what the server does by itself.
+// until waits for a condition.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
@@ -65,8 +65,8 @@ func until(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// A header that is being read is charged for the worst that may become of it, one that came together with the request
-// before it no less, and all is given back.
+// A header is charged at the worst case while it is read, also if it arrives together with the previous request. All
+// charges are returned.
 func TestHeadersAreCharged(t *testing.T) {
 	memory := ops.NewBudget(64 << 20)
 	s, _ := running(t, hello, ops.ServerOptions{Memory: memory})
@@ -89,7 +89,7 @@ func TestHeadersAreCharged(t *testing.T) {
 	}
 }
 
-// One address that sends all it can of headers is refused in time, and told so; others are served.
+// An address that sends too many headers is refused with an answer; other addresses are served.
 func TestHeadersOfOneAddress(t *testing.T) {
 	memory := ops.NewBudget(4 << 20)
 	s, _ := running(t, hello, ops.ServerOptions{Memory: memory})
@@ -125,7 +125,7 @@ func TestHeadersOfOneAddress(t *testing.T) {
 	until(t, "nothing is held", func() bool { return memory.Used() == 0 })
 }
 
-// Connections cost what they hold: one address gets half of what there is for them.
+// Connections are charged: one address gets half of the budget.
 func TestConnectionsOfOneAddress(t *testing.T) {
 	memory := ops.NewBudget(2 << 20) // for some hundred connections
 	s, _ := running(t, hello, ops.ServerOptions{Memory: memory})
@@ -147,8 +147,7 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 	}
 }
 
-// Behind a proxy the client is whom the proxy names, for what is recorded of the request too, and the connection is
-// nobody's.
+// Behind a proxy, the client is the one that the proxy names, also in records. The connection belongs to no client.
 func TestChargesBehindProxy(t *testing.T) {
 	memory := ops.NewBudget(1 << 20)
 	clients := make(chan string, 10)
@@ -173,7 +172,7 @@ func TestChargesBehindProxy(t *testing.T) {
 	until(t, "nothing is held", func() bool { return memory.Used() == 0 })
 }
 
-// Over TLS and HTTP/2 all is given back too.
+// Over TLS and HTTP/2 all charges are returned too.
 func TestChargesOverTLS(t *testing.T) {
 	certFile, keyFile, roots := certificate(t)
 	memory := ops.NewBudget(64 << 20)

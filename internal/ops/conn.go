@@ -8,30 +8,27 @@ import (
 	"time"
 )
 
-// What things hold, as measured, with something to spare. TestMemoryMaximum of cmd/ingress holds the sum to its
-// maximum.
+// Memory costs in bytes, measured and rounded up. TestMemoryMaximum of cmd/ingress checks their sum.
 const (
-	// connCost is a connection's: its goroutine, the two buffers of net/http, small headers.
+	// connCost is the cost of a connection: its goroutine, the two buffers of net/http, and small headers.
 	connCost = 20 << 10
-	// tlsCost is one with TLS: a record and the state besides.
+	// tlsCost is the cost of a TLS connection, including a record and the TLS state.
 	tlsCost = 48 << 10
-	// http2Cost is what one has besides that speaks HTTP/2: goroutines, frames, tables, and what was received and is not
-	// read.
+	// http2Cost is the extra cost of an HTTP/2 connection: goroutines, frames, tables and unread data.
 	http2Cost = 112 << 10
-	// requestCost is each request's on such a connection.
+	// requestCost is the cost of each request on an HTTP/2 connection.
 	requestCost = 16 << 10
-	// headerFactor is what a byte of a header may take when it is parsed. The worst are names of three letters without
-	// values: an entry in a map, a string and a slice each.
+	// headerFactor is the cost of a header byte after parsing. The worst case is names of three letters without values:
+	// each takes a map entry, a string and a slice.
 	headerFactor = 24
-	// freeHeader is what connCost has for headers.
+	// freeHeader is the part of connCost reserved for headers.
 	freeHeader = 2 << 10
-	// leftover is the most that net/http has read ahead of the present request: a buffer, or a record of TLS.
+	// leftover is the maximum that net/http reads beyond the current request: a buffer, or a TLS record.
 	leftover = 16 << 10
 )
 
-// conn is a connection that is charged to its client's account for as long as it is open, and for its request's header
-// while that is read: nobody knows yet what will become of it, so for the worst. Once it is read, the request is
-// charged for what it holds (see Server.charged).
+// conn is a connection charged to its client's account while it is open. While a header is being read, it is charged at
+// the worst case, headerFactor. After that, charges.over charges the request for the actual size.
 type conn struct {
 	net.Conn
 	account *Account
@@ -39,19 +36,19 @@ type conn struct {
 	own     func(status int, said string) []byte
 	end     func()
 
-	held    atomic.Int64 // for the connection
-	header  atomic.Int64 // for the header that is being read
-	heading atomic.Bool  // one is
+	held    atomic.Int64 // charge for the connection
+	header  atomic.Int64 // charge for the header being read
+	heading atomic.Bool  // a header is being read
 	http2   atomic.Bool
 	last    atomic.Int64 // bytes of the last read
 	waits   atomic.Int32 // deadlines set since the last request ended
-	away    atomic.Bool  // it was turned away, and is closed by who does that
+	away    atomic.Bool  // the connection was refused; refuse closes it
 	closed  atomic.Bool
 }
 
 // Read charges for headers.
 func (c *conn) Read(b []byte) (int, error) {
-	c.waits.Store(2) // what was read ahead is used up
+	c.waits.Store(2) // the data read ahead is used up
 	n, err := c.Conn.Read(b)
 	if n > 0 {
 		c.last.Store(int64(n))
@@ -70,7 +67,7 @@ func (c *conn) takeHeader(n int64) error {
 		if !c.away.Swap(true) {
 			c.refuse(c.Conn, err)
 		}
-		return &net.OpError{Op: "read", Net: "tcp", Err: err} // to which net/http has nothing to answer
+		return &net.OpError{Op: "read", Net: "tcp", Err: err} // net/http sends no answer of its own for this error
 	}
 	c.header.Add(n * headerFactor)
 	if c.closed.Load() {
@@ -81,8 +78,9 @@ func (c *conn) takeHeader(n int64) error {
 
 func (c *conn) freeHeader() { c.account.Free(c.header.Swap(0)) }
 
-// SetReadDeadline notices a request that came together with the one before it: net/http sets one deadline for the time
-// between requests and one for the next header, and reads from the connection in between unless it has that already.
+// SetReadDeadline detects a request that arrived together with the previous one. net/http sets a deadline for the time
+// between requests and another for the next header. In between it reads from the connection, unless it already has
+// data.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	if c.heading.Load() && !c.http2.Load() && c.waits.Add(1) == 2 {
 		if err := c.takeHeader(min(c.last.Load(), leftover)); err != nil {
@@ -95,7 +93,7 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// state is told what the server makes of the connection.
+// state handles a change of the connection's state in the server.
 func (c *conn) state(outer net.Conn, s http.ConnState) {
 	switch s {
 	case http.StateActive:
@@ -104,18 +102,19 @@ func (c *conn) state(outer net.Conn, s http.ConnState) {
 		if t, ok := outer.(*tls.Conn); ok && !c.http2.Load() && t.ConnectionState().NegotiatedProtocol == "h2" {
 			c.http2.Store(true)
 			if c.account.Take(http2Cost) != nil {
-				_ = outer.Close() // there is no request yet to answer
+				_ = outer.Close() // no request to answer yet
 				return
 			}
 			c.held.Add(http2Cost)
 		}
-	case http.StateIdle: // of HTTP/2 the header is in what it costs
+	case http.StateIdle: // for HTTP/2, http2Cost includes headers
 		c.waits.Store(0)
 		c.heading.Store(true)
 	}
 }
 
-// Write writes nothing where somebody else answers: net/http has its own word for a header that breaks off.
+// Write writes nothing once the connection was refused, because net/http would send its own answer to the incomplete
+// header.
 func (c *conn) Write(b []byte) (int, error) {
 	if c.away.Load() {
 		return 0, net.ErrClosed
@@ -129,7 +128,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// CloseWrite lets net/http end its side first, so that an answer is not lost to a reset.
+// CloseWrite lets net/http close its side first, so that a reset does not lose an answer.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && !c.away.Load() {
 		return half.CloseWrite()
@@ -145,7 +144,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// free gives back all that the connection was charged for. It must be called once.
+// free returns all charges of the connection. It must be called once.
 func (c *conn) free() {
 	c.closed.Store(true)
 	c.account.Free(c.held.Swap(0))
@@ -153,7 +152,7 @@ func (c *conn) free() {
 	c.account.Close()
 }
 
-// inner is the connection below TLS and whatever else; nil if it is none of ours.
+// inner returns the conn below TLS and other wrappers, or nil.
 func inner(c net.Conn) *conn {
 	for {
 		if held, ok := c.(*conn); ok {

@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// decisionWindow is how often the same decision about a queue is logged at most.
+	// decisionWindow is the time in which the same decision about a queue is logged once.
 	decisionWindow = time.Second
-	// maxDecisions is how many different ones are logged in that time; those on top are counted as one.
+	// maxDecisions is the maximum number of different decisions logged in that time. Others are only counted.
 	maxDecisions = 100
 )
 
-// Decisions logs what is decided against jobs and queues: of each kind, queue and reason one record a second, and how
-// many it left out. A nil Decisions logs nothing.
+// Decisions logs decisions against jobs and queues. It logs one record per second for each kind, queue and reason, and
+// the number of decisions left out. A nil Decisions logs nothing.
 type Decisions struct {
 	log *slog.Logger
 
 	mu     sync.Mutex
-	left   map[decision]int64 // of those that were logged since the last flush
-	others int64              // for which there was no room
-	timer  *time.Timer        // until the flush; nil if nothing was logged
+	left   map[decision]int64 // number left out, by decision logged since the last flush
+	others int64              // number left out beyond maxDecisions
+	timer  *time.Timer        // runs flush; nil if nothing was logged
 }
 
 type decision struct{ what, queue, reason string }
@@ -31,10 +31,10 @@ func (d decision) attrs() []slog.Attr {
 	return []slog.Attr{slog.String("decision", d.what), slog.String("queue", d.queue), slog.String("reason", d.reason)}
 }
 
-// NewDecisions returns Decisions that are logged to log.
+// NewDecisions returns Decisions that write to log.
 func NewDecisions(log *slog.Logger) *Decisions { return &Decisions{log: log} }
 
-// Note tells of a decision. more is asked only if it is logged.
+// Note logs a decision, or counts it as left out. It calls more only if it logs.
 func (d *Decisions) Note(what, queue, reason string, more func() []slog.Attr) {
 	if d == nil {
 		return
@@ -65,7 +65,7 @@ func (d *Decisions) first(key decision) bool {
 	return false
 }
 
-// Close logs what was left out and not told yet.
+// Close logs the pending numbers of decisions left out.
 func (d *Decisions) Close() {
 	if d != nil {
 		d.flush()

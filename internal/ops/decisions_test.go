@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Of each decision one record a second is written; what is left out is counted, to the last.
+// Each decision is logged once per second, and all decisions left out are counted.
 func TestDecisions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

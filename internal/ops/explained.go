@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// What net/http begins its own refusals with. No answer of a handler looks so: each has a Date. Nor does a piece of a
-// body that happens to be written by itself: JSON has no line of text in it, and metrics have no empty one.
+// Beginnings of refusals that net/http writes itself. No handler's answer begins like this: each has a Date header.
+// Neither does a fragment of a body: JSON has no such line of text, and metrics have no empty line.
 var (
 	ownHead = []byte("\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n")
 	own417  = []byte(" 417 Expectation Failed\r\n")
@@ -17,12 +17,12 @@ var (
 
 const protocolBytes = len("HTTP/1.1")
 
-// explained is what is written in place of b, if that is a refusal that net/http writes by itself, for what is no
-// request, or none that it serves. There is no hook for those, but each is written at once, and in one form. Below
-// TLS nothing looks like one, and above it net/http knows no connection but a *tls.Conn: of another it would speak no
-// HTTP/2, and tell of no certificate.
+// explained returns a replacement for b if b is a refusal that net/http writes itself, for an invalid or unsupported
+// request; otherwise nil. net/http has no hook for these refusals, but writes each at once and in one form. This works
+// only without TLS: below TLS the bytes are encrypted, and above TLS net/http needs a *tls.Conn for HTTP/2 and client
+// certificates.
 func explained(b []byte, own func(status int, said string) []byte) []byte {
-	// Of what handlers answer hardly anything comes further than this.
+	// Hardly any write of a handler passes this check.
 	if len(b) <= protocolBytes+4 || b[protocolBytes] != ' ' || b[protocolBytes+1] < '4' || b[0] != 'H' {
 		return nil
 	}
@@ -40,12 +40,12 @@ func explained(b []byte, own func(status int, said string) []byte) []byte {
 		status, http.StatusText(status), time.Now().UTC().Format(http.TimeFormat), len(body), body)
 }
 
-// ownRefusal reads what net/http writes as "HTTP/1.1 400 Bad Request: why", followed by ownHead.
+// ownRefusal parses a refusal of the form "HTTP/1.1 400 Bad Request: why", followed by ownHead.
 func ownRefusal(b []byte) (status int, said string, ok bool) {
 	if !bytes.HasPrefix(b, []byte("HTTP/1.")) {
 		return 0, "", false
 	}
-	if bytes.HasPrefix(b[protocolBytes:], own417) { // this one is written like an answer, without a body
+	if bytes.HasPrefix(b[protocolBytes:], own417) { // net/http writes this one without a body
 		return http.StatusExpectationFailed, "", true
 	}
 	end := bytes.IndexByte(b, '\r')

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// RunOver runs over on top of under, which goes on until over has ended. When ctx ends
-// over is stopped; when under ends by itself over is, too. It returns when both have ended,
-// with their errors.
+// RunOver runs over and under. When ctx ends, or when under ends by itself, it stops over. It stops under only after
+// over has ended. It returns their joined errors when both have ended.
 func RunOver(ctx context.Context, over, under func(context.Context) error) error {
 	return RunAll(context.WithoutCancel(ctx),
 		func(lasting context.Context) error {
@@ -22,8 +21,7 @@ func RunOver(ctx context.Context, over, under func(context.Context) error) error
 	)
 }
 
-// Linger returns a context that ends so long after ctx does: what runs in it goes on for that time, while others are
-// told that it will end. Stop ends it at once.
+// Linger returns a context that ends d after ctx ends. stop ends it at once.
 func Linger(ctx context.Context, d time.Duration) (later context.Context, stop context.CancelFunc) {
 	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	forget := context.AfterFunc(ctx, func() {
@@ -40,8 +38,8 @@ func Linger(ctx context.Context, d time.Duration) (later context.Context, stop c
 	return later, func() { forget(); cancel() }
 }
 
-// RunAll runs all of them together. The first to end, in whatever way, stops the
-// others by their context. It returns when all have ended, with their errors.
+// RunAll runs all functions concurrently. When the first one ends, with or without an error, it cancels the others'
+// context. It returns their joined errors when all have ended.
 func RunAll(ctx context.Context, runs ...func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -7,25 +7,26 @@ import (
 	"time"
 )
 
-// checkTimeout bounds what readiness may ask of others.
+// checkTimeout is the timeout of ready.
 const checkTimeout = time.Second
 
-// Health serves GET /healthz, /readyz and /metrics for a process that has no
-// other face. ready is asked for each /readyz: an error is why the process cannot do its
-// work, and lacks is what it goes without, if that is something.
+// Health serves GET /healthz, /readyz and /metrics for a process without an API. Each /readyz calls ready: err is why
+// the process cannot work, lacks is why it works with restrictions.
 func Health(ready func(context.Context) (lacks, err error), metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { tell(w, http.StatusOK, "ok", "") })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		writeStatus(w, http.StatusOK, "ok", "")
+	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)
 		defer cancel()
 		switch lacks, err := ready(ctx); {
 		case err != nil:
-			tell(w, http.StatusServiceUnavailable, "not_ready", err.Error())
+			writeStatus(w, http.StatusServiceUnavailable, "not_ready", err.Error())
 		case lacks != nil:
-			tell(w, http.StatusOK, "degraded", lacks.Error())
+			writeStatus(w, http.StatusOK, "degraded", lacks.Error())
 		default:
-			tell(w, http.StatusOK, "ready", "")
+			writeStatus(w, http.StatusOK, "ready", "")
 		}
 	})
 	if metrics != nil {
@@ -34,7 +35,7 @@ func Health(ready func(context.Context) (lacks, err error), metrics http.Handler
 	return mux
 }
 
-func tell(w http.ResponseWriter, code int, status, detail string) {
+func writeStatus(w http.ResponseWriter, code int, status, detail string) {
 	body, err := json.Marshal(struct {
 		Status string `json:"status"`
 		Detail string `json:"detail,omitempty"`

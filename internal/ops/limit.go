@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// gate is a listener that keeps no more than so many connections open: what comes on top waits in the kernel's backlog.
-// Each costs its client what it holds, and is turned away where that is refused.
+// gate is a listener with a maximum number of open connections. Further connections wait in the kernel's backlog. It
+// charges each connection to its client and refuses the connection if the budget does.
 type gate struct {
 	net.Listener
 	memory *Budget
 	cost   int64
-	client func(remote string) string // whose account a connection is on
+	client func(remote string) string // name of the account to charge
 	refuse func(net.Conn, error)
 	own    func(status int, said string) []byte // see ServerOptions.Own
 	places chan struct{}

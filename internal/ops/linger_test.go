@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/internal/ops"
 )
 
-// What lingers ends so long after what it lingers behind, and neither sooner nor later.
+// The context ends exactly the given time after its parent.
 func TestLinger(t *testing.T) {
 	for _, d := range []time.Duration{0, 5 * time.Second, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {

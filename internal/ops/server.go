@@ -13,34 +13,33 @@ import (
 	"time"
 )
 
-// ServerOptions are the limits of a Server. Zero fields mean the defaults named.
+// ServerOptions are the limits of a Server. Zero fields mean the defaults stated here.
 type ServerOptions struct {
 	HeaderTimeout  time.Duration // for a request's headers: 10 s
 	ReadTimeout    time.Duration // for a whole request, unless its handler moves the deadline: 30 s
-	WriteTimeout   time.Duration // for a whole answer, likewise: 60 s
+	WriteTimeout   time.Duration // for a whole response, unless its handler moves the deadline: 60 s
 	IdleTimeout    time.Duration // between requests: 2 min
 	MaxHeaderBytes int           // 16 KiB, to which net/http adds 4 KiB
 	MaxConnections int           // 8,192
-	// Memory is what connections and requests are charged to, and handlers by way of ClientOf: 256 MiB of its own.
+	// Memory is charged for connections and requests, and by handlers through ClientOf. Default: a new budget of 256 MiB.
 	Memory *Budget
-	// Proxies are the networks of the proxies in front, whose X-Forwarded-For says who the client is. None.
+	// Proxies are the networks of trusted proxies, whose X-Forwarded-For names the client. Default: no proxies.
 	Proxies []netip.Prefix
-	// Refuse answers what the budget has nothing left for. It must not depend on a request. Nil is
-	// {"status":"overloaded"}.
+	// Refuse answers when the budget refuses, possibly before a request was read. Default: {"status":"overloaded"}.
 	Refuse func(w http.ResponseWriter, err error)
-	// Guard stands before what is served; nil is nothing.
+	// Guard wraps the served handler. Default: no wrapper.
 	Guard func(http.Handler) http.Handler
-	// Own is the body, problem details, in which a status is told that the server answers by itself, before there is
-	// a request; said is what it has to say. Nil, or of a status a nil body, leaves the server's own text.
+	// Own returns the body, as problem details, of a status that net/http answers itself before there is a request. said
+	// is the text of net/http. If Own or its result is nil, net/http's text stays.
 	Own func(status int, said string) []byte
-	// ConnContext changes the context of the requests of a connection, which it gets as the system has it, below what
-	// limits and protects it. Nil leaves it.
+	// ConnContext changes the context of a connection's requests. It gets the connection of the operating system, below
+	// limits and TLS. Default: no change.
 	ConnContext func(context.Context, net.Conn) context.Context
-	// CertificateCheck is how often the files of certificates are looked at: 10 s.
+	// CertificateCheck is the interval at which certificate files are checked for changes: 10 s.
 	CertificateCheck time.Duration
-	// Grace is how long requests may go on when the server stops: 10 s.
+	// Grace is the time that requests get to finish when the server stops: 10 s.
 	Grace  time.Duration
-	Logger *slog.Logger // discards
+	Logger *slog.Logger // default: discard
 }
 
 // Defaults of ServerOptions.
@@ -62,7 +61,7 @@ func (o *ServerOptions) normalize() {
 	if o.Refuse == nil {
 		o.Refuse = func(w http.ResponseWriter, err error) {
 			w.Header().Set("Retry-After", "1")
-			tell(w, http.StatusServiceUnavailable, "overloaded", err.Error())
+			writeStatus(w, http.StatusServiceUnavailable, "overloaded", err.Error())
 		}
 	}
 	if o.Guard == nil {
@@ -78,7 +77,14 @@ func (o *ServerOptions) normalize() {
 	}
 }
 
-// Server is an HTTP server with a bound for everything.
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Server is an HTTP server with limits on connections, memory and time.
 type Server struct {
 	o        ServerOptions
 	listener net.Listener
@@ -92,8 +98,8 @@ type Server struct {
 	closed   sync.Once
 }
 
-// NewServer opens the listener, so that a wrong address is known at once and
-// Addr can be told; Run serves it. A Server that is never run must be closed.
+// NewServer opens the listener, so that a wrong address fails at once and Addr is known. Run serves it. A Server that
+// does not Run must be closed.
 func NewServer(l Listen, o ServerOptions) (*Server, error) {
 	o.normalize()
 	if o.MaxConnections < 1 {
@@ -116,7 +122,7 @@ func NewServer(l Listen, o ServerOptions) (*Server, error) {
 		ReadHeaderTimeout: o.HeaderTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
 		IdleTimeout:                  o.IdleTimeout,
 		MaxHeaderBytes:               o.MaxHeaderBytes,
-		DisableGeneralOptionsHandler: true, // it would answer "OPTIONS *" past Guard
+		DisableGeneralOptionsHandler: true, // it would answer "OPTIONS *" without Guard
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 100, MaxReadFrameSize: 16 << 10, MaxDecoderHeaderTableSize: 4 << 10,
 			MaxEncoderHeaderTableSize:     4 << 10,
@@ -124,7 +130,7 @@ func NewServer(l Listen, o ServerOptions) (*Server, error) {
 		},
 		ConnContext: s.connContext,
 		ConnState:   connState,
-		// What it has to say is about clients that misbehave, which is their affair.
+		// Its messages are about misbehaving clients.
 		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 	}
 	return s, nil
@@ -138,7 +144,7 @@ func (s *Server) connContext(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// listeners are all that it serves.
+// listeners returns the TCP listener and the Unix socket, if any.
 func (s *Server) listeners() []net.Listener {
 	if s.socket == nil {
 		return []net.Listener{s.listener}
@@ -146,13 +152,13 @@ func (s *Server) listeners() []net.Listener {
 	return []net.Listener{s.listener, s.socket}
 }
 
-// Certificates are those that it shows; nil without TLS.
+// Certificates returns the server's certificates; nil without TLS.
 func (s *Server) Certificates() *Certificates { return s.certs }
 
-// Addr is where the server listens, with the port it was given.
+// Addr returns the server's address with its actual port.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// URL is Addr as a client on this machine would write it.
+// URL returns the URL of the server for clients on this machine.
 func (s *Server) URL() string {
 	scheme := "http"
 	if s.tls {
@@ -168,13 +174,12 @@ func (s *Server) URL() string {
 	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// Stopping ends when the server begins to stop: what goes on for long, such as a
-// stream, should come to an end then.
+// Stopping returns a context that ends when the server begins to stop. Long requests, for example streams, should end
+// then.
 func (s *Server) Stopping() context.Context { return s.stopping }
 
-// Run serves h until ctx ends; then it lets requests under way finish for up to
-// the grace period, and cuts off the rest. It returns nil after a stop, also one that
-// had to cut off. It must be called once.
+// Run serves h until ctx ends. Then it waits up to the grace period for running requests and closes the rest. After a
+// stop it returns nil, even if it closed requests. It must be called once.
 func (s *Server) Run(ctx context.Context, h http.Handler) error {
 	s.http.Handler = s.charges.over(s.o.Guard(h))
 	if s.certs != nil {
@@ -211,7 +216,7 @@ func (s *Server) Run(ctx context.Context, h http.Handler) error {
 	return err
 }
 
-// Close closes the listener of a server that is not run. After Run it does nothing.
+// Close closes the listener of a server that does not run. After Run it does nothing.
 func (s *Server) Close() error {
 	var err error
 	s.closed.Do(func() {

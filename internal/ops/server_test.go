@@ -23,7 +23,7 @@ var hello = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "hello")
 })
 
-// running starts a server that is stopped, and waited for, at the end.
+// running starts a server, and stops it at the end of the test.
 func running(t *testing.T, h http.Handler, o ops.ServerOptions) (*ops.Server, func() error) {
 	t.Helper()
 	return runningAt(t, ops.Listen{Addr: "127.0.0.1:0"}, h, o)
@@ -70,8 +70,7 @@ func get(t *testing.T, url string) string {
 	return string(b)
 }
 
-// A thousand clients that send their headers a byte at a time neither keep
-// others out nor stay.
+// A thousand clients that send headers byte by byte are disconnected and do not block others.
 func TestSlowHeaders(t *testing.T) {
 	s, _ := running(t, hello, ops.ServerOptions{HeaderTimeout: 2 * time.Second})
 	const n = 1000
@@ -90,7 +89,7 @@ func TestSlowHeaders(t *testing.T) {
 	if got := get(t, s.URL()); got != "hello" {
 		t.Errorf("beside slow clients: %q", got)
 	}
-	// Each keeps dripping; each is cut off all the same.
+	// Each client keeps sending, and is disconnected anyway.
 	for _, c := range slow {
 		_, _ = io.WriteString(c, "a") // it may be cut off already
 	}
@@ -103,7 +102,7 @@ func TestSlowHeaders(t *testing.T) {
 	}
 }
 
-// A body that never ends is cut off by the read timeout, and answered.
+// The read timeout ends an endless body, and the client gets an answer.
 func TestEndlessBody(t *testing.T) {
 	s, _ := running(t, hello, ops.ServerOptions{ReadTimeout: 3 * time.Second}) // the header has to come within it
 	c, err := net.Dial("tcp", s.Addr().String())
@@ -139,7 +138,7 @@ func TestLargeHeaders(t *testing.T) {
 	}
 }
 
-// No more than MaxConnections are served; the next is served when one ends.
+// At most MaxConnections are served; the next one is served when another ends.
 func TestMaxConnections(t *testing.T) {
 	s, _ := running(t, hello, ops.ServerOptions{MaxConnections: 2})
 	ask := func() (net.Conn, *bufio.Reader) {
@@ -178,7 +177,7 @@ func TestMaxConnections(t *testing.T) {
 	}
 }
 
-// Stopping lets a request finish, and cuts off one that does not.
+// Stop waits for a request that finishes, and closes one that does not.
 func TestStop(t *testing.T) {
 	entered, leave := make(chan bool, 2), make(chan bool)
 	s, stop := running(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -263,7 +262,7 @@ func TestRunAll(t *testing.T) {
 	}
 }
 
-// What is below goes on until what is above has ended, and none runs without the other.
+// under runs until over has ended, and neither runs without the other.
 func TestRunOver(t *testing.T) {
 	broken := errors.New("broken")
 	ctx, stop := context.WithCancel(t.Context())

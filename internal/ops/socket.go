@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// MaxSocket is the longest path of a Unix socket, in bytes, that every system takes.
+// MaxSocket is the maximum length of a Unix socket's path, in bytes, that all systems accept.
 const MaxSocket = 103
 
-// bindSocket opens the Unix socket; nil if there is to be none. Anybody may connect who reaches its directory: who it
-// is that does, the system says.
+// bindSocket opens the Unix socket, or returns nil if Socket is empty. Every user with access to its directory may
+// connect; the operating system identifies them.
 func (l Listen) bindSocket(between func(net.Listener) net.Listener) (_ net.Listener, err error) {
 	if l.Socket == "" {
 		return nil, nil
 	}
 	if len(l.Socket) > MaxSocket {
-		return nil, fmt.Errorf("socket %s: its path has %d bytes, the limit is %d", l.Socket, len(l.Socket), MaxSocket)
+		return nil, fmt.Errorf("socket %s: the path has %d bytes, the limit is %d", l.Socket, len(l.Socket), MaxSocket)
 	}
 	if err := removeStale(l.Socket); err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (l Listen) bindSocket(between func(net.Listener) net.Listener) (_ net.Liste
 	return between(ln), nil
 }
 
-// removeStale removes a socket that a process left behind which did not end in order.
+// removeStale removes a socket that a crashed process left behind.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -44,7 +44,7 @@ func removeStale(path string) error {
 	case err != nil:
 		return fmt.Errorf("socket: %w", err)
 	case info.Mode()&fs.ModeSocket == 0:
-		return fmt.Errorf("socket %s: there is a file of another kind; remove it", path)
+		return fmt.Errorf("socket %s: the path exists and is not a socket; remove it", path)
 	}
 	if c, err := (&net.Dialer{Timeout: time.Second}).DialContext(context.Background(), "unix", path); err == nil {
 		return errors.Join(fmt.Errorf("socket %s: another process serves it", path), c.Close())

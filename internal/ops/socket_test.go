@@ -16,7 +16,7 @@ import (
 
 type overKey struct{}
 
-// telling are options with which handlers know over what a connection comes.
+// telling returns options with which handlers know the kind of their connection.
 var telling = ops.ServerOptions{ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, overKey{}, fmt.Sprintf("%T", c))
 }}
@@ -25,7 +25,7 @@ var tells = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprint(w, r.Context().Value(overKey{}))
 })
 
-// over asks over a socket.
+// over sends a request over a socket.
 func over(t *testing.T, socket string) string {
 	t.Helper()
 	hc := &http.Client{Transport: &http.Transport{
@@ -46,7 +46,7 @@ func over(t *testing.T, socket string) string {
 	return string(text)
 }
 
-// The same is served at a socket, and a handler can tell over which one it was asked.
+// The socket serves the same handler, which knows the kind of its connection.
 func TestSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l := ops.Listen{Addr: "127.0.0.1:0", Socket: path}
@@ -68,7 +68,7 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// A socket that was left behind is replaced, and nothing else that lies there.
+// An old socket is replaced; other files are not.
 func TestSocketLeftBehind(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -88,7 +88,7 @@ func TestSocketLeftBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		file:                               "another kind",
+		file:                               "not a socket",
 		"/tmp/" + strings.Repeat("x", 110): "the limit is 103",
 		"/nowhere/s":                       "no such file",
 	} {

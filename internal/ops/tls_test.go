@@ -19,7 +19,7 @@ import (
 	"github.com/penstock/penstock/internal/ops"
 )
 
-// certificate writes one for 127.0.0.1 that vouches for itself, and its key.
+// certificate writes a self-signed certificate for 127.0.0.1 and its key.
 func certificate(t *testing.T) (certFile, keyFile string, roots *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -54,8 +54,7 @@ func certificate(t *testing.T) (certFile, keyFile string, roots *x509.CertPool) 
 	return write("cert.pem", "CERTIFICATE", cert), write("key.pem", "PRIVATE KEY", private), roots
 }
 
-// Over TLS a client that can gets HTTP/2, and no more than MaxConnections are
-// served all the same; the next is when one ends.
+// Over TLS, clients get HTTP/2 if they support it, and MaxConnections still applies.
 func TestTLS(t *testing.T) {
 	certFile, keyFile, roots := certificate(t)
 	from := make(chan string, 100) // who was served
@@ -102,7 +101,7 @@ func TestTLS(t *testing.T) {
 		proto, err := ask(third)
 		served <- answer{proto, err}
 	}()
-	// Those who are in are served on, many requests on the one connection; who is not waits.
+	// Open connections are still served, with many requests each; the next connection waits.
 	for deadline := time.Now().Add(200 * time.Millisecond); time.Now().Before(deadline); {
 		if proto, err := ask(first); err != nil || proto != "HTTP/2.0" {
 			t.Fatalf("again: %s, %v", proto, err)

@@ -2,15 +2,14 @@ package ops
 
 import "runtime/debug"
 
-// linkedVersion is set by the linker: `make build` passes what git describe says.
+// linkedVersion is set by the linker: `make build` passes the output of git describe.
 var linkedVersion string
 
-// Version is the version of this program, such as "v1.2.3", "v1.2.3-4-gabcdef0-dirty", or "devel" when nothing is
-// known.
+// Version is the version of this program, for example "v1.2.3" or "v1.2.3-4-gabcdef0-dirty", or "devel" if unknown.
 var Version = chooseVersion(linkedVersion, debug.ReadBuildInfo)
 
-// chooseVersion falls back to what the go command recorded, which is there for `go install ...@v1.2.3` and for builds
-// in a checkout, where make had no part in it.
+// chooseVersion falls back to the version that the go command recorded, for `go install ...@v1.2.3` and for builds
+// without make.
 func chooseVersion(linked string, read func() (*debug.BuildInfo, bool)) string {
 	if linked != "" {
 		return linked

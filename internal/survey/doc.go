@@ -1,7 +1,6 @@
-// Package survey reads all queues of a store again and again, once for all who want to see them: the overview, charts,
-// streams of events.
+// Package survey periodically reads all queues of a store, once for all viewers: the overview, charts and event
+// streams.
 //
-// It promises that the store is asked as often for one who looks as for a thousand, that nobody who looks waits for the
-// store or for another, and that what it remembers is bounded. It refuses to be exact: what it shows is as old as it
-// says.
+// A thousand viewers cause as many reads as one. No viewer waits for the store or for another viewer. Its memory is
+// bounded. In return its data is not exact: it is as old as its timestamp.
 package survey

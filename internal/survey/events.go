@@ -7,53 +7,53 @@ import (
 	"github.com/penstock/penstock/queue/status"
 )
 
-// Kind is what an event tells.
+// Kind is the kind of an event.
 type Kind string
 
-// Deleted is the kind of an event of which the Row is from before it.
+// Deleted is the only kind of event whose Row dates from before the event.
 const Deleted Kind = "deleted"
 
-// kind is a row of the table of events. tells reports whether it is what made the second row of the first.
+// kind is a row of the table of events. matches reports whether an event of this kind turned before into after.
 type kind struct {
-	kind  Kind
-	means string
-	tells func(before, after *Row) bool
+	kind    Kind
+	means   string
+	matches func(before, after *Row) bool
 }
 
-// kinds are those of which a queue's change has at most one: the first that applies. Those before Changed have no
-// second row, or no first.
+// kinds are the kinds of events. A change of a queue causes one event: the first kind that matches. after is nil for
+// Deleted, before is nil for created.
 var kinds = []kind{
 	{Deleted, "The queue was deleted.", func(_, after *Row) bool { return after == nil }},
-	{"created", "A queue was made.", func(before, _ *Row) bool { return before == nil }},
-	{"changed", "Its settings were.", func(before, after *Row) bool { return before.Revision != after.Revision }},
-	{"paused", "Somebody paused it, or changed the pause.", func(before, after *Row) bool {
+	{"created", "The queue was created.", func(before, _ *Row) bool { return before == nil }},
+	{"changed", "The settings changed.", func(before, after *Row) bool { return before.Revision != after.Revision }},
+	{"paused", "The queue was paused, or its pause changed.", func(before, after *Row) bool {
 		return after.Info.Pause.On() && before.Info.Pause != after.Info.Pause
 	}},
-	{"resumed", "Somebody resumed it, or the pause is over.", func(before, after *Row) bool {
+	{"resumed", "The queue was resumed, or its pause ended.", func(before, after *Row) bool {
 		return before.Info.Pause.On() && !after.Info.Pause.On()
 	}},
-	{"stopped", "Its receiver asked to be spared, or its circuit opened.", func(before, after *Row) bool {
+	{"stopped", "The receiver asked for a delay, or the circuit opened.", func(before, after *Row) bool {
 		return after.stopped() && !before.stopped()
 	}},
-	{"continued", "That is over.", func(before, after *Row) bool { return before.stopped() && !after.stopped() }},
-	{"full", "It has no place left.", func(before, after *Row) bool { return after.full() && !before.full() }},
-	{"room", "It has places again.", func(before, after *Row) bool { return before.full() && !after.full() }},
+	{"continued", "The stop ended.", func(before, after *Row) bool { return before.stopped() && !after.stopped() }},
+	{"full", "The queue is full.", func(before, after *Row) bool { return after.full() && !before.full() }},
+	{"room", "The queue has room again.", func(before, after *Row) bool { return before.full() && !after.full() }},
 	{
-		"state", "Its status.code is another one. Of idle, schedule and flowing each is as good as the others.",
+		"state", "The status.code changed. Changes among idle, schedule and flowing cause no event.",
 		func(before, after *Row) bool {
-			return before.Status.Code != after.Status.Code && (!goes(before.Status.Code) || !goes(after.Status.Code))
+			return before.Status.Code != after.Status.Code && (!works(before.Status.Code) || !works(after.Status.Code))
 		},
 	},
 }
 
 func (r *Row) stopped() bool { return r.Info.Stop.On() || r.Info.Circuit.Open() }
 
-// goes reports whether a queue does what it is for.
-func goes(c status.Code) bool {
+// works reports whether a queue with this status works normally.
+func works(c status.Code) bool {
 	return slices.Contains([]status.Code{status.Idle, status.Schedule, status.Flowing}, c)
 }
 
-// Kinds are all kinds and what they mean, in the order of the docs.
+// Kinds returns all kinds and their meanings, in the order of the documentation.
 func Kinds() (all []Kind, means []string) {
 	for _, k := range kinds {
 		all, means = append(all, k.kind), append(means, k.means)
@@ -61,26 +61,26 @@ func Kinds() (all []Kind, means []string) {
 	return all, means
 }
 
-// Event is something that happened to a queue.
+// Event is a change of a queue.
 type Event struct {
-	ID    int64 // of this Survey, from 1 on
+	ID    int64 // counted from 1 within this Survey
 	At    time.Time
 	Kind  Kind
 	Queue string
-	Row   *Row // the queue after it; before it if it was deleted
+	Row   *Row // the queue after the event; before it if it was deleted
 }
 
-// eventLog is the latest events.
+// eventLog holds the latest events.
 type eventLog struct {
 	most   int
 	last   int64
 	events []Event
 }
 
-// compare adds what tells two rows of a queue apart, if anything does.
+// compare adds an event if two rows of a queue differ.
 func (l *eventLog) compare(at time.Time, before, after *Row) {
 	for _, k := range kinds {
-		if !k.tells(before, after) {
+		if !k.matches(before, after) {
 			continue
 		}
 		row := after
@@ -97,8 +97,8 @@ func (l *eventLog) compare(at time.Time, before, after *Row) {
 	}
 }
 
-// Events are those behind one. It reports false if not all of them are remembered, or there was never such an event;
-// last is the number of the last one.
+// Events returns the events after the given id, and the id of the last event. all is false if some of these events are
+// forgotten, or if the id was never used.
 func (s *Survey) Events(after int64) (some []Event, last int64, all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

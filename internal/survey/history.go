@@ -5,41 +5,41 @@ import (
 	"time"
 )
 
-// Columns of a history, in the order of the table.
+// Columns of a history, in the order of the table. Rates are in jobs or departures per second.
 const (
-	in = iota
-	out
-	refused
-	released
-	depth
-	backlog
-	oldest
-	outflow
-	rate
+	in       = iota // jobs added, including replayed ones
+	out             // jobs delivered
+	refused         // jobs refused for lack of room
+	released        // departures returned unused
+	depth           // jobs in the queue, as capacity counts them
+	backlog         // jobs on the overflow
+	oldest          // age of the job at the head, in seconds
+	outflow         // departures over the last 10 to 20 s
+	rate            // the rate in effect; null if unlimited
 	columns
 )
 
-// Column is a row of the table of what a history has.
+// Column describes a column of a history.
 type Column struct {
-	Name, Help string
-	// highest says that a coarse sample is the highest of the fine ones, instead of their mean.
+	Name string
+	// highest makes a coarse sample the maximum of the fine ones instead of their mean.
 	highest bool
 }
 
-// Columns are what a history has.
+// Columns are the columns of a history.
 var Columns = [columns]Column{
-	in:       {Name: "in", Help: "Jobs a second that came in, replayed ones included."},
-	out:      {Name: "out", Help: "Jobs a second that were delivered."},
-	refused:  {Name: "refused", Help: "Jobs a second that were turned away for want of room."},
-	released: {Name: "released", Help: "Departures a second that were given back unused."},
-	depth:    {Name: "depth", Help: "Jobs that hold a place, as the capacity counts them.", highest: true},
-	backlog:  {Name: "deferred", Help: "Jobs on the overflow.", highest: true},
-	oldest:   {Name: "oldest", Help: "Age of the job at the head, in seconds.", highest: true},
-	outflow:  {Name: "outflow", Help: "Departures a second, over the last 10 to 20 s."},
-	rate:     {Name: "rate", Help: "Departures a second that the rate allows now; null also if it is unlimited."},
+	in:       {Name: "in"},
+	out:      {Name: "out"},
+	refused:  {Name: "refused"},
+	released: {Name: "released"},
+	depth:    {Name: "depth", highest: true},
+	backlog:  {Name: "deferred", highest: true},
+	oldest:   {Name: "oldest", highest: true},
+	outflow:  {Name: "outflow"},
+	rate:     {Name: "rate"},
 }
 
-// ColumnNames are their names.
+// ColumnNames returns the names of the columns.
 func ColumnNames() []string {
 	names := make([]string, columns)
 	for n := range Columns {
@@ -48,12 +48,12 @@ func ColumnNames() []string {
 	return names
 }
 
-// Window is a span of time that a history reaches back, and its step.
+// Window is the span and step of a history.
 type Window struct {
 	Span, Step time.Duration
 }
 
-// The windows.
+// Windows of a history.
 var (
 	Fine   = Window{15 * time.Minute, Step}
 	Coarse = Window{24 * time.Hour, coarseStep}
@@ -68,7 +68,6 @@ const (
 // sample is a value for each column.
 type sample [columns]float32
 
-// unknown is no number.
 var unknown = float32(math.NaN())
 
 func sampleOf(r *Row, did Rates, now time.Time) (s sample) {
@@ -85,23 +84,23 @@ func sampleOf(r *Row, did Rates, now time.Time) (s sample) {
 	return s
 }
 
-// clock says at which steps the queues were read: what is missing there is missing in each history.
+// clock records at which steps the queues were read. A step missing here is missing in every history.
 type clock struct {
-	fine, coarse int64 // the present slots, counted from 1970; 0 before the first
+	fine, coarse int64 // the current slots, counted from 1970; 0 before the first
 	read         [fineSlots]bool
 	readCoarse   [coarseSlots]bool
 }
 
-// steps reports whether an instant is in another step than the present one.
+// steps reports whether now is in another step than the current one.
 func (c *clock) steps(now time.Time) bool { return now.UnixNano()/int64(Step) != c.fine }
 
-// advance goes to the step of an instant, and reports whether that is another one.
+// advance moves to the step of now, and reports whether the step changed.
 func (c *clock) advance(now time.Time) bool {
 	fine, coarse := now.UnixNano()/int64(Step), now.UnixNano()/int64(coarseStep)
 	if fine == c.fine {
 		return false
 	}
-	if fine < c.fine { // the clock was set back: what was is not comparable
+	if fine < c.fine { // the clock was set back: older slots are not comparable
 		*c = clock{}
 	}
 	pass(c.read[:], c.fine, fine)
@@ -110,7 +109,7 @@ func (c *clock) advance(now time.Time) bool {
 	return true
 }
 
-// pass notes that a slot was reached, and those behind the last one were not.
+// pass marks the slot now as read, and the slots between last and now as missed.
 func pass(read []bool, last, now int64) {
 	n := int64(len(read))
 	for slot := max(last+1, now-n+1); slot < now; slot++ {
@@ -119,17 +118,17 @@ func pass(read []bool, last, now int64) {
 	read[now%n] = true
 }
 
-// history is what a queue did in both windows.
+// history holds the samples of a queue in both windows.
 type history struct {
 	since        time.Time
-	first        int64 // the first fine slot
-	coarse       int64 // the present coarse slot, of so many samples
-	merged       float32
+	first        int64   // the first fine slot
+	coarse       int64   // the current coarse slot
+	merged       float32 // number of samples in it
 	fine, rough  [columns]ring
 	presentRough sample
 }
 
-// add adds a sample to the present slots.
+// add adds a sample to the current slots.
 func (h *history) add(c *clock, s sample) {
 	if h.coarse != c.coarse {
 		h.coarse, h.merged, h.presentRough = c.coarse, 0, s
@@ -139,7 +138,7 @@ func (h *history) add(c *clock, s sample) {
 		h.fine[n].set(c.fine, fineSlots, s[n])
 		was := h.presentRough[n]
 		switch {
-		case was != was: // it was not known
+		case was != was: // NaN
 			h.presentRough[n] = s[n]
 		case s[n] != s[n]:
 		case Columns[n].highest:
@@ -151,7 +150,7 @@ func (h *history) add(c *clock, s sample) {
 	}
 }
 
-// ring is the last values of one column. While they are all alike they take no memory.
+// ring holds the last values of one column. Equal values take no memory.
 type ring struct {
 	alike  float32
 	begun  bool
@@ -178,7 +177,7 @@ func (r *ring) set(slot, slots int64, v float32) {
 	}
 }
 
-// compact forgets the values if they are alike.
+// compact frees the values if they are all equal.
 func (r *ring) compact() {
 	for _, v := range r.values {
 		if !same(v, r.values[0]) {
@@ -195,21 +194,21 @@ func (r *ring) at(slot, slots int64) float32 {
 	return r.values[slot%slots]
 }
 
-// same reports whether two values are equal, or neither is a number.
+// same reports whether two values are equal or both NaN.
 func same(a, b float32) bool { return a == b || a != a && b != b }
 
-// History is what a queue did in a window.
+// History holds the values of a queue in a window.
 type History struct {
-	From time.Time // when the first step begins
+	From time.Time // start of the first step
 	Step time.Duration
-	// Since is when the queue was first seen; zero if nothing is kept of it.
+	// Since is the time at which the queue was first seen; zero if it has no history.
 	Since time.Time
-	// Values are a column each, with a value for each step. Where it is NaN the queues could not be read, or the queue
-	// was not known yet.
+	// Values has one value per column and step. NaN means that the queues could not be read, or that the queue was not
+	// known yet.
 	Values [columns][]float32
 }
 
-// History returns what a queue did in the window Fine or Coarse, up to the last reading.
+// History returns a queue's values in the window Fine or Coarse, up to the last reading.
 func (s *Survey) History(name string, window Window) History {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,7 +217,7 @@ func (s *Survey) History(name string, window Window) History {
 	if window == Coarse {
 		last, read = s.clock.coarse, s.clock.readCoarse[:]
 	}
-	if last == 0 { // nothing was read yet
+	if last == 0 { // before the first reading
 		last = s.o.Now().UnixNano() / step
 	}
 	first := last - slots + 1

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/internal/survey"
 )
 
-// The samples of 1,000 queues, all columns of which change all the time, take 40 MB at most.
+// The histories of 1,000 queues, with constantly changing values, take at most 40 MB.
 func TestMemory(t *testing.T) {
 	const queues, most = 1000, 40 << 20
 	r := newRig(t, survey.Options{})

@@ -10,8 +10,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// The queues are read every 5 s, every second while somebody watches, and no more often than four times a second,
-// however many hurry.
+// The queues are read every 5 s, every second with watchers, and at most four times per second after calls of Hurry.
 func TestPaceOfReadings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &store{infos: map[string]*queue.Info{}}

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/queue/status"
 )
 
-// Read reads the queues once. After an error what can be seen is as it was, and as old as it says.
+// Read reads the queues once. After an error the last snapshot stays.
 func (s *Survey) Read(ctx context.Context) error {
 	if err := s.begun(ctx); err != nil {
 		return err
@@ -20,7 +20,7 @@ func (s *Survey) Read(ctx context.Context) error {
 	return s.read(ctx)
 }
 
-// First is the latest reading. If there is none yet it waits for the first, or reads.
+// First returns the latest snapshot. Before the first reading, it reads or waits for the reading in progress.
 func (s *Survey) First(ctx context.Context) (*Snapshot, error) {
 	if latest := s.Latest(); !latest.At.IsZero() {
 		return latest, nil
@@ -29,14 +29,14 @@ func (s *Survey) First(ctx context.Context) (*Snapshot, error) {
 		return s.Latest(), err
 	}
 	defer s.ended()
-	if latest := s.Latest(); !latest.At.IsZero() { // it was read meanwhile
+	if latest := s.Latest(); !latest.At.IsZero() { // another caller has read meanwhile
 		return latest, nil
 	}
 	err := s.read(ctx)
 	return s.Latest(), err
 }
 
-// begun waits until nobody else reads, or ctx ends.
+// begun waits until no other reading is in progress, or ctx ends.
 func (s *Survey) begun(ctx context.Context) error {
 	select {
 	case s.reading <- struct{}{}:
@@ -65,8 +65,8 @@ func (s *Survey) read(ctx context.Context) error {
 	return nil
 }
 
-// stale names the queues that are to be read whole: those whose state may be another one, and at each step those that
-// have jobs, in turn if there are many.
+// stale names the queues to read completely: queues whose state may have changed and, at each step, queues with jobs.
+// If there are too many, they take turns.
 func (s *Survey) stale(readings []queue.Reading, now time.Time) []string {
 	type candidate struct {
 		name string
@@ -95,7 +95,7 @@ func (s *Survey) stale(readings []queue.Reading, now time.Time) []string {
 	return must
 }
 
-// publish makes a Snapshot of what was read; readings are by name.
+// publish makes a Snapshot from sorted readings and completely read queues.
 func (s *Survey) publish(now time.Time, readings []queue.Reading, infos []queue.Info) {
 	whole := make(map[string]*queue.Info, len(infos))
 	for n := range infos {
@@ -112,7 +112,7 @@ func (s *Survey) publish(now time.Time, readings []queue.Reading, infos []queue.
 		r := &readings[n]
 		t, info := s.tracks[r.Name], whole[r.Name]
 		switch {
-		case t == nil && info == nil: // it is new, and there are too many new ones, or it is gone already
+		case t == nil && info == nil: // new, and beyond maxWhole or already deleted
 			continue
 		case t == nil:
 			t = &track{}
@@ -124,7 +124,7 @@ func (s *Survey) publish(now time.Time, readings []queue.Reading, infos []queue.
 		was := t.row
 		t.reading = s.readings
 		t.see(now, r, info, s.parentOf(r.Name))
-		if stepped || t.marks[0].at.Equal(now) { // or it is new
+		if stepped || t.marks[0].at.Equal(now) { // or the queue is new
 			t.step(&s.clock, now)
 		}
 		if !first {
@@ -142,7 +142,7 @@ func (s *Survey) publish(now time.Time, readings []queue.Reading, infos []queue.
 	close(before.next)
 }
 
-// begin starts the track of a queue, or of another one of its name.
+// begin starts the track of a new or recreated queue.
 func (s *Survey) begin(t *track, now time.Time, r *queue.Reading) {
 	t.marks = [2]mark{{now, r.Counters}, {now, r.Counters}}
 	if t.history == nil {
@@ -161,7 +161,7 @@ func (s *Survey) forget(name string, t *track) {
 	delete(s.tracks, name)
 }
 
-// parentOf is the track of a queue's parent, nil if it has none.
+// parentOf returns the track of a queue's parent; nil if it has no parent.
 func (s *Survey) parentOf(name string) *track {
 	if p := names.Parent(name); p != "" {
 		return s.tracks[p]
@@ -169,7 +169,7 @@ func (s *Survey) parentOf(name string) *track {
 	return nil
 }
 
-// see makes a new row of a reading, and of the queue as it was read whole if it was.
+// see makes a new row from a reading. info is nil if the queue was not read completely.
 func (t *track) see(now time.Time, r *queue.Reading, info *queue.Info, parent *track) {
 	row := &Row{Reading: *r, Rates: t.marks[1].since(now, &r.Counters)}
 	switch {
@@ -177,7 +177,7 @@ func (t *track) see(now time.Time, r *queue.Reading, info *queue.Info, parent *t
 		t.known = *r
 		row.Info, row.infoAt, row.Status = info, now, status.Of(info)
 	case t.row.alike(row) && !t.outdated(parent):
-		return // nothing is to be seen of it
+		return // nothing changed
 	default:
 		row.Info, row.infoAt, row.Status = t.row.Info, t.row.infoAt, t.row.Status
 	}

@@ -9,48 +9,46 @@ import (
 	"github.com/penstock/penstock/queue/status"
 )
 
-// Query says which queues of a Snapshot are wanted, and in which order.
+// Query selects and sorts queues of a Snapshot.
 type Query struct {
-	// Sort is one of SortKeys; Descending has the highest first. Of those alike, and without it, names decide.
+	// Sort is one of SortKeys; the default is the name. Names break ties.
 	Sort       string
 	Descending bool
-	// States are those that are wanted; none is all.
+	// States selects queues in these states; empty selects all states.
 	States []status.Code
-	// Full wants those that have no room.
+	// Full selects only full queues.
 	Full bool
-	// Text is in the name.
+	// Text selects names that contain it.
 	Text string
-	// Visible reports whether a name may be seen; nil is all.
+	// Visible reports whether the caller may see a name; nil shows all.
 	Visible       func(name string) bool
 	Offset, Limit int
 }
 
-// sortKey is a row of the table of what queues can be sorted by. Name stands for all that are compared otherwise.
+// sortKey is a key by which queues can be sorted. Larger values are higher.
 type sortKey struct {
-	name, help string
-	value      func(*Row) float64
+	name  string
+	value func(*Row) float64
 }
 
 var sortKeys = []sortKey{
-	{"name", "its name", func(*Row) float64 { return 0 }},
-	{"fill", "how full it is, by jobs or bytes", (*Row).Fill},
-	{"size", "the jobs that hold a place", func(r *Row) float64 { return float64(r.Size) }},
-	{"in", "jobs a second that come in", func(r *Row) float64 { return r.Rates.In }},
-	{"out", "jobs a second that are delivered", func(r *Row) float64 { return r.Rates.Out }},
-	{"refused", "jobs a second that are turned away", func(r *Row) float64 { return r.Rates.Refused }},
-	{"oldest", "how long the job at the head has waited", func(r *Row) float64 {
+	{"name", func(*Row) float64 { return 0 }}, // the order of a Snapshot
+	{"fill", (*Row).Fill},
+	{"size", func(r *Row) float64 { return float64(r.Size) }},
+	{"in", func(r *Row) float64 { return r.Rates.In }},
+	{"out", func(r *Row) float64 { return r.Rates.Out }},
+	{"refused", func(r *Row) float64 { return r.Rates.Refused }},
+	{"oldest", func(r *Row) float64 {
 		if r.Info.OldestWaiting.IsZero() {
 			return 0
 		}
 		return r.Info.Now.Sub(r.Info.OldestWaiting).Seconds()
 	}},
-	{"outflow", "departures a second", func(r *Row) float64 { return r.Outflow }},
-	{"rate", "the rate at which it sends; the highest is none", func(r *Row) float64 { return perSecond(r.Rate) }},
-	{"deferred", "jobs on the overflow", func(r *Row) float64 { return float64(r.Deferred) }},
-	{"dead", "dead jobs", func(r *Row) float64 { return float64(r.Info.Dead) }},
-	{"state", "its status.code, the first of the list being the highest", func(r *Row) float64 {
-		return -float64(slices.Index(status.Codes(), r.Status.Code))
-	}},
+	{"outflow", func(r *Row) float64 { return r.Outflow }},
+	{"rate", func(r *Row) float64 { return perSecond(r.Rate) }},
+	{"deferred", func(r *Row) float64 { return float64(r.Deferred) }},
+	{"dead", func(r *Row) float64 { return float64(r.Info.Dead) }},
+	{"state", func(r *Row) float64 { return -float64(slices.Index(status.Codes(), r.Status.Code)) }},
 }
 
 func perSecond(r leaky.Rate) float64 {
@@ -60,15 +58,16 @@ func perSecond(r leaky.Rate) float64 {
 	return r.PerSecond()
 }
 
-// SortKeys are what queues can be sorted by, and what each is.
-func SortKeys() (names, help []string) {
-	for _, k := range sortKeys {
-		names, help = append(names, k.name), append(help, k.help)
+// SortKeys returns the keys by which queues can be sorted.
+func SortKeys() []string {
+	names := make([]string, len(sortKeys))
+	for i := range sortKeys {
+		names[i] = sortKeys[i].name
 	}
-	return names, help
+	return names
 }
 
-// Select returns a page of the queues that a Query is for, and how many there are in all.
+// Select returns the requested page of matching queues, and the number of all matching queues.
 func (s *Snapshot) Select(q Query) (page []*Row, total int) {
 	found := make([]*Row, 0, len(s.rows))
 	for _, r := range s.rows {
@@ -86,7 +85,7 @@ func (q *Query) matches(r *Row) bool {
 		(len(q.States) == 0 || slices.Contains(q.States, r.Status.Code)) && strings.Contains(r.Name, q.Text)
 }
 
-// order sorts queues, which are by name.
+// order sorts queues that are already sorted by name.
 func (q *Query) order(found []*Row) {
 	at := slices.IndexFunc(sortKeys, func(k sortKey) bool { return k.name == q.Sort })
 	if at <= 0 {

@@ -9,36 +9,35 @@ import (
 	"github.com/penstock/penstock/queue/status"
 )
 
-// Snapshot is all queues at one reading. It does not change.
+// Snapshot holds all queues at one reading. It is immutable.
 type Snapshot struct {
 	At   time.Time
 	rows []*Row // by name
 	next chan struct{}
 }
 
-// Row is a queue in a Snapshot. It does not change, and must not be changed.
+// Row is a queue in a Snapshot. It must not be changed.
 type Row struct {
 	queue.Reading
-	// Info is the queue as it was last read whole: one that has jobs a few seconds ago at most, if not more than a
-	// thousand have, an idle one a minute ago.
+	// Info is the last complete reading of the queue. It is at most a few seconds old if the queue has jobs and at most a
+	// thousand queues do, and at most a minute old if the queue is idle.
 	Info   *queue.Info
-	Status status.Status // at that time
-	// Rates are what it did a second, over the last 5 to 10 s.
-	Rates Rates
+	Status status.Status // as of Info
+	Rates  Rates         // over the last 5 to 10 s
 
 	infoAt time.Time
 }
 
-// Rates are what a queue does, a second.
+// Rates are numbers of jobs per second.
 type Rates struct{ In, Out, Refused, Released float64 }
 
-// Len is how many queues there are.
+// Len returns the number of queues.
 func (s *Snapshot) Len() int { return len(s.rows) }
 
-// Rows are the queues by name. They must not be changed.
+// Rows returns the queues, sorted by name. They must not be changed.
 func (s *Snapshot) Rows() []*Row { return s.rows }
 
-// Row returns a queue, nil if there is none of the name.
+// Row returns the named queue, or nil if it does not exist.
 func (s *Snapshot) Row(name string) *Row {
 	n, found := slices.BinarySearchFunc(s.rows, name, func(r *Row, name string) int {
 		return strings.Compare(r.Name, name)
@@ -49,10 +48,10 @@ func (s *Snapshot) Row(name string) *Row {
 	return s.rows[n]
 }
 
-// Next is closed when there is a later one.
+// Next returns a channel that is closed when there is a newer snapshot.
 func (s *Snapshot) Next() <-chan struct{} { return s.next }
 
-// Fill is how full the queue is, by its jobs or by its bytes, whichever is more: 1 is full.
+// Fill returns how full the queue is, by jobs or bytes, whichever is more. 1 is full.
 func (r *Row) Fill() float64 {
 	fill := 0.0
 	if c := r.Info.Spec.Capacity; c > 0 {
@@ -64,16 +63,16 @@ func (r *Row) Fill() float64 {
 	return fill
 }
 
-// full reports whether the queue has no place left, by its latest reading.
+// full reports whether the latest reading shows no room.
 func (r *Row) full() bool { return r.Size >= r.Info.Spec.Capacity }
 
-// alike reports whether two rows of a queue show the same but the time.
+// alike reports whether two rows of a queue differ only in time.
 func (r *Row) alike(other *Row) bool {
 	now := other.Reading
 	now.Now = r.Now
 	return r.Reading == now && r.Rates == other.Rates
 }
 
-// came and left are what the rates of a queue are of.
+// came and left return the counts behind the rates In and Out.
 func came(c *queue.Counters) int64 { return c.Appended + c.Replayed }
 func left(c *queue.Counters) int64 { return c.Delivered }

@@ -2,7 +2,7 @@ package survey
 
 import "github.com/penstock/penstock/queue/status"
 
-// Summary sums up queues.
+// Summary holds totals of queues.
 type Summary struct {
 	States                         map[status.Code]int
 	Full                           int
@@ -11,7 +11,7 @@ type Summary struct {
 	Outflow                        float64
 }
 
-// Summary sums up the queues that a Query is for, whatever their states.
+// Summary sums up the queues that match a Query, whatever their states.
 func (s *Snapshot) Summary(q Query) Summary {
 	q.States, q.Full = nil, false
 	sum := Summary{States: map[status.Code]int{}}

@@ -12,35 +12,35 @@ import (
 )
 
 const (
-	// Step is how often the queues are read while nobody watches, and that of the fine history.
+	// Step is the interval of readings without viewers, and the step of the fine history.
 	Step = 5 * time.Second
-	// watchedEvery is how often they are read while somebody does.
+	// watchedEvery is the interval of readings with viewers.
 	watchedEvery = time.Second
-	// hurried is how soon after a reading the next one may be, when somebody knows that something has changed.
+	// hurried is the interval of readings after Hurry.
 	hurried = watchedEvery / 4
-	// readCost is how much of that time a queue takes: 10,000 are read once a second, so that the store spends a
-	// tenth of its time at it at most.
+	// readCost stretches the interval with the number of queues: 10,000 queues are read once per second, so that the
+	// store spends at most a tenth of its time on readings.
 	readCost = 100 * time.Microsecond
-	// maxWhole is how many queues are read whole at a time.
+	// maxWhole is the maximum number of queues in one complete reading.
 	maxWhole = 1000
-	// maxAge is how old what is known of an idle queue may become.
+	// maxAge is the maximum age of the complete reading of an idle queue.
 	maxAge = time.Minute
-	// patience bounds one reading.
+	// patience is the timeout of a reading.
 	patience = 10 * time.Second
 )
 
-// Options are the settings of a Survey. Zero fields mean what is said beside them.
+// Options are the settings of a Survey. Zero fields mean the defaults.
 type Options struct {
-	// MaxQueues is how many queues have a history: 10,000. Those that are seen later have none until others are deleted.
+	// MaxQueues is the maximum number of queues with a history. Later queues get one only when others are deleted. The
+	// default is 10,000.
 	MaxQueues int
-	// MaxEvents is how many events are remembered, for streams that are resumed: 4,096.
+	// MaxEvents is the number of events kept for streams that resume. The default is 4,096.
 	MaxEvents int
-	// Now is the clock: time.Now.
-	Now    func() time.Time
-	Logger *slog.Logger // discards
+	Now       func() time.Time // the default is time.Now
+	Logger    *slog.Logger     // the default discards
 }
 
-// Survey is what is known of all queues. It is safe for use by many goroutines.
+// Survey reads all queues and keeps the results. It is safe for concurrent use.
 type Survey struct {
 	engine   queue.Watch
 	o        Options
@@ -49,19 +49,19 @@ type Survey struct {
 	latest   atomic.Pointer[Snapshot]
 	watching atomic.Int64
 	dropped  atomic.Int64
-	hurry    chan struct{} // of one place: somebody wants a reading now
+	hurry    chan struct{} // capacity 1: a pending request for a reading
 
-	reading chan struct{} // of one place: who reads has it
-	mu      sync.Mutex    // of what follows
+	reading chan struct{} // capacity 1: held during a reading
+	mu      sync.Mutex    // guards the fields below
 	tracks  map[string]*track
 	clock   clock
-	kept    int // tracks with a history
+	kept    int // number of tracks with a history
 	log     eventLog
 
-	readings uint64 // how many there were
+	readings uint64 // number of readings
 }
 
-// New returns a Survey that has read nothing. Run reads.
+// New returns a Survey without any reading yet; see Run.
 func New(engine queue.Watch, o Options) *Survey {
 	if o.MaxQueues <= 0 {
 		o.MaxQueues = 10_000
@@ -83,32 +83,32 @@ func New(engine queue.Watch, o Options) *Survey {
 	return s
 }
 
-// Instance names this Survey: what it remembers another does not.
+// Instance returns the id of this Survey. Event ids are valid only within it.
 func (s *Survey) Instance() string { return s.instance }
 
-// Latest is the last reading; before the first one it is empty, and At zero.
+// Latest returns the last snapshot. Before the first reading it is empty and its At is zero.
 func (s *Survey) Latest() *Snapshot { return s.latest.Load() }
 
-// ReadAt is when that was.
+// ReadAt returns the time of the latest snapshot.
 func (s *Survey) ReadAt() time.Time { return s.Latest().At }
 
-// Watch has the queues read once a second, and soon, until leave is called.
+// Watch requests a reading soon, and then once a second until leave is called.
 func (s *Survey) Watch() (leave func()) {
 	s.watching.Add(1)
 	s.Hurry()
 	return sync.OnceFunc(func() { s.watching.Add(-1) })
 }
 
-// Watching is how many do.
+// Watching returns the number of current watchers.
 func (s *Survey) Watching() int64 { return s.watching.Load() }
 
-// Drop counts one who watched and did not read what there was.
+// Drop counts a watcher that was disconnected because it did not read.
 func (s *Survey) Drop() { s.dropped.Add(1) }
 
-// Dropped is how many were.
+// Dropped returns the number of calls of Drop.
 func (s *Survey) Dropped() int64 { return s.dropped.Load() }
 
-// Hurry asks for a reading soon, for somebody knows that something has changed. It does not wait for it.
+// Hurry requests a reading soon, after a change. It does not wait.
 func (s *Survey) Hurry() {
 	select {
 	case s.hurry <- struct{}{}:
@@ -120,7 +120,7 @@ func (s *Survey) Hurry() {
 func (s *Survey) Run(ctx context.Context) error {
 	for failing := false; ; {
 		err := s.Read(ctx)
-		if err != nil && ctx.Err() == nil && !failing { // once, not at every reading
+		if err != nil && ctx.Err() == nil && !failing { // log only the first of several failures
 			s.o.Logger.Warn("queues cannot be read for the overview", "error", err)
 		}
 		failing = err != nil
@@ -130,7 +130,7 @@ func (s *Survey) Run(ctx context.Context) error {
 	}
 }
 
-// wait returns when the next reading is due, and whether there is to be one.
+// wait waits until the next reading is due. It reports false if ctx has ended.
 func (s *Survey) wait(ctx context.Context) bool {
 	begun := time.Now()
 	for every := Step; ; {
@@ -144,7 +144,7 @@ func (s *Survey) wait(ctx context.Context) bool {
 			return false
 		case <-s.hurry:
 			timer.Stop()
-			every = hurried // however often somebody hurries
+			every = hurried // also after many calls of Hurry
 		case <-timer.C:
 			return true
 		}

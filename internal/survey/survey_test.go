@@ -19,7 +19,7 @@ import (
 	"github.com/penstock/penstock/queue/status"
 )
 
-// store is a store of which only what a Survey asks can be seen.
+// store implements the part of a store that a Survey reads.
 type store struct {
 	infos    map[string]*queue.Info
 	now      time.Time
@@ -59,7 +59,7 @@ func (s *store) GetMany(_ context.Context, list []string) (some []queue.Info, er
 	return some, s.err
 }
 
-// rig is a Survey of a store, at an instant that it sets.
+// rig is a Survey of a store with a settable clock.
 type rig struct {
 	*testing.T
 	store
@@ -82,7 +82,7 @@ func (r *rig) add(name string) *queue.Info {
 	return i
 }
 
-// after reads when so much time has passed.
+// after advances the clock and reads.
 func (r *rig) after(d time.Duration) *survey.Snapshot {
 	r.Helper()
 	r.now = r.now.Add(d)
@@ -92,7 +92,7 @@ func (r *rig) after(d time.Duration) *survey.Snapshot {
 	return r.Latest()
 }
 
-// tells checks the events behind one, and returns the number of the last.
+// tells checks the events after an id, and returns the id of the last one.
 func (r *rig) tells(after int64, want ...string) int64 {
 	r.Helper()
 	events, last, all := r.Events(after)
@@ -167,14 +167,14 @@ func TestHistory(t *testing.T) {
 	if got := value("depth", begun, survey.Fine); got != 0 {
 		t.Errorf("at the beginning %v", got)
 	}
-	// A mean, and the highest.
+	// A mean and a maximum.
 	if got := value("in", begun, survey.Coarse); math.Abs(float64(got)-2) > 1e-4 {
 		t.Errorf("%v came in", got)
 	}
 	if got := value("depth", begun, survey.Coarse); got != 59 {
 		t.Errorf("%v was the highest", got)
 	}
-	// The store does not answer for a while.
+	// The store does not answer for some time.
 	r.err = queue.ErrUnavailable
 	r.now = r.now.Add(20 * time.Second)
 	if err := r.Read(t.Context()); err == nil {
@@ -189,7 +189,7 @@ func TestHistory(t *testing.T) {
 	if got := value("depth", r.now, survey.Fine); got != 60 {
 		t.Errorf("after it %v", got)
 	}
-	// After a whole day nothing is left of it but the last.
+	// After a day only the last value is left.
 	r.after(25 * time.Hour)
 	known := 0
 	for _, v := range r.History("q", survey.Coarse).Values[0] {
@@ -200,7 +200,7 @@ func TestHistory(t *testing.T) {
 	if known != 1 {
 		t.Errorf("%d samples are left", known)
 	}
-	// Another queue of the name has another history, and one that was deleted none.
+	// A recreated queue has a new history, a deleted queue has no history.
 	i.Counters = queue.Counters{Appended: 1}
 	r.after(5 * time.Second)
 	if h := r.History("q", survey.Fine); !h.Since.Equal(r.now) {
@@ -213,7 +213,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// Those beyond the bound have no history, until there is room.
+// Queues beyond the limit have no history until there is room.
 func TestHistoryIsBounded(t *testing.T) {
 	r := newRig(t, survey.Options{MaxQueues: 2})
 	for _, name := range []string{"a", "b", "c"} {
@@ -283,7 +283,7 @@ func TestEvents(t *testing.T) {
 	r.after(time.Second)
 	last = r.tells(last, "new created", "p resumed", "p.child changed", "q deleted")
 
-	// No more than so many are remembered, and of what never was there are none.
+	// The number of kept events is limited, and unknown ids have no events.
 	if _, _, all := r.Events(last - 5); all {
 		t.Error("five are remembered")
 	}
@@ -294,7 +294,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// What a queue does is looked at when it may be another thing, and otherwise only of queues with jobs, in turn.
+// A queue is read completely when its state may have changed. Otherwise queues with jobs take turns.
 func TestReadsWhole(t *testing.T) {
 	r := newRig(t, survey.Options{})
 	for n := range 3000 {
@@ -372,8 +372,7 @@ func TestSelect(t *testing.T) {
 			t.Errorf("%+v: %q of %d, want %q of %d", c.query, got, total, c.want, c.total)
 		}
 	}
-	keys, _ := survey.SortKeys()
-	for _, name := range keys {
+	for _, name := range survey.SortKeys() {
 		if rows, _ := s.Select(survey.Query{Sort: name, Limit: 9}); len(rows) != 4 {
 			t.Errorf("by %s there are %d", name, len(rows))
 		}
@@ -388,8 +387,8 @@ func (hanging) Readings(ctx context.Context) ([]queue.Reading, error) {
 	return nil, ctx.Err()
 }
 
-// Who does not wait any longer for a store that hangs is let go, whoever reads it.
-func TestNobodyWaitsForAnotherOnesReading(t *testing.T) {
+// A caller whose context ends stops waiting for a hanging store, even if another caller reads.
+func TestWaitEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := survey.New(hanging{}, survey.Options{})
 		go func() { _ = s.Read(t.Context()) }()

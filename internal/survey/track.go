@@ -6,23 +6,23 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// track is what is remembered of one queue.
+// track holds the past of one queue.
 type track struct {
 	row     *Row
-	known   queue.Reading // when it was last read whole
-	parent  queue.Reading // the same of its parent, as of the row
-	reading uint64        // the last one that it was part of
-	marks   [2]mark       // at the last step and at the one before
-	history *history      // nil if there are too many
+	known   queue.Reading // at the last complete reading
+	parent  queue.Reading // known of the parent when row was made
+	reading uint64        // number of the last reading that included the queue
+	marks   [2]mark       // at the last two steps, newest first
+	history *history      // nil beyond Options.MaxQueues
 }
 
-// mark is what a queue had counted at an instant.
+// mark holds the counters of a queue at an instant.
 type mark struct {
 	at       time.Time
 	counters queue.Counters
 }
 
-// since are the rates from a mark on.
+// since returns the rates since the mark.
 func (m *mark) since(now time.Time, c *queue.Counters) Rates {
 	seconds := now.Sub(m.at).Seconds()
 	if seconds <= 0 {
@@ -35,12 +35,12 @@ func (m *mark) since(now time.Time, c *queue.Counters) Rates {
 	}
 }
 
-// recreated reports whether the counters of a queue began anew: it is another one of the same name.
+// recreated reports whether the counters started over: the queue was deleted and created again.
 func recreated(now, then *queue.Counters) bool {
 	return now.Appended < then.Appended || now.Delivered < then.Delivered || now.Refused < then.Refused
 }
 
-// step notes the counters at a step, and the history up to it; of a queue that is new what is known of it already.
+// step records the counters and adds a sample to the history. A new queue has no rates yet.
 func (t *track) step(c *clock, now time.Time) {
 	if t.history != nil {
 		s := sampleOf(t.row, t.marks[0].since(now, &t.row.Counters), now)
@@ -52,25 +52,25 @@ func (t *track) step(c *clock, now time.Time) {
 	t.marks[1], t.marks[0] = t.marks[0], mark{now, t.row.Counters}
 }
 
-// differs reports whether a queue was changed, paused, resumed or stopped, or became full or not, since it was read
-// whole.
+// differs reports whether the queue was changed, paused, resumed or stopped, became full, or got room, since its last
+// complete reading.
 func (t *track) differs(r *queue.Reading) bool {
 	k, capacity := &t.known, t.row.Info.Spec.Capacity
 	return r.Revision != k.Revision || r.Condition != k.Condition || (r.Size >= capacity) != (k.Size >= capacity)
 }
 
-// active reports whether a queue has jobs, or counted anything since it was read whole.
+// active reports whether the queue has jobs, or counted anything since its last complete reading.
 func (t *track) active(r *queue.Reading) bool {
 	return r.Size > 0 || r.Deferred > 0 || r.Counters != t.known.Counters
 }
 
-// over reports whether what held it up has ended by itself.
+// over reports whether the time limit of the queue's status has passed.
 func (t *track) over(now time.Time) bool {
 	until := t.row.Status.Until
 	return !until.IsZero() && !now.Before(until)
 }
 
-// outdated reports whether what is known of the queue's parent has changed.
+// outdated reports whether the parent has changed since row was made.
 func (t *track) outdated(parent *track) bool {
 	return parent != nil && (parent.known.Revision != t.parent.Revision || parent.known.Condition != t.parent.Condition)
 }

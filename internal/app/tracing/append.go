@@ -12,20 +12,20 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Limits of asking what a job waits for that was just appended: so many in each askEvery, and at once.
+// Limits on asking the engine what an appended job waits for: maxAskings per askEvery, and at the same time.
 const (
 	maxAskings = 4
 	askEvery   = 200 * time.Millisecond
 	askTimeout = time.Second
 )
 
-// engine makes a span of each append.
+// engine makes a span for each append.
 type engine struct {
 	queue.Engine
 	t *Tracer
 }
 
-// Engine follows what is appended to an engine. With a nil Tracer it is the engine itself.
+// Engine wraps an engine to trace appends. A nil Tracer returns the engine itself.
 func (t *Tracer) Engine(next queue.Engine) queue.Engine {
 	if t == nil {
 		return next
@@ -40,9 +40,9 @@ func (e *engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended
 		if e.t.sampling.takes(0, parent) {
 			return e.traced(ctx, jobs, func(*queue.Job) bool { return true })
 		}
-		sent := slices.Clone(jobs) // which are the caller's
+		sent := slices.Clone(jobs) // jobs belongs to the caller
 		for i := range sent {
-			put(&sent[i], parent) // who asked has decided that it is not recorded; so it is with the delivery
+			put(&sent[i], parent) // the caller decided not to record the trace; deliveries follow
 		}
 		return e.Engine.Append(ctx, sent)
 	}
@@ -56,7 +56,7 @@ func (e *engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended
 	return e.Engine.Append(ctx, jobs)
 }
 
-// traced appends within a span, which those jobs carry that are taken.
+// traced appends within a span. Jobs for which takes is true carry its context.
 func (e *engine) traced(ctx context.Context, jobs []queue.Job, takes func(*queue.Job) bool) ([]queue.Appended, error) {
 	ctx, span := e.t.tracer.Start(ctx, "send "+jobs[0].Queue, trace.WithSpanKind(trace.SpanKindProducer),
 		trace.WithLinks(linksTo(jobs)...), trace.WithAttributes(e.t.sends(jobs)...))
@@ -73,12 +73,12 @@ func (e *engine) traced(ctx context.Context, jobs []queue.Job, takes func(*queue
 		span.End()
 		return answers, err
 	}
-	tell(span, answers)
+	describe(span, answers)
 	e.end(span, jobs, answers)
 	return answers, err
 }
 
-// linksTo is what a job is linked to that brings a context of its own.
+// linksTo returns a link to the trace context that a single job brings.
 func linksTo(jobs []queue.Job) []trace.Link {
 	if len(jobs) != 1 {
 		return nil
@@ -98,10 +98,10 @@ func (t *Tracer) sends(jobs []queue.Job) []attribute.KeyValue {
 	return append(list, t.job(&jobs[0])...)
 }
 
-// job is what a span says of one job.
+// job returns the attributes of a job.
 func (t *Tracer) job(j *queue.Job) []attribute.KeyValue {
 	list := []attribute.KeyValue{attribute.String("messaging.message.id", j.ID)}
-	if len(j.Payload) > 0 { // one that is pulled has it no more
+	if len(j.Payload) > 0 { // a pulled job no longer has its payload
 		list = append(list, attribute.Int("messaging.message.body.size", len(j.Payload)))
 	}
 	if t.lanes && j.Lane != "" {
@@ -110,8 +110,8 @@ func (t *Tracer) job(j *queue.Job) []attribute.KeyValue {
 	return list
 }
 
-// tell says what became of the jobs. One that is not in is an error to its producer; the first tells which.
-func tell(span trace.Span, answers []queue.Appended) {
+// describe records the outcomes on the span. A refused job is an error; the first one names the error's type.
+func describe(span trace.Span, answers []queue.Appended) {
 	refused := 0
 	for i := range answers {
 		if o := answers[i].Outcome; o != queue.Accepted && o != queue.Duplicate {
@@ -142,8 +142,8 @@ func tell(span trace.Span, answers []queue.Appended) {
 	}
 }
 
-// end ends the span of an append. Of a job that came in alone the engine is asked what it waits for, which nobody waits
-// for in turn: it is left out where others were asked about just now, or the job is gone already.
+// end ends the span of an append. For a single job it first asks the engine, in the background, what the job waits for.
+// It does not ask if it has just asked about other jobs.
 func (e *engine) end(span trace.Span, jobs []queue.Job, answers []queue.Appended) {
 	now := trace.WithTimestamp(time.Now())
 	if len(jobs) > 1 || answers[0].Outcome != queue.Accepted {

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Drain follows what a drainer delivers; nil of a nil Tracer.
+// Drain returns a tracer of a drainer's deliveries; nil for a nil Tracer.
 func (t *Tracer) Drain() drain.Tracer {
 	if t == nil {
 		return nil
@@ -24,25 +24,25 @@ func (t *Tracer) Drain() drain.Tracer {
 
 type drainTracer struct{ t *Tracer }
 
-// attempt is one of a job: a consumer's span that is linked to the append, and in it those of the target, which has the
-// gate's within, and of settling.
+// attempt holds the spans of a delivery attempt: a consumer span linked to the append, and within it the spans of the
+// target and of settling. The target's span contains the gate's span.
 type attempt struct {
 	t       *Tracer
-	ctx     context.Context // of whole
-	inside  context.Context // of target
+	ctx     context.Context // context of whole
+	inside  context.Context // context of target
 	departs time.Time
 	whole   trace.Span
 	target  trace.Span
 
 	mu       sync.Mutex
-	settle   trace.Span // nil before
+	settle   trace.Span // nil until settling begins
 	verdict  queue.Verdict
 	returned bool
 	settled  bool
 }
 
-// Begin implements drain.Tracer. The target's span takes the place of the context in the job's headers, so that who
-// gets them goes on from there. The job itself keeps its own.
+// Begin implements drain.Tracer. In the headers sent, the target's span replaces the job's context, so that the
+// receiver continues the trace from there. The stored job keeps its context.
 func (d drainTracer) Begin(ctx context.Context, job *drain.Job, departs time.Time) (context.Context, drain.Span) {
 	links, ok := d.t.follows(&job.Job)
 	if !ok {
@@ -57,7 +57,7 @@ func (d drainTracer) Begin(ctx context.Context, job *drain.Job, departs time.Tim
 	return a.inside, a
 }
 
-// follows reports whether a job that leaves is traced, and what its span is linked to: the append.
+// follows reports whether a departing job is traced, and returns the link to its append.
 func (t *Tracer) follows(job *queue.Job) (links []trace.Link, ok bool) {
 	appended := ofJob(job.Headers)
 	if !t.sampling.takes(digest(job), appended) {
@@ -69,7 +69,7 @@ func (t *Tracer) follows(job *queue.Job) (links []trace.Link, ok bool) {
 	return links, true
 }
 
-// attempt is what a span says of a job that leaves.
+// attempt returns the attributes of a departing job.
 func (t *Tracer) attempt(job *queue.Reservation) []attribute.KeyValue {
 	list := append(t.job(&job.Job), attribute.Int("penstock.attempt", job.Attempt),
 		seconds("penstock.wait.seconds", max(0, job.Age+job.In)))

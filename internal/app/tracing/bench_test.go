@@ -24,8 +24,8 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// BenchmarkDrain appends and drains 20,000 jobs without traces and with one of a hundred, by turns: medians of the
-// rate, and of the CPU that a job takes of this process, the receiver of the traces included, and of Redis.
+// BenchmarkDrain appends and drains 20,000 jobs, alternately without traces and with one trace per hundred jobs. It
+// reports medians of the rate and of the CPU time per job, of this process (including the collector) and of Redis.
 func BenchmarkDrain(b *testing.B) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // what a receiver does with it is not our cost
@@ -69,7 +69,7 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// cpu is what the process and Redis have used.
+// cpu returns the CPU time used by the process and Redis.
 func cpu(b *testing.B, s *redistest.Server) time.Duration {
 	b.Helper()
 	var used syscall.Rusage
@@ -90,7 +90,7 @@ func cpu(b *testing.B, s *redistest.Server) time.Duration {
 	return sum
 }
 
-// drainOnce returns how many jobs a second are drained, and the CPU of one in microseconds.
+// drainOnce returns the rate in jobs per second, and the CPU time per job in microseconds.
 func drainOnce(b *testing.B, s *redistest.Server, e queue.Engine, t *Tracer, name string) (rate, cost float64) {
 	b.Helper()
 	const jobs = 20_000
@@ -120,7 +120,7 @@ func drainOnce(b *testing.B, s *redistest.Server, e queue.Engine, t *Tracer, nam
 	return jobs / time.Since(begin).Seconds(), float64((cpu(b, s) - used).Microseconds()) / jobs
 }
 
-// untilDone stops the drainer when all is delivered.
+// untilDone stops the drainer when all jobs are delivered.
 type untilDone struct {
 	drain.Observer
 	left int64

@@ -12,22 +12,21 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// The headers of a trace context, as a job has them.
+// Names of a trace context's headers on a job.
 const (
 	headerParent = "traceparent"
 	headerState  = "tracestate"
 )
 
-// parentBytes is the length of a traceparent of version 00; later ones may have more.
+// parentBytes is the length of a traceparent of version 00. Later versions may be longer.
 const parentBytes = 55
 
-// maxState is the longest tracestate that is taken over: what the standard asks to be passed on at least.
+// maxState is the maximum length of a forwarded tracestate: the minimum that the standard requires.
 const maxState = 512
 
 var format propagation.TraceContext
 
-// read makes a trace context of the two headers. One that is not as the standard has it is none; a bad state is left
-// out.
+// read parses a trace context. An invalid parent yields an invalid context; an invalid state is dropped.
 func read(parent, state string) trace.SpanContext {
 	if parent == "" || len(parent) > maxState || strings.HasPrefix(parent, "00-") && len(parent) != parentBytes {
 		return trace.SpanContext{}
@@ -39,7 +38,7 @@ func read(parent, state string) trace.SpanContext {
 	return trace.SpanContextFromContext(format.Extract(context.Background(), carrier))
 }
 
-// ofRequest is the context that a request came with. One that is given twice is nobody's.
+// ofRequest returns the trace context of a request. A repeated header yields an invalid context.
 func ofRequest(h http.Header) trace.SpanContext {
 	parent, state := h["Traceparent"], h["Tracestate"]
 	if len(parent) != 1 {
@@ -48,7 +47,7 @@ func ofRequest(h http.Header) trace.SpanContext {
 	return read(parent[0], strings.Join(state, ","))
 }
 
-// ofJob is the context that a job carries.
+// ofJob returns the trace context that a job carries.
 func ofJob(headers map[string]string) trace.SpanContext {
 	if len(headers) == 0 {
 		return trace.SpanContext{}
@@ -58,7 +57,7 @@ func ofJob(headers map[string]string) trace.SpanContext {
 	return read(headers[parent], headers[state])
 }
 
-// find looks for a header, however it is written.
+// find looks for a header, ignoring case, and returns its name as written.
 func find(headers map[string]string, name string) (as string, ok bool) {
 	if _, ok := headers[name]; ok {
 		return name, true
@@ -71,7 +70,7 @@ func find(headers map[string]string, name string) (as string, ok bool) {
 	return "", false
 }
 
-// give returns headers with a context in them in place of the one that they have.
+// give returns a copy of headers with the trace context replaced.
 func give(headers map[string]string, sc trace.SpanContext) map[string]string {
 	given := make(map[string]string, len(headers)+2)
 	maps.Copy(given, headers)
@@ -84,7 +83,7 @@ func give(headers map[string]string, sc trace.SpanContext) map[string]string {
 	return given
 }
 
-// put gives a job a context to carry, unless it has one of its own, or no room for it.
+// put adds a trace context to a job, unless the job has one or its headers would exceed the limits.
 func put(j *queue.Job, sc trace.SpanContext) {
 	if _, own := find(j.Headers, headerParent); own {
 		return
@@ -102,7 +101,7 @@ func fits(headers map[string]string) bool {
 	return len(headers) <= queue.MaxHeaders && size <= queue.MaxHeaderBytes
 }
 
-// Serve reads the context that requests come with, for what they append. A nil Tracer serves them as they are.
+// Serve wraps a handler to read the trace context of requests, for their appends. A nil Tracer returns next.
 func (t *Tracer) Serve(next http.Handler) http.Handler {
 	if t == nil {
 		return next

@@ -15,7 +15,7 @@ const (
 	goodParent = "00-" + goodTrace + "-" + goodSpan + "-01"
 )
 
-// What is not a trace context is none, wherever it comes from.
+// An invalid trace context is ignored, whatever its source.
 func TestHostileContext(t *testing.T) {
 	bad := []string{
 		"", "00", "-", "---", goodParent + "-", goodParent + "-more", "00-" + goodTrace + "-" + goodSpan,
@@ -59,7 +59,7 @@ func TestContextIsRead(t *testing.T) {
 	}
 }
 
-// A job gets a context if it has none, and room for it. Its caller's headers stay as they are.
+// A job without a context gets one if there is room. The caller's headers do not change.
 func TestJobCarries(t *testing.T) {
 	sc := read(goodParent, "a=b")
 	full := map[string]string{}

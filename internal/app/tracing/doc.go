@@ -1,9 +1,8 @@
-// Package tracing follows jobs by OpenTelemetry. An append is a producer's span, and each attempt to deliver a
-// consumer's span in a trace of its own, linked to the append: a job may wait for days.
+// Package tracing traces jobs with OpenTelemetry. An append is a producer span. Each delivery attempt is a consumer
+// span in its own trace, linked to the append, because a job may wait for days.
 //
-// What links them is the W3C trace context in the job's headers, traceparent and tracestate: so it goes wherever the
-// job goes, and a job that is not sampled has none, unless its producer
-// said under which span it is. A header that the producer gave the job itself stays.
+// The link is the W3C trace context in the job's headers, traceparent and tracestate, so it travels with the job. A job
+// that is not sampled has no context, unless its producer sent one. A header that the producer set on the job stays.
 //
-// Only the variables OTEL_* turn it on. Without them there is no Tracer, and nothing of this package runs.
+// Only the environment variables OTEL_* enable tracing. Without them the Tracer is nil and this package does nothing.
 package tracing

@@ -12,21 +12,21 @@ import (
 	"github.com/penstock/penstock/internal/metrics"
 )
 
-// complaintPause is how often a receiver that takes no spans is told of at most.
+// complaintPause is the minimum time between two log messages about failed exports.
 const complaintPause = time.Minute
 
-// exporter sends spans, and counts what became of them.
+// exporter sends spans and counts the results.
 type exporter struct {
 	sdktrace.SpanExporter
 	spans    *metrics.Spans
 	log      *slog.Logger
 	life     context.Context
 	most     int64
-	pending  atomic.Int64 // spans that wait to be sent, or are being sent
-	complain time.Time    // when the next complaint may be; one goroutine sends
+	pending  atomic.Int64 // spans waiting or being sent
+	complain time.Time    // earliest time of the next log message; only one goroutine sends
 }
 
-// ExportSpans implements sdk/trace.SpanExporter. Its error is told here, for the SDK has only a global place for it.
+// ExportSpans implements sdk/trace.SpanExporter. It logs errors itself because the SDK has only a global error handler.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	defer e.pending.Add(-int64(len(spans)))
 	ctx, cancel := context.WithCancel(ctx)
@@ -40,7 +40,7 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpa
 	e.spans.Failed(len(spans))
 	if now := time.Now(); now.After(e.complain) {
 		e.complain = now.Add(complaintPause)
-		e.log.Warn("spans were not sent, and are lost; jobs go on", "spans", len(spans), "error", err)
+		e.log.Warn("spans could not be sent and are lost; jobs are not affected", "spans", len(spans), "error", err)
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ func (e *exporter) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// bounded drops, and counts, spans that would be too many: the processor behind it would drop them without a word.
+// bounded drops and counts spans beyond the limit. The processor behind it would drop them silently.
 type bounded struct {
 	sdktrace.SpanProcessor
 	out *exporter

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// traceOf is a new trace about a job. The half of its id by which ratios sample follows from the job: so whoever meets
-// the job, its append or any attempt, decides alike, though a job that is not sampled carries nothing that says so.
+// traceOf returns a new trace id for a job. The half of the id used for ratio sampling is derived from the job. So its
+// append and all attempts decide alike, although a job that is not sampled carries no mark.
 func traceOf(job uint64) (id trace.TraceID) {
 	for !id.IsValid() {
 		binary.BigEndian.PutUint64(id[:8], rand.Uint64())
@@ -21,7 +21,7 @@ func traceOf(job uint64) (id trace.TraceID) {
 	return id
 }
 
-// digest tells a job from others.
+// digest returns a hash of the job's queue and id.
 func digest(j *queue.Job) uint64 {
 	var d xxhash.Digest
 	d.Reset()
@@ -33,12 +33,12 @@ func digest(j *queue.Job) uint64 {
 
 type idKey struct{}
 
-// withID has the root span that is started next under ctx be of that trace, by whose id it was sampled.
+// withID sets the trace id for the next root span started under ctx.
 func withID(ctx context.Context, id trace.TraceID) context.Context {
 	return context.WithValue(ctx, idKey{}, id)
 }
 
-// ids names spans. It is an sdk/trace.IDGenerator.
+// ids is an sdk/trace.IDGenerator.
 type ids struct{}
 
 // NewIDs implements sdk/trace.IDGenerator.

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Pull follows what is handed to workers, as pull.Options.Handed; nil of a nil Tracer. A worker that traces goes on
-// from the context in the job's headers.
+// Pull returns a function for pull.Options.Handed that traces jobs handed to workers; nil for a nil Tracer. Workers can
+// continue the trace from the context in the job's headers.
 func (t *Tracer) Pull() func(job *queue.Reservation, departed time.Time) {
 	if t == nil {
 		return nil

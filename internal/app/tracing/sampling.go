@@ -8,11 +8,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// sampling decides which traces are recorded, before anything is made for one: that is why the SDK's samplers, which
-// need a span to be started, are not used.
+// sampling decides which traces are recorded. It decides before a span is started, which the SDK's samplers cannot.
 type sampling struct {
-	follow bool   // whoever comes before has decided: the parent, or the append that an attempt is linked to
-	below  uint64 // else the jobs of which the digest, halved, is below
+	follow bool   // follow the decision of the parent, or of the append that an attempt is linked to
+	below  uint64 // otherwise record jobs whose halved digest is below this
 }
 
 const allTraces = 1 << 63
@@ -26,7 +25,7 @@ func samplingFromEnv() (sampling, error) {
 	switch kind {
 	case "":
 		if name != "" {
-			return s, misuse(nameKey, name, "says nothing behind parentbased_")
+			return s, misuse(nameKey, name, "needs a sampler after parentbased_")
 		}
 		s = sampling{follow: true, below: allTraces}
 	case "always_on":
@@ -42,12 +41,14 @@ func samplingFromEnv() (sampling, error) {
 			s.below = uint64(ratio * allTraces)
 		}
 	default:
-		return s, misuse(nameKey, name, "must be always_on, always_off or traceidratio, or one of these behind parentbased_")
+		return s, misuse(nameKey, name,
+			"must be always_on, always_off or traceidratio, optionally with the prefix parentbased_")
 	}
 	return s, nil
 }
 
-// takes reports whether a job is traced, by its digest, or if before is valid by what that has decided.
+// takes reports whether to trace the job with the given digest. before, if valid, is the context of its parent or
+// append.
 func (s sampling) takes(job uint64, before trace.SpanContext) bool {
 	if before.IsValid() {
 		if s.follow {

@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	firstPause     = 5 * time.Second // before spans are sent again, if the receiver does not say how long
+	firstPause     = 5 * time.Second // before the first retry, unless the collector asks for more
 	longestPause   = 30 * time.Second
-	longestSending = time.Minute // of the same spans, again and again
-	longestAnswer  = 4 << 10     // bytes of an answer that are read
+	longestSending = time.Minute // for the same spans, with retries
+	longestAnswer  = 4 << 10     // bytes read of an answer
 )
 
-// sender posts spans by OTLP over HTTP, as protobuf. OpenTelemetry's own client would link the stubs of gRPC: 3 MB.
+// sender posts spans with OTLP over HTTP, as protobuf. OpenTelemetry's own client would add 3 MB of gRPC stubs.
 type sender struct {
 	client   *http.Client
 	url      string
@@ -32,7 +32,7 @@ type sender struct {
 	compress bool
 }
 
-// Start implements otlptrace.Client. Nothing is dialled.
+// Start implements otlptrace.Client. It does not dial.
 func (s *sender) Start(context.Context) error { return nil }
 
 // Stop implements otlptrace.Client.
@@ -41,9 +41,9 @@ func (s *sender) Stop(context.Context) error {
 	return nil
 }
 
-// UploadTraces implements otlptrace.Client. It tries until the receiver takes the spans or refuses them, or ctx ends.
+// UploadTraces implements otlptrace.Client. It retries until the collector accepts or refuses the spans, or ctx ends.
 func (s *sender) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
-	// On the wire the same as ExportTraceServiceRequest, whose package has the stubs.
+	// TracesData has the same encoding as ExportTraceServiceRequest, whose package contains the stubs.
 	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (s *sender) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpan
 	if s.compress {
 		var packed bytes.Buffer
 		w := gzip.NewWriter(&packed)
-		_, _ = w.Write(body) // a buffer takes all
+		_, _ = w.Write(body) // writing to a buffer does not fail
 		_ = w.Close()
 		body = packed.Bytes()
 	}
@@ -70,8 +70,8 @@ func (s *sender) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpan
 	}
 }
 
-// post sends spans once. If that fails, again is how long the receiver wants to be spared at least before they are
-// sent again; negative if that is pointless.
+// post sends spans once. After a failure, again is the minimum delay before a retry, or negative if a retry is
+// pointless.
 func (s *sender) post(ctx context.Context, body []byte) (again time.Duration, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
 	if err != nil {
@@ -103,8 +103,8 @@ func (s *sender) post(ctx context.Context, body []byte) (again time.Duration, er
 	return -1, err
 }
 
-// rejected is what an answer says of spans that were not taken though the others were; nil if all were. It reads
-// ExportTraceServiceResponse, whose field 1 has their number as its field 1 and the reason as its field 2.
+// rejected returns an error if the collector rejected some of the spans. It decodes ExportTraceServiceResponse, whose
+// field 1 contains the number of rejected spans as field 1 and the reason as field 2.
 func rejected(answer []byte) error {
 	var spans uint64
 	var reason string
@@ -119,16 +119,16 @@ func rejected(answer []byte) error {
 	if spans == 0 && reason == "" {
 		return nil
 	}
-	return fmt.Errorf("the receiver rejected %d spans: %.200q", spans, reason)
+	return fmt.Errorf("the collector rejected %d spans: %.200q", spans, reason)
 }
 
-// field is one of a message: a number, or bytes.
+// field is a protobuf field: a number or bytes.
 type field struct {
 	number uint64
 	bytes  []byte
 }
 
-// fieldsOf goes through the fields of a message that have a number, as far as it can be read.
+// fieldsOf iterates over the fields of a message with the given number. It stops at invalid data.
 func fieldsOf(message []byte, want protowire.Number) func(yield func(field) bool) {
 	return func(yield func(field) bool) {
 		for len(message) > 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/penstock/penstock/internal/ops"
 )
 
-// receiving answers requests in place of a network.
+// receiving is an http.RoundTripper that answers requests itself.
 type receiving func(*http.Request) answer
 
 type answer struct {
@@ -34,7 +34,7 @@ func (f receiving) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-func TestSenderPostsWhatTheEnvironmentSays(t *testing.T) {
+func TestSenderFollowsEnvironment(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/base/")
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-other=1")
 	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "Authorization=Basic%20abc=, x-team = mail")
@@ -71,7 +71,7 @@ func TestSenderPostsWhatTheEnvironmentSays(t *testing.T) {
 	}
 }
 
-func TestSenderTriesAgainWhereThatHelps(t *testing.T) {
+func TestSenderRetries(t *testing.T) {
 	ok, refused := answer{status: 200}, "400 Bad Request: \"no\""
 	for name, c := range map[string]struct {
 		answers []answer

@@ -19,32 +19,32 @@ import (
 	"github.com/penstock/penstock/internal/ops"
 )
 
-// closeTimeout is how long the end of a process may take for the last spans.
+// closeTimeout is the maximum time to send the last spans when the process ends.
 const closeTimeout = 5 * time.Second
 
-// Options of a Tracer.
+// Options are the settings of a Tracer.
 type Options struct {
-	Service  string // what the process is called, unless OTEL_SERVICE_NAME says so
-	Lanes    bool   // spans name lanes, which may be whose jobs they are
+	Service  string // service name, unless OTEL_SERVICE_NAME sets one
+	Lanes    bool   // include lanes in spans; they may identify people
 	Registry prometheus.Registerer
 	Logger   *slog.Logger
 }
 
-// Tracer makes spans and sends them. A nil Tracer does nothing.
+// Tracer records and sends spans. A nil Tracer does nothing.
 type Tracer struct {
 	sampling sampling
 	lanes    bool
 	log      *slog.Logger
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
-	stop     context.CancelFunc // of what is being sent
+	stop     context.CancelFunc // cancels a running export
 
 	asking  sync.WaitGroup
-	askings chan struct{} // as many as have asked within askEvery
+	askings chan struct{} // one element per question within askEvery
 }
 
-// Open returns what the environment asks for: nil, if it asks for no traces. Nothing is dialled before there is a span
-// to send.
+// Open returns a Tracer configured by the environment, or nil if tracing is not enabled. It does not dial before there
+// is a span to send.
 func Open(o Options) (*Tracer, error) {
 	on, err := wanted()
 	if err != nil || !on {
@@ -82,16 +82,16 @@ func Open(o Options) (*Tracer, error) {
 	out.life, t.stop = context.WithCancel(context.Background())
 	batches := sdktrace.NewBatchSpanProcessor(out, sdktrace.WithMaxQueueSize(most))
 	t.provider = sdktrace.NewTracerProvider(
-		sdktrace.WithSampler(sdktrace.AlwaysSample()), // what is started was sampled
+		sdktrace.WithSampler(sdktrace.AlwaysSample()), // only sampled spans are started
 		sdktrace.WithIDGenerator(ids{}), sdktrace.WithResource(of),
 		sdktrace.WithSpanProcessor(&bounded{SpanProcessor: batches, out: out}),
 	)
 	t.tracer = t.provider.Tracer("penstock", trace.WithInstrumentationVersion(ops.Version))
-	o.Logger.Info("traces are sent", "service", o.Service)
+	o.Logger.Info("tracing enabled", "service", o.Service)
 	return t, nil
 }
 
-// Close sends what is left, for at most 5 s, when nothing is traced any more.
+// Close sends the remaining spans, for at most 5 s. Tracing must have ended.
 func (t *Tracer) Close() error {
 	if t == nil {
 		return nil
@@ -102,16 +102,16 @@ func (t *Tracer) Close() error {
 	err := t.provider.Shutdown(ctx)
 	t.stop()
 	if errors.Is(err, context.DeadlineExceeded) {
-		t.log.Warn("the last spans were not sent: their receiver does not answer", "for", closeTimeout)
-		err = nil // which is no reason for a process to fail
+		t.log.Warn("the last spans were not sent: the collector does not answer", "for", closeTimeout)
+		err = nil // no reason for the process to fail
 	}
 	return err
 }
 
-// system is of every span.
+// system is an attribute of every span.
 var system = attribute.String("messaging.system", "penstock")
 
-// about is what a span says of the job that it is about.
+// about returns the common attributes of spans about a queue.
 func about(name, operation, kind string) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		system, attribute.String("messaging.destination.name", name),

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// open opens a Tracer that sends to a URL. What it counts is in the registry.
+// open opens a Tracer that sends to a URL and counts in the registry.
 func open(t *testing.T, url string, more ...string) (*Tracer, *prometheus.Registry) {
 	t.Helper()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
@@ -42,7 +42,7 @@ func open(t *testing.T, url string, more ...string) (*Tracer, *prometheus.Regist
 	return tracer, reg
 }
 
-// accepting is an engine that takes what it is given.
+// accepting is an engine that accepts all jobs.
 type accepting struct {
 	queue.Engine
 	jobs  []queue.Job
@@ -64,7 +64,7 @@ func (e *accepting) Job(context.Context, string, string) (queue.JobInfo, error) 
 	return queue.JobInfo{}, queue.ErrUnknownJob
 }
 
-// Without the variables nothing is there: what is traced is itself, and no goroutine runs.
+// Without the variables, nothing is wrapped and no goroutine runs.
 func TestOff(t *testing.T) {
 	for _, setting := range []string{
 		"", "OTEL_SERVICE_NAME=x", "OTEL_TRACES_EXPORTER=none", "OTEL_SDK_DISABLED=true", "OTEL_TRACES_SAMPLER=nonsense",
@@ -102,7 +102,7 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// What is not sampled costs no allocation on its way in or out.
+// Unsampled jobs cause no allocations.
 func TestUnsampledAllocatesNothing(t *testing.T) {
 	tracer, _ := open(t, "http://127.0.0.1:1", "OTEL_TRACES_SAMPLER=parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG=0")
 	defer func() { _ = tracer.Close() }()
@@ -125,7 +125,7 @@ func TestUnsampledAllocatesNothing(t *testing.T) {
 	}
 }
 
-// However much is sampled, the engine is asked about few jobs a second, and about some.
+// The engine is asked about some jobs per second, but few, however many are sampled.
 func TestFewJobsAreAskedAbout(t *testing.T) {
 	tracer, _ := open(t, "http://127.0.0.1:1", "OTEL_TRACES_SAMPLER=always_on")
 	inner := &accepting{}
@@ -186,7 +186,7 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// The job that the engine gets carries the context; the caller's does not change.
+// The engine's copy of a job carries the context; the caller's job does not change.
 func TestAppendGivesJobsTheContext(t *testing.T) {
 	receiver := otlptest.New(t)
 	tracer, reg := open(t, receiver.URL)
@@ -215,8 +215,8 @@ func TestAppendGivesJobsTheContext(t *testing.T) {
 	}
 }
 
-// A receiver that is not there, refuses or answers nothing delays nobody. What it does not get is counted.
-func TestReceiverDown(t *testing.T) {
+// A collector that is down, refuses or hangs delays no job. Lost spans are counted.
+func TestCollectorDown(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -260,7 +260,7 @@ func TestReceiverDown(t *testing.T) {
 	}
 }
 
-// value is one of the counts.
+// value returns a counter's value.
 func value(t *testing.T, reg *prometheus.Registry, result string) float64 {
 	t.Helper()
 	list, err := reg.Gather()
@@ -278,8 +278,8 @@ func value(t *testing.T, reg *prometheus.Registry, result string) float64 {
 	return 0
 }
 
-// The jobs of which the append is traced are those of which the delivery is, though the others carry nothing.
-func TestWhoeverMeetsAJobDecidesAlike(t *testing.T) {
+// The append and the delivery of a job are either both sampled or both not, although unsampled jobs carry no mark.
+func TestAppendAndDeliverySampleAlike(t *testing.T) {
 	tracer, _ := open(t, otlptest.New(t).URL, "OTEL_TRACES_SAMPLER=parentbased_traceidratio",
 		"OTEL_TRACES_SAMPLER_ARG=0.1")
 	defer func() { _ = tracer.Close() }()

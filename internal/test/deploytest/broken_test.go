@@ -72,7 +72,7 @@ func TestBroken(t *testing.T) {
 		{"services", "compose.yaml", redisSetting, "", "missing flags: --redis"},
 		{"services", "compose.yaml", "@redis:6379/0", "@radis:6379/0", `names "radis", which is no service`},
 		{
-			"services", "compose.yaml", "      - --requirepass # which Redis takes out of the list of processes\n" +
+			"services", "compose.yaml", "      - --requirepass # Redis hides it from the process list\n" +
 				"      - ${PENSTOCK_REDIS_PASSWORD}\n", "", "redis: it has no password",
 		},
 		{
@@ -316,7 +316,7 @@ func TestBroken(t *testing.T) {
 			"PenstockHeld: docs/runbook.md does not say what it means",
 		},
 		{
-			"runbook", runbook, "Its users wait, perhaps because somebody forgot.\n", "",
+			"runbook", runbook, "Its users wait. Perhaps an operator forgot the pause.\n", "",
 			"PenstockPaused: docs/runbook.md does not say what it means",
 		},
 		{"runbook", runbook, "### PenstockPaused\n", "### PenstockHeld\n", "two sections about PenstockHeld"},
@@ -372,7 +372,7 @@ func TestBroken(t *testing.T) {
 		},
 		{"grafana", "grafana/queue.json", `"w": 12`, `"w": 14`, "it lies on"},
 		{"grafana", "grafana/queue.json", `"unit": "bytes"`, `"unit": ""`, "no unit"},
-		{"grafana", "grafana/queue.json", "What is in the queue, by state.", "What is in it", "is not a sentence"},
+		{"grafana", "grafana/queue.json", "Jobs in the queue, by state.", "Jobs in it", "is not a sentence"},
 		{
 			"grafana", "grafana/queue.json", `sum by (queue) (penstock_handlers_in_use{queue=~\"$queue\"})`,
 			`max by (queue) (penstock_queue_bytes{queue=~\"$queue\"})`, "asks what",

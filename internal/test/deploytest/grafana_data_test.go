@@ -46,8 +46,8 @@ func TestDashboardsHaveData(t *testing.T) {
 						t.Errorf("%s: %v", at, err)
 					case q.Quiet == "":
 						missing[at] = query
-					case !strings.Contains(q.Quiet, "there is none "):
-						t.Errorf("%s has %d series, and does not say when there is none: %q", at, n, q.Quiet)
+					case !strings.Contains(q.Quiet, "no series "):
+						t.Errorf("%s has %d series, and does not state when it has none: %q", at, n, q.Quiet)
 					}
 				}
 			}

@@ -1,4 +1,4 @@
-// Buttons: a form with data-action is sent to the API, and the page then shows what came of it.
+// Buttons: sends a form with data-action to the API and refreshes the page.
 import { refresh } from "./live.js";
 import { say } from "./say.js";
 import { actOnAll } from "./bulk.js";
@@ -20,7 +20,7 @@ async function act(form, button) {
 		if (new URL(next, location).pathname !== location.pathname) location.assign(next);
 		else await refresh();
 	} catch {
-		say("The server does not answer. It may or may not have been done: look before you try again.", true);
+		say("The server does not answer. The action may have been done: check before you retry.", true);
 	} finally {
 		button.disabled = false;
 	}
@@ -28,7 +28,7 @@ async function act(form, button) {
 
 addEventListener("submit", (event) => {
 	const form = event.target;
-	if (!form.dataset.action || form.elements._show) return; // an answer that is shown is a page
+	if (!form.dataset.action || form.elements._show) return; // the server shows the answer on a page
 	event.preventDefault();
 	if ("bulk" in form.dataset) return actOnAll(form);
 	act(form, event.submitter || form.querySelector("button"));
@@ -41,6 +41,6 @@ addEventListener("click", async (event) => {
 		await navigator.clipboard.writeText(button.dataset.copy);
 		say("Copied");
 	} catch {
-		say("The browser did not let it be copied: select the text.", true);
+		say("The browser refused to copy. Select the text instead.", true);
 	}
 });

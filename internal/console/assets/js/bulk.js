@@ -1,23 +1,22 @@
-// Actions on all jobs of a filter: one request acts on some of them and says where to go on. They are counted first,
-// and nothing is done before that was seen; then a bar shows how far it has come.
+// Actions on all jobs of a filter. Each request acts on a part of the jobs and returns the position of the next part.
+// A first click only counts the jobs; the second acts on them, with a progress bar.
 import { refresh } from "./live.js";
 import { say } from "./say.js";
 
-async function once(form, after, dryRun) {
+async function request(form, after, dryRun) {
 	const body = new URLSearchParams(new FormData(form));
 	if (after) body.set("after", after);
 	if (dryRun) body.set("dry_run:json", "true");
 	const answer = await fetch(form.action, { method: "POST", headers: { Accept: "application/json" }, body });
-	const what = await answer.json().catch(() => ({}));
-	if (!answer.ok) throw new Error([what.field, what.detail || what.title || answer.statusText].filter(Boolean).join(": "));
-	return what;
+	const result = await answer.json().catch(() => ({}));
+	if (!answer.ok) throw new Error([result.field, result.detail || result.title || answer.statusText].filter(Boolean).join(": "));
+	return result;
 }
 
-// left is how many of the jobs that an answer is about stayed as they were.
-const left = (a) => [a.no_room, a.not_dead, a.broken, a.not_held].reduce((sum, n) => sum + (n ?? 0), 0);
+// unchanged returns the number of jobs in an answer that the action left unchanged.
+const unchanged = (a) => [a.no_room, a.not_dead, a.broken, a.not_held].reduce((sum, n) => sum + (n ?? 0), 0);
 
-// all repeats the request until nothing is left, and is over when the sheet is closed. Of what fails it says how many
-// jobs were done before.
+// all repeats the request until no jobs are left or the user closes the sheet. An error includes the number of jobs done.
 async function all(form, dryRun, each) {
 	let seen = 0;
 	let done = 0;
@@ -25,13 +24,13 @@ async function all(form, dryRun, each) {
 	do {
 		let answer;
 		try {
-			answer = await once(form, after, dryRun);
+			answer = await request(form, after, dryRun);
 		} catch (e) {
-			throw dryRun || !done ? e : new Error(`${e.message.replace(/\.$/, "")}. ${count(done)} ${done === 1 ? "was" : "were"} done before that.`);
+			throw dryRun || !done ? e : new Error(`${e.message.replace(/\.$/, "")}. ${count(done)} ${done === 1 ? "was" : "were"} done before the error.`);
 		}
 		const found = answer.matched ?? answer.purged ?? 0;
 		seen += found;
-		done += found - left(answer);
+		done += found - unchanged(answer);
 		after = answer.next;
 		each(seen);
 	} while (after && form.closest("details").open);
@@ -40,7 +39,7 @@ async function all(form, dryRun, each) {
 
 const count = (n) => `${n.toLocaleString("en")} ${n === 1 ? "job" : "jobs"}`;
 
-// parts are where a form says how far it is, made when they are first needed.
+// partsOf returns the progress bar and text of a form, and creates them on first use.
 function partsOf(form) {
 	let parts = form.querySelector(".progress");
 	if (!parts) {
@@ -75,14 +74,14 @@ export async function actOnAll(form) {
 			bar.value = n;
 			words.textContent = `${count(n)} of ${n > counted ? n : counted}`;
 		});
-		say(`${button.dataset.label}: ${count(done)}${left ? `, and ${left.toLocaleString("en")} stayed` : ""}${whole ? "" : ", and was stopped"}`);
+		say(`${button.dataset.label}: ${count(done)}${left ? `, ${left.toLocaleString("en")} unchanged` : ""}${whole ? "" : ", stopped"}`);
 		reset(form, button);
 		if (whole) form.closest("details").removeAttribute("open");
 		await refresh();
 	} catch (e) {
 		reset(form, button);
 		words.textContent = "";
-		await refresh().catch(() => {}); // some of them may be done
+		await refresh().catch(() => {}); // some jobs may be done
 		say(e.message, true);
 	} finally {
 		button.disabled = false;

@@ -1,4 +1,4 @@
-// What every page has: forms that act without leaving the page, live parts, times that count, keys, copying.
+// Loaded by every page: actions, keys, live parts, soft links and relative times.
 import "./actions.js";
 import "./keys.js";
 import "./live.js";

@@ -1,7 +1,7 @@
-// Keys: "/" goes to the search field of the page, Escape closes what is open. A click elsewhere closes it too.
+// Keys: "/" focuses the page's search field. Escape, or a click elsewhere, closes an open sheet.
 const sheets = "details.menu[open], details.ask[open], details.call[open]";
 
-let searches = false; // the key to search is down
+let searches = false; // the "/" key is down
 
 addEventListener("keydown", (event) => {
 	if (event.key === "Escape") {
@@ -17,7 +17,7 @@ addEventListener("keydown", (event) => {
 	if (searches) event.preventDefault(); // Firefox would search the page
 });
 
-// Only when the key is up: the field must not get it.
+// On keyup, so that the field does not receive the key.
 addEventListener("keyup", (event) => {
 	if (!searches || event.key !== "/") return;
 	searches = false;
@@ -32,7 +32,7 @@ addEventListener("click", (event) => {
 	}
 });
 
-// What opens stays within the window.
+// Keep an opened sheet within the window.
 addEventListener("toggle", ({ target }) => {
 	const sheet = target.open && target.querySelector(":scope > .sheet");
 	if (!sheet) return;

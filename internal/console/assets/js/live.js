@@ -1,22 +1,22 @@
-// Live parts: an element with an id and data-live is kept up to date. The page is fetched anew, as the server draws it,
-// and only what is different is changed: nothing jumps, what has the focus keeps it, what is open stays open.
+// Live parts: keeps elements with an id and data-live up to date. It fetches the page again and changes only the
+// differences: nothing jumps, the focus stays, and open sheets stay open.
 import { setNow, tick } from "./times.js";
 import { say } from "./say.js";
 
-const kept = { DETAILS: ["open"], INPUT: ["value"] }; // attributes that are the reader's
+const kept = { DETAILS: ["open"], INPUT: ["value"] }; // attributes that the user controls
 
 function sameKind(a, b) {
 	return a.nodeType === b.nodeType && a.nodeName === b.nodeName &&
 		(a.nodeType !== 1 || (a.dataset?.key ?? "") === (b.dataset?.key ?? ""));
 }
 
-// morph makes one node what another is.
+// morph changes the node old to match now.
 export function morph(old, now) {
 	if (old.nodeType !== 1) {
 		if (old.data !== now.data) old.data = now.data;
 		return;
 	}
-	if (old.dataset.until || old.dataset.since) { // it counts by itself
+	if (old.dataset.until || old.dataset.since) { // times.js updates the text
 		for (const name of ["until", "since"]) if (now.dataset[name]) old.dataset[name] = now.dataset[name];
 		return;
 	}
@@ -57,7 +57,7 @@ function morphChildren(old, now) {
 let away = false;
 let number = 0;
 
-// refresh brings the live parts up to date, with those of another address if one is given, which the page then has.
+// refresh updates the live parts from url.
 export async function refresh(url = location.href) {
 	const mine = ++number;
 	let answer, text;
@@ -67,16 +67,16 @@ export async function refresh(url = location.href) {
 	} catch {
 		answer = null;
 	}
-	if (mine !== number) return; // another one was begun since
+	if (mine !== number) return; // a later refresh has begun
 	if (!answer || answer.status >= 500 || answer.status === 429) {
-		if (!away) say("The server does not answer. This page shows what was; it goes on as soon as it does.", true);
+		if (!away) say("The server does not answer. This page is out of date; it updates when the server is back.", true);
 		away = true;
 		document.body.classList.add("away");
 		return;
 	}
 	if (answer.redirected && new URL(answer.url).pathname.endsWith("/sign-in")) return location.reload();
-	if (answer.status >= 400 && url === location.href && document.querySelector("[data-live]")) return location.reload(); // it is gone
-	if (away) say("The server answers again.");
+	if (answer.status >= 400 && url === location.href && document.querySelector("[data-live]")) return location.reload(); // the object is gone
+	if (away) say("The server is back.");
 	away = false;
 	document.body.classList.remove("away");
 	const page = new DOMParser().parseFromString(text, "text/html");
@@ -89,11 +89,11 @@ export async function refresh(url = location.href) {
 	dispatchEvent(new CustomEvent("refreshed", { detail: page }));
 }
 
-let last = Date.now(); // when it was last refreshed, or begun to
+let last = Date.now(); // start of the last refresh
 let timer;
 let due = Infinity;
 
-// soon has the page refreshed so many ms after the last time, and not at once for each of many things that happen.
+// soon schedules a refresh `after` ms after the last one, so that many events cause one refresh.
 function soon(after) {
 	const at = Math.max(Date.now() + 50, last + after);
 	if (at >= due) return;
@@ -107,25 +107,25 @@ function soon(after) {
 	}, at - Date.now());
 }
 
-// The page says how often it is refreshed, in ms: data-every of a live part. While it follows events, that is seldom
-// enough: they say when something has changed. A page that nobody sees is left alone.
+// data-every of a live part is the refresh interval in ms. While the page follows events, it refreshes less often: the
+// events announce changes. A hidden page is not refreshed.
 const every = Number(document.querySelector("[data-live][data-every]")?.dataset.every || 0);
 const again = () => every && soon(away ? 2000 : stream?.readyState === EventSource.OPEN ? Math.max(every, 10000) : every);
 
-// What happens to queues, see GET /v1/events; figures are others all the time, and need not be shown at once.
-const happens = ["deleted", "created", "changed", "paused", "resumed", "stopped", "continued", "full", "room", "state", "end"];
+// Events that cause a refresh; see GET /v1/events. Changes of figures can wait for the next interval.
+const kinds = ["deleted", "created", "changed", "paused", "resumed", "stopped", "continued", "full", "room", "state", "end"];
 let stream;
 let followed = "";
 
-// follow keeps a stream of events open while somebody sees the page: data-events of a live part is its address. A
-// browser has few connections for all of its pages.
+// follow keeps an event stream open while the page is visible; data-events of a live part is its URL. Browsers allow
+// few connections per server, so hidden pages close their stream.
 function follow() {
 	const want = (!document.hidden && document.querySelector("[data-live][data-events]")?.dataset.events) || "";
 	if (want === followed && stream?.readyState !== EventSource.CLOSED) return;
 	stream?.close();
 	followed = want;
 	stream = want ? new EventSource(want) : undefined;
-	for (const kind of happens) stream?.addEventListener(kind, () => soon(250));
+	for (const kind of kinds) stream?.addEventListener(kind, () => soon(250));
 	stream?.addEventListener("info", () => soon(2000));
 	stream?.addEventListener("error", () => soon(2000));
 }

@@ -1,5 +1,4 @@
-// The charts of a queue: what came in, left and was refused, how many jobs it held, and the rate. One set of times; a
-// pointer on one chart is on all.
+// The charts of a queue: jobs per second, jobs in the queue, and the rate. The charts share a time axis and a cursor.
 import { say } from "./say.js";
 
 const box = document.querySelector("[data-history]");
@@ -7,9 +6,9 @@ const ink = (name) => getComputedStyle(document.documentElement).getPropertyValu
 const number = (v) => (v == null ? "–" : v.toLocaleString("en", { maximumFractionDigits: v < 10 ? 2 : 0 }));
 
 const charts = [
-	{ title: "Jobs a second", lines: [["in", "in", "--edge"], ["out", "out", "--accent"], ["refused", "refused", "--bad"]] },
-	{ title: "Jobs held", lines: [["depth", "held", "--accent"], ["deferred", "deferred", "--edge"]] },
-	{ title: "Rate, a second", lines: [["outflow", "sends", "--accent"], ["rate", "may", "--good"]] },
+	{ title: "Jobs per second", lines: [["in", "in", "--edge"], ["out", "out", "--accent"], ["refused", "refused", "--bad"]] },
+	{ title: "Jobs in queue", lines: [["depth", "in queue", "--accent"], ["deferred", "deferred", "--edge"]] },
+	{ title: "Rate per second", lines: [["outflow", "actual", "--accent"], ["rate", "limit", "--good"]] },
 ];
 
 let plots = [];
@@ -38,8 +37,8 @@ function draw(history) {
 			width: figure.clientWidth, height: 160, cursor: { sync: { key: "queue" }, drag: { x: false, y: false } },
 			scales: { y: { range: (_, low, high) => [0, Math.max(high || 0, 1) * 1.05] } },
 			axes: [{ ...axis, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 48, values: (_, ticks) => ticks.map(number) }],
-			series: [{ label: "at", value: (_, v) => (v == null ? "–" : new Date(v * 1000).toLocaleTimeString("en-GB")) }, ...lines.map(([, label, colour]) => ({
-				label, stroke: ink(colour), width: 1.5, points: { show: false }, value: (_, v) => number(v),
+			series: [{ label: "at", value: (_, v) => (v == null ? "–" : new Date(v * 1000).toLocaleTimeString("en-GB")) }, ...lines.map(([, label, color]) => ({
+				label, stroke: ink(color), width: 1.5, points: { show: false }, value: (_, v) => number(v),
 			}))],
 		}, data, figure);
 		plot.of = chart;
@@ -57,7 +56,7 @@ async function load(again) {
 		if (again && plots.length) for (const plot of plots) plot.setData(dataOf(plot.of, history).data);
 		else draw(history);
 	} catch (e) {
-		if (!failed) say(`The charts cannot be drawn: ${e.message}`, true);
+		if (!failed) say(`Cannot draw the charts: ${e.message}`, true);
 		failed = true;
 	}
 }

@@ -1,5 +1,5 @@
-// The page for replaying logs: the form is sent without leaving the page, so that the same log can be tried with other
-// rules; a log that is dropped anywhere is that of the form.
+// The replay page: sends the form without leaving the page, so that the user can try other rules on the same log.
+// A file dropped anywhere on the page fills the form.
 import { say } from "./say.js";
 
 const form = document.querySelector("[data-replay]");
@@ -10,7 +10,7 @@ const button = form.querySelector(".do button");
 for (const kind of ["dragover", "drop"]) {
 	addEventListener(kind, (event) => {
 		if (!event.dataTransfer?.types.includes("Files")) return;
-		event.preventDefault(); // the browser would leave the page, and show the log
+		event.preventDefault(); // the browser would open the file
 		area.classList.toggle("over", kind === "dragover");
 		if (kind === "drop") log.files = event.dataTransfer.files;
 	});
@@ -20,7 +20,7 @@ addEventListener("dragleave", (event) => { if (!event.relatedTarget) area.classL
 form.addEventListener("submit", async (event) => {
 	event.preventDefault();
 	if (log.files[0]?.size > Number(form.dataset.replay)) {
-		return say("This log is longer than 64 MiB. Replay it where it is: penstock replay --log FILE", true);
+		return say("This log is longer than 64 MiB. Replay it on the command line: penstock replay --log FILE", true);
 	}
 	button.disabled = true;
 	say("Replaying…");
@@ -35,7 +35,7 @@ form.addEventListener("submit", async (event) => {
 		document.getElementById("outcome").focus();
 		say(now.querySelector(".wrong") ? "" : "Replayed");
 	} catch {
-		say("The log could not be sent: the server does not answer, or the file has changed since it was chosen.", true);
+		say("Cannot send the log. The server does not answer, or the file has changed since you chose it.", true);
 	} finally {
 		button.disabled = false;
 	}

@@ -1,4 +1,4 @@
-// say tells what was done, or what went wrong, at the bottom of the page for a while.
+// say shows a message at the bottom of the page for a few seconds.
 let end;
 export function say(text, bad = false) {
 	const place = document.getElementById("said");

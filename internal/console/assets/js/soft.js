@@ -1,4 +1,4 @@
-// Links and searches with data-soft change what the live parts show, and the address, without leaving the page.
+// Links and searches with data-soft update the live parts and the address without leaving the page.
 import { refresh } from "./live.js";
 
 function go(url) {

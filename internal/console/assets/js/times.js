@@ -1,8 +1,8 @@
-// Times that count: <time data-until="INSTANT"> shows what is left, data-since what has passed. The clock is the
-// server's: that of the browser may be wrong.
-let ahead = 0; // of the browser's clock
+// Relative times: <time data-until="INSTANT"> shows the time left, data-since the time passed. They follow the server's
+// clock, because the browser's may be wrong.
+let ahead = 0; // browser's clock minus the server's, in ms
 
-// setNow is told the server's time, of the instant at which its answer began to come.
+// setNow sets the server's time at the instant `at` of the browser's clock.
 export function setNow(iso, at = Date.now()) {
 	const now = Date.parse(iso);
 	if (!Number.isNaN(now)) ahead = at - now;
@@ -10,7 +10,7 @@ export function setNow(iso, at = Date.now()) {
 
 export const now = () => Date.now() - ahead;
 
-// span is span in funcs.go.
+// span formats a duration as span in funcs.go does.
 export function span(ms) {
 	let s = Math.max(0, Math.round(ms / 1000));
 	const parts = [];
