@@ -101,7 +101,7 @@ func TestUpHasATokenForItsOperator(t *testing.T) {
 	thief.Start()
 	code, _, errs := run(t, "queue", "ls", "--server", s.url)
 	thief.Close()
-	if code != 4 || !strings.Contains(errs, "does not run") || len(shown) > 0 {
+	if code != 4 || !strings.Contains(errs, "is not running") || len(shown) > 0 {
 		t.Errorf("after a kill: exit %d, %s; shown %d", code, errs, len(shown))
 	}
 	s = up(t, "--data", dir)
@@ -171,7 +171,7 @@ func TestUpServesASocket(t *testing.T) {
 	}
 }
 
-// A directory that others may write into was there before, and keeps its mode; who starts up is told.
+// A directory that others can write to was there before, and keeps its mode; who starts up is told.
 func TestUpWarnsOfWriters(t *testing.T) {
 	t.Parallel()
 	for mode, warned := range map[os.FileMode]bool{0o700: false, 0o755: false, 0o777: true} {

@@ -153,16 +153,16 @@ var hostileFiles = []hostileFile{
 	{"jobs: brackets", pushed + " --format ndjson", many("[", 8*mib), 3, "longer than"},
 	{
 		"jobs: CSV of one open quote", pushed + " --format csv", parts(text("id,payload\n\""), many("a\n", 10*mib)), 1,
-		"is a quote left open?",
+		"is a quote missing?",
 	},
-	{"jobs: CSV of commas", pushed + " --format csv", many(",", 30*mib), 2, "is a quote left open?"},
-	{"jobs: CSV of one name", pushed + " --format csv", parts(many("id,", 100_000), text("\n")), 2, "a name of its own"},
+	{"jobs: CSV of commas", pushed + " --format csv", many(",", 30*mib), 2, "is a quote missing?"},
+	{"jobs: CSV of one name", pushed + " --format csv", parts(many("id,", 100_000), text("\n")), 2, "must be unique"},
 
 	{"archive: one line of 30 MiB", verify, many("a", 30*mib), 2, "line 1"},
 	{"archive: brackets", verify, parts(text(`{"penstock_export":`), many("[", 3*mib), text("\n")), 2, "line 1"},
 	{
 		"archive: many headers", verify, many(`{"penstock_export":{"format":1,"store":"x"}}`+"\n", 200_000), 2,
-		"without the trailer",
+		"without a trailer",
 	},
 	{"archive: blank", verify, many("\n", 10*mib), 2, "line 1"},
 	{"archive: without end", "import --store STORE --init -f /dev/zero", nil, 2, "line 1"},

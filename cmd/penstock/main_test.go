@@ -103,7 +103,7 @@ func (s *server) token(t *testing.T) string {
 // sinking starts a penstock sink.
 func sinking(t *testing.T, args ...string) *server {
 	t.Helper()
-	return started(t, "showing what arrives at ", append([]string{"sink", "--listen", "127.0.0.1:0"}, args...)...)
+	return started(t, "receiving at ", append([]string{"sink", "--listen", "127.0.0.1:0"}, args...)...)
 }
 
 // started starts penstock and waits until it says where it listens, behind a mark.

@@ -102,7 +102,7 @@ func TestComplete(t *testing.T) {
 	if !strings.HasPrefix(all, "up ") || !strings.Contains(all, " queue ") || strings.Contains(all, "drainer") {
 		t.Errorf("nothing typed: %q", all)
 	}
-	expect(t, ExitDone, "queue\tLook at queues and change them.\n", "", "complete", "fish", "--", "qu")
+	expect(t, ExitDone, "queue\tManage queues.\n", "", "complete", "fish", "--", "qu")
 	for line, want := range map[string]string{
 		"":                                    all,
 		"penstock":                            all,

@@ -128,15 +128,15 @@ func TestConnectionsThatCannotBe(t *testing.T) {
 		says string
 		args []string
 	}{
-		{"belong together", []string{"--cert", cert}},
+		{"must be used together", []string{"--cert", cert}},
 		{"--ca: ", []string{"--ca", "/does/not/exist"}},
-		{"no certificate in PEM", []string{"--ca", key}},
+		{"no PEM certificate", []string{"--ca", key}},
 		{"--cert ", []string{"--cert", key, "--key", cert}},
 		{"https://", []string{"--ca", cert, "--server", "http://127.0.0.1:1"}},
 		{"NAME: VALUE", []string{"--header", "secret"}},
 		{"NAME: VALUE", []string{"--header", "X A: secret"}},
 		{"NAME: VALUE", []string{"--header", "X-A: secret\r\nX-B: 2"}},
-		{"set by penstock itself", []string{"--header", "host: secret"}},
+		{"penstock sets", []string{"--header", "host: secret"}},
 		{"line 2: must be NAME: VALUE", []string{"--header", "@" + secret}},
 		{"--header: open", []string{"--header", "@/does/not/exist"}},
 	} {
@@ -156,7 +156,7 @@ func TestEnvironmentSaysNoYes(t *testing.T) {
 	for _, name := range []string{"YES", "FORCE", "PRUNE", "ALL"} {
 		t.Setenv("PENSTOCK_"+name, "true")
 	}
-	expect(t, ExitRefused, "", "left alone", "dead", "rm", "email") // it asks, and standard input says nothing
+	expect(t, ExitRefused, "", "nothing was changed", "dead", "rm", "email") // it asks, and standard input says nothing
 	expect(t, ExitRefused, "", "", "queue", "rm", "email")
 	expect(t, ExitDone, "421 busy", "", "dead", "ls", "email")
 	expect(t, ExitUsage, "", "--yes", "rule", "reset", "otp", "--all")

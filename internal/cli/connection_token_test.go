@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock/penstock/internal/cli/command"
 	"github.com/penstock/penstock/internal/cli/login"
 )
 
@@ -71,19 +72,19 @@ func TestWhichTokenIsShown(t *testing.T) {
 		{"said", []string{"--server", url, "--token-file", path, "--header", "Authorization: Basic eA=="}, "Basic eA=="},
 		{"", []string{"--server", strings.Replace(url, "127.0.0.1", "localhost", 1)}, ""}, // it may be another's
 	} {
-		t.Setenv(envToken, c.env)
+		t.Setenv(command.EnvToken, c.env)
 		expect(t, ExitDone, "no queues", "", append([]string{"queue", "ls"}, c.args...)...)
 		if got := last(); got != c.want {
 			t.Errorf("%v with %q: it was shown %q, want %q", c.args, c.env, got, c.want)
 		}
 	}
-	t.Setenv(envToken, "")
-	t.Setenv(envURL, other) // said for all of the shell: a profile is of its own server
+	t.Setenv(command.EnvToken, "")
+	t.Setenv(command.EnvURL, other) // said for all of the shell: a profile is of its own server
 	expect(t, ExitDone, "no queues", "", "queue", "ls", "--profile", "team")
 	if got := last(); got != "Bearer named" {
 		t.Errorf("it was shown %q", got)
 	}
-	t.Setenv(envURL, "")
+	t.Setenv(command.EnvURL, "")
 	expect(t, ExitUsage, "", "names another", "queue", "ls", "--profile", "team", "--server", other)
 	expect(t, ExitUsage, "", "penstock login --profile nobody", "queue", "ls", "--profile", "nobody")
 	if got := completed(t, "zsh", "queue", "ls", "--profile", "t"); got != "team" {
@@ -95,15 +96,16 @@ func TestWhichTokenIsShown(t *testing.T) {
 func TestTokensThatAreNotShown(t *testing.T) {
 	file := keptLogins(t)
 	url, last := asked(t)
-	t.Setenv(envToken, "secret")
+	t.Setenv(command.EnvToken, "secret")
 	expect(t, ExitUsage, "", "--insecure-token", "queue", "ls", "--server", "http://192.0.2.1:8080")
 	for _, bad := range []string{"secret secret", "secret\nsecret"} {
-		t.Setenv(envToken, bad)
-		if r := expect(t, ExitUsage, "", envToken, "queue", "ls", "--server", url); strings.Contains(r.err, "secret") {
+		t.Setenv(command.EnvToken, bad)
+		r := expect(t, ExitUsage, "", command.EnvToken, "queue", "ls", "--server", url)
+		if strings.Contains(r.err, "secret") {
 			t.Errorf("it is quoted: %s", r.err)
 		}
 	}
-	t.Setenv(envToken, "")
+	t.Setenv(command.EnvToken, "")
 	expect(t, ExitUsage, "", "--token-file", "queue", "ls", "--server", url, "--token-file", "/does/not/exist")
 	if err := file.Keep(login.Login{URL: url, Token: "secret"}); err != nil {
 		t.Fatal(err)
@@ -126,7 +128,7 @@ func TestTokensStayWithTheirServer(t *testing.T) {
 		http.Redirect(w, r, url+r.URL.Path, http.StatusTemporaryRedirect)
 	}))
 	defer sends.Close()
-	t.Setenv(envToken, "secret")
+	t.Setenv(command.EnvToken, "secret")
 	expect(t, ExitRefused, "", "307", "queue", "ls", "--server", sends.URL)
 	if got := last(); got != "nobody asked" {
 		t.Errorf("it went along, with %q", got)
@@ -166,7 +168,7 @@ func TestKeptSocket(t *testing.T) {
 	}
 	for _, leave := range []func(){func() {}, stale} {
 		leave()
-		if r := expect(t, ExitUnreachable, "", "does not run", "queue", "ls", "--server", url+"/"); !strings.Contains(
+		if r := expect(t, ExitUnreachable, "", "is not running", "queue", "ls", "--server", url+"/"); !strings.Contains(
 			r.err, "--data "+filepath.Dir(socket)) || !strings.Contains(r.err, "penstock login --server "+url) {
 			t.Errorf("it does not say what to do: %s", r.err)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/cli/doctor"
+	"github.com/penstock/penstock/internal/cli/embedded"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/queue"
@@ -110,8 +111,8 @@ func TestUpReportsReleases(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = silent.Close() }()
-	url, end, err := startEmbedded(t.Context(), embeddedOptions{
-		data: t.TempDir(), listen: ops.Listen{Addr: "127.0.0.1:0"}, egress: loopback(t), log: slog.New(slog.DiscardHandler),
+	url, end, err := embedded.Start(t.Context(), embedded.Options{
+		Data: t.TempDir(), Listen: ops.Listen{Addr: "127.0.0.1:0"}, Egress: loopback(t), Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

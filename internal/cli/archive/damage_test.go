@@ -86,8 +86,8 @@ func TestOtherFiles(t *testing.T) {
 	file := string(smallFile(t))
 	for _, c := range []struct{ text, want string }{
 		{"", "empty"},
-		{"\n", "not a file that penstock export wrote"},
-		{`{"id": "order-7", "payload": 1}` + "\n", "not a file that penstock export wrote"},
+		{"\n", "not a file written by penstock export"},
+		{`{"id": "order-7", "payload": 1}` + "\n", "not a file written by penstock export"},
 		{strings.Replace(file, `"format":2`, `"format":3,"new":true`, 1), "format 3"},
 		{strings.Repeat("x", 5<<20) + "\n", "longer"},
 	} {
@@ -113,7 +113,7 @@ func TestExportRefuses(t *testing.T) {
 		}
 		wantError(t, err, want...)
 	}
-	refused(archive.ExportOptions{}, "drainers were at work", "drainer", "--live")
+	refused(archive.ExportOptions{}, "drainers are running", "drainer", "--live")
 	clock.Advance(11 * time.Second) // the drainer is forgotten, its lease stands
 	refused(archive.ExportOptions{}, "leased", "q (1)")
 	clock.Advance(time.Minute)
@@ -191,7 +191,7 @@ func TestImportOfRules(t *testing.T) {
 	target, _ := newStore(t)
 	putRule(t, target, "free", 4)
 	_, err := verify(t, file).Import(t.Context(), target, archive.ImportOptions{})
-	wantError(t, err, "rule free is there with other settings", "rule rm", "Nothing was changed")
+	wantError(t, err, "rule free exists with other settings", "rule rm", "Nothing was changed")
 	if list, err := target.ListRules(t.Context(), "", 10); err != nil || len(list) != 1 {
 		t.Errorf("%+v, %v", list, err)
 	}
@@ -245,14 +245,14 @@ func TestRulesOfFile(t *testing.T) {
 	}
 	without := slices.Concat(lines[:1], lines[2:])
 	_, err := archive.Verify(t.Context(), strings.NewReader(summed(without, `"rules":1`, `"rules":0`)), nil)
-	wantError(t, err, "queue b names the rule b.otp")
+	wantError(t, err, "queue b uses the rule b.otp")
 	_, err = archive.Verify(t.Context(), strings.NewReader(summed(lines, `"rules":1`, `"rules":2`)), nil)
-	wantError(t, err, "does not sum up")
+	wantError(t, err, "the totals in the trailer are wrong")
 	_, err = archive.Verify(
 		t.Context(), strings.NewReader(summed(slices.Insert(slices.Clone(lines), 1, lines[1]), `"rules":1`, `"rules":2`)),
 		nil,
 	)
-	wantError(t, err, "there twice")
+	wantError(t, err, "appears twice")
 	_, err = archive.Verify(
 		t.Context(),
 		strings.NewReader(summed(

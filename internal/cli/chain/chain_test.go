@@ -119,7 +119,7 @@ func TestTampering(t *testing.T) {
 		"shown as another": {func(all []wire.AuditRecord) []wire.AuditRecord {
 			all[at].Entry.Name = "other"
 			return all
-		}, "not what its text says"},
+		}, "differ from its text"},
 		"another spec": {func(all []wire.AuditRecord) []wire.AuditRecord {
 			all[at].After = json.RawMessage(`{"rate":"1000/s"}`)
 			return all
@@ -171,8 +171,8 @@ func TestRememberedHead(t *testing.T) {
 		all  []wire.AuditRecord
 		says string
 	}{
-		"written anew": {anew, "written anew"}, "cut off": {all[:4], "is gone with all behind it"},
-		"begins later":           {all[8:], "was dropped for its age"},
+		"was rewritten": {anew, "was rewritten"}, "cut off": {all[:4], "all later entries are missing"},
+		"begins later":           {all[8:], "it expired"},
 		"written anew behind it": {anew[6:], "names another entry before it than entry 3"},
 	} {
 		if _, err := verify(c.all, since, nil); err == nil || !strings.Contains(err.Error(), c.says) {

@@ -167,7 +167,7 @@ func TestDemoSeesThrough(t *testing.T) {
 		return queue.Deliver
 	}
 	for want, work := range map[string]func(string, func(string)) queue.Verdict{
-		"never arrived, such as [m7]": drop, "arrived before": double, "no accepted message": rename, "the window law": burst,
+		"never arrived, such as [m7]": drop, "duplicates": double, "not accepted messages": rename, "the window law": burst,
 	} {
 		t.Run(want, func(t *testing.T) {
 			r := stage(t, 40, drainer(work))

@@ -180,7 +180,7 @@ func TestPushReportsEveryBadLine(t *testing.T) {
 	if err != nil || count != (push.Count{Read: 3, Accepted: 1, Failed: 2}) {
 		t.Fatalf("%+v, %v", count, err)
 	}
-	if len(told) != 2 || !strings.HasPrefix(told[0], "2 is not JSON") || !strings.Contains(told[1], "conflict") {
+	if len(told) != 2 || !strings.HasPrefix(told[0], "2 not JSON") || !strings.Contains(told[1], "conflict") {
 		t.Errorf("told %q", told)
 	}
 }
