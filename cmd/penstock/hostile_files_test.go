@@ -23,7 +23,7 @@ const (
 	hostileTime   = 10 * time.Second
 )
 
-// hostileFile is a file that somebody made to hurt whoever reads it.
+// hostileFile is a file that is made to harm its reader.
 type hostileFile struct {
 	name string
 	// args is the command, in which FILE stands for the file. It is given to the program as it is.
@@ -168,7 +168,7 @@ var hostileFiles = []hostileFile{
 	{"archive: without end", "import --store STORE --init -f /dev/zero", nil, 2, "line 1"},
 }
 
-// Whatever is in a file, reading it costs no more than is stated, and what is wrong with it is told in a few words.
+// Reading a hostile file stays within the stated costs, and its error is short.
 func TestHostileFiles(t *testing.T) {
 	if n := len(hostileFiles); n < 40 {
 		t.Errorf("%d files", n)
@@ -207,7 +207,7 @@ func TestHostileFiles(t *testing.T) {
 			defer cancel()
 			costs := file + "-costs"
 			cmd := exec.CommandContext(ctx, os.Args[0], append([]string{path}, list...)...)
-			cmd.Env = append(os.Environ(), asMeter+"="+costs, "PENSTOCK_URL=http://127.0.0.1:1") // where nobody listens
+			cmd.Env = append(os.Environ(), asMeter+"="+costs, "PENSTOCK_URL=http://127.0.0.1:1") // nothing listens there
 			var said bytes.Buffer
 			cmd.Stdout, cmd.Stderr = io.Discard, &said
 			err := cmd.Run()

@@ -22,7 +22,7 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// guarded is a server that asks who sends requests, with the operator's token kept for it, and that token.
+// guarded starts a server with authentication, saves a login of the operator, and returns its URL and token.
 func guarded(t *testing.T) (url, token string) {
 	t.Helper()
 	engine, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
@@ -110,7 +110,7 @@ func otherToken() string {
 	return secret
 }
 
-// An app has tokens, each may do what it was granted, and ends when it is told to.
+// Tokens of an app have the granted permissions until they are revoked.
 func TestAppsAndTokens(t *testing.T) {
 	guarded(t)
 	expect(t, ExitDone, "no apps", "", "app", "ls")
@@ -193,7 +193,7 @@ func TestSubjects(t *testing.T) {
 	expect(t, ExitDone, "[]", "", "subject", "ls", "-o", "json")
 }
 
-// The audit log tells who did what, and is found whole, as it is and as it was exported.
+// The audit log has actors and actions, and verifies on the server and as an export.
 func TestAudit(t *testing.T) {
 	guarded(t)
 	expect(t, ExitDone, "", "", "queue", "set", "email", "rate=5/s", "deliver.http.url=https://api.example.com/?a=<b>&c=d")
@@ -270,7 +270,7 @@ func TestAuditTail(t *testing.T) {
 			Entry     struct{ Number int64 }
 		}
 		if json.Unmarshal([]byte(line), &e) != nil {
-			continue // that it was broken off
+			continue // the message about the interruption
 		}
 		at, err := json.Marshal(e)
 		if err != nil || seen[string(at)] {
@@ -294,7 +294,7 @@ func TestTokenInit(t *testing.T) {
 		t.Errorf("%q: %v", r.out, err)
 	}
 	expect(t, ExitRefused, "", "--again", "token", "init", "--redis", redis.URL())
-	t.Setenv("PENSTOCK_AGAIN", "true") // what is said for all of a shell answers no question
+	t.Setenv("PENSTOCK_AGAIN", "true") // the environment must not confirm anything
 	expect(t, ExitRefused, "", "--again", "token", "init", "--redis", redis.URL())
 	again := expect(t, ExitDone, "ps_", "", "token", "init", "--redis", redis.URL(), "--again")
 	if again.out == r.out {

@@ -6,7 +6,7 @@ import (
 	"github.com/penstock/penstock/internal/cli/command"
 )
 
-func TestNamesThatAreNearlyRightGetASuggestion(t *testing.T) {
+func TestSuggestionsForSimilarNames(t *testing.T) {
 	t.Setenv(command.EnvURL, ingress(t))
 	expect(t, ExitDone, "", "", "queue", "set", "email", "rate=5/s", "pull=true")
 	for _, c := range []struct {

@@ -176,7 +176,7 @@ func TestQueueLife(t *testing.T) {
 	expect(t, ExitRefused, "", "there is no queue", "queue", "rm", "email")
 }
 
-func TestPushTellsWhatHappened(t *testing.T) {
+func TestPushReport(t *testing.T) {
 	t.Setenv("PENSTOCK_URL", ingress(t))
 	dir := t.TempDir()
 	write := func(name, text string) string {

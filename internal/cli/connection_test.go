@@ -55,7 +55,7 @@ func identity(t *testing.T) (cert *x509.Certificate, certFile, keyFile string) {
 	return cert, pemFile(t, "CERTIFICATE", der), pemFile(t, "PRIVATE KEY", private)
 }
 
-// An ingress behind TLS that wants a certificate of who asks, and a proxy's header, can be reached.
+// A server behind TLS that requires a client certificate and a header can be reached.
 func TestConnection(t *testing.T) {
 	client, certFile, keyFile := identity(t)
 	var mu sync.Mutex
@@ -117,7 +117,7 @@ func TestConnection(t *testing.T) {
 	}
 }
 
-func TestConnectionsThatCannotBe(t *testing.T) {
+func TestInvalidConnections(t *testing.T) {
 	t.Setenv("PENSTOCK_URL", "https://127.0.0.1:1")
 	_, cert, key := identity(t)
 	secret := filepath.Join(t.TempDir(), "headers")
@@ -148,7 +148,7 @@ func TestConnectionsThatCannotBe(t *testing.T) {
 }
 
 // What says yes in place of a person is read from no environment.
-func TestEnvironmentSaysNoYes(t *testing.T) {
+func TestEnvironmentDoesNotConfirm(t *testing.T) {
 	store := kept(t, 1, 0)
 	if _, err := store.Append(t.Context(), []queue.Job{{Queue: "email", ID: "w", Payload: []byte("1")}}); err != nil {
 		t.Fatal(err)

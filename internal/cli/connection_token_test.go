@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/internal/cli/login"
 )
 
-// asked is a server that notes with what it was asked.
+// asked starts a server that records the Authorization of the last request.
 func asked(t *testing.T) (url string, last func() string) {
 	t.Helper()
 	shown := make(chan string, 100)
@@ -43,8 +43,8 @@ func keptLogins(t *testing.T) login.File {
 	return file
 }
 
-// What is said for one command counts before what is said for a shell, and that before what is kept.
-func TestWhichTokenIsShown(t *testing.T) {
+// Flags go before the environment, and the environment before saved logins.
+func TestOrderOfTokens(t *testing.T) {
 	url, last := asked(t)
 	other, _ := asked(t)
 	file := keptLogins(t)
@@ -92,8 +92,8 @@ func TestWhichTokenIsShown(t *testing.T) {
 	}
 }
 
-// A token does not leave this machine in the clear, and is quoted nowhere.
-func TestTokensThatAreNotShown(t *testing.T) {
+// A token does not leave this machine without TLS, and errors do not quote it.
+func TestTokensNotSent(t *testing.T) {
 	file := keptLogins(t)
 	url, last := asked(t)
 	t.Setenv(command.EnvToken, "secret")
@@ -121,7 +121,7 @@ func TestTokensThatAreNotShown(t *testing.T) {
 	}
 }
 
-// A token stays with the server that it is for, wherever that sends who asks.
+// A token is not sent on to another server by a redirect.
 func TestTokensStayWithTheirServer(t *testing.T) {
 	url, last := asked(t)
 	sends := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -135,8 +135,8 @@ func TestTokensStayWithTheirServer(t *testing.T) {
 	}
 }
 
-// Who is not known is told how he can be.
-func TestAdviceForStrangers(t *testing.T) {
+// An unauthenticated caller gets advice.
+func TestAdviceWithoutAuthentication(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = w.Write([]byte(`{"reason": "unauthenticated", "title": "the request proves nobody"}`))
@@ -176,7 +176,7 @@ func TestKeptSocket(t *testing.T) {
 			t.Errorf("whoever has the port was asked with %q", got)
 		}
 	}
-	for _, args := range [][]string{{"--header", "Authorization: Bearer named"}, {"--profile", "team"}} { // he said it
+	for _, args := range [][]string{{"--header", "Authorization: Bearer named"}, {"--profile", "team"}} {
 		expect(t, ExitDone, "no queues", "", append([]string{"queue", "ls", "--server", url}, args...)...)
 		if got := last(); got != "Bearer named" {
 			t.Errorf("%v: it was shown %q", args, got)

@@ -84,8 +84,7 @@ func (s *small) until(what string, done func() bool) {
 	}
 }
 
-// allCame reports whether all that was accepted has come, and checks that nothing came
-// twice.
+// allCame reports whether all accepted jobs have arrived, and checks that none arrived twice.
 func (s *small) allCame() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -62,7 +62,7 @@ func TestDoctorData(t *testing.T) {
 }
 
 // Beside penstock up, targets may be where it says.
-func TestDoctorKnowsWhereTargetsOfUpMayBe(t *testing.T) {
+func TestDoctorUsesTheEgressOfUp(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	here := httptest.NewServer(http.NotFoundHandler())
 	defer here.Close()

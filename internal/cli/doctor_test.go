@@ -68,8 +68,8 @@ func understood(t *testing.T, line string) {
 	}
 }
 
-// A suggestion that the tests meet nowhere is one that the tool understands, too.
-func TestTheToolUnderstandsAllThatTheDoctorSuggests(t *testing.T) {
+// The tool understands every command that the doctor suggests.
+func TestDoctorSuggestsValidCommands(t *testing.T) {
 	files, err := filepath.Glob("doctor/*.go")
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestTheToolUnderstandsAllThatTheDoctorSuggests(t *testing.T) {
 	}
 }
 
-// finds checks that there is such a finding, and returns what is to be done.
+// finds checks that there is a finding, and returns its command.
 func finds(t *testing.T, found []doctor.Finding, check string, verdict doctor.Verdict, what string) (do string) {
 	t.Helper()
 	for _, f := range found {
@@ -114,7 +114,7 @@ func finds(t *testing.T, found []doctor.Finding, check string, verdict doctor.Ve
 	return ""
 }
 
-// without checks that a check found nothing of such a verdict.
+// without checks that a check has no finding with a verdict.
 func without(t *testing.T, found []doctor.Finding, check string, verdict doctor.Verdict) {
 	t.Helper()
 	for _, f := range found {
@@ -176,7 +176,7 @@ func TestDoctorRedis(t *testing.T) {
 		})
 	}
 
-	// A password is shown nowhere, and a user who may not ask for everything is told what he may.
+	// Passwords are not shown, and a user without some permissions gets a useful error.
 	user := []any{"acl", "setuser", "looks", "on", ">s3cret", "~*", "&*", "+@all", "-config"}
 	if err := safe.Client().Do(t.Context(), user...).Err(); err != nil {
 		t.Fatal(err)
@@ -290,7 +290,7 @@ func TestDoctorQueues(t *testing.T) {
 		}
 	}
 	t.Setenv(command.EnvURL, url)
-	for _, f := range found { // what it says can be done can be
+	for _, f := range found { // its suggestions work
 		if words := strings.Fields(f.Do); f.Check == "queues" && !strings.Contains(f.Do, "resume") {
 			expect(t, ExitDone, "", "", append(words[1:], "-s", url)...)
 		}
@@ -302,7 +302,7 @@ func TestDoctorQueues(t *testing.T) {
 		}
 	}
 
-	// However many there are, no more are told than a person reads.
+	// The number of findings is limited.
 	for n := range 30 {
 		name := fmt.Sprintf("many%02d", n)
 		set(name, "rate=10/s", "capacity=1", "pull=true")
@@ -424,7 +424,7 @@ func TestDoctorRefuses(t *testing.T) {
 	} {
 		expect(t, ExitUsage, "", c.says, append([]string{"doctor"}, c.args...)...)
 	}
-	// Nobody there is no misuse, but what it is to find.
+	// A server that does not answer is a finding, not misuse.
 	expect(t, ExitFailed, "store     wrong ", "", "doctor", "-s", "http://127.0.0.1:1")
 	expect(t, ExitFailed, "overflow  wrong ", "", "doctor", "-s", ingress(t), "--nats", "nats://127.0.0.1:1")
 }

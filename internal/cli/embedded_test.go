@@ -19,8 +19,8 @@ import (
 	"github.com/penstock/penstock/internal/test/await"
 )
 
-// A queue whose target is the API that it was put by would let who may put queues do all that the API can: here, empty
-// another queue. Whatever is allowed, and by whatever name or address of this machine: it never gets there.
+// A queue with the server's own API as its target would let its author do everything that the API can: here, empty
+// another queue. This is refused, whatever is allowed and by any name or address of this machine.
 func TestTargetsNeverReachOwnListener(t *testing.T) {
 	for _, listen := range []ops.Listen{{Addr: "127.0.0.1:0"}, {Addr: "0.0.0.0:0", Insecure: true}} {
 		t.Run(listen.Addr, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestTargetsNeverReachOwnListener(t *testing.T) {
 	}
 }
 
-// A target on this machine that is not this process is reached, if it is allowed.
+// An allowed target on this machine is reached if it is another process.
 func TestTargetsReachOtherPorts(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -101,8 +101,8 @@ func TestTargetsReachOtherPorts(t *testing.T) {
 	})
 }
 
-// With the embedded engine too a secret goes only where it may; see TestSecretsGoOnlyWhereTheyMay for Redis.
-func TestEmbeddedSecretsGoOnlyWhereTheyMay(t *testing.T) {
+// With the embedded engine, too, a secret is sent only to allowed hosts; see TestSecretsGoOnlyWhereTheyMay for Redis.
+func TestEmbeddedSecretsGoOnlyToAllowedHosts(t *testing.T) {
 	var arrived, stolen atomic.Int64
 	counts := func(n *atomic.Int64) *httptest.Server {
 		s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -146,7 +146,7 @@ func TestEmbeddedSecretsGoOnlyWhereTheyMay(t *testing.T) {
 	}
 	set(ExitDone, "", "own", owner.URL)
 	set(ExitRefused, "KEY.allow", "theirs", thief.URL)
-	// One that came into the store by another way.
+	// A queue that was put into the store directly.
 	info, err := e.Engine.Get(t.Context(), "own")
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/penstock/penstock/queue/boltq"
 )
 
-// began starts a command, and returns what it prints; it must end well when ctx ends.
+// began starts a command and returns its output. The command must succeed when ctx ends.
 func began(ctx context.Context, t *testing.T, args ...string) *transcript.Buffer {
 	out, over := &transcript.Buffer{}, make(chan Exit, 1)
 	go func() { over <- Run(ctx, args, Streams{In: strings.NewReader(""), Out: out, Err: out}) }()
@@ -29,7 +29,7 @@ func began(ctx context.Context, t *testing.T, args ...string) *transcript.Buffer
 	return out
 }
 
-// What happens to queues is printed as it happens, also where the stream is broken off.
+// Events are printed as they happen, also after the stream breaks.
 func TestEvents(t *testing.T) {
 	e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
 	if err != nil {

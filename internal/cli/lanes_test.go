@@ -23,7 +23,7 @@ import (
 func TestSetLanes(t *testing.T) {
 	url, store := ingressAndStore(t)
 	t.Setenv("PENSTOCK_URL", url)
-	t.Setenv("PENSTOCK_LANE_RATE", "7/s") // nobody's
+	t.Setenv("PENSTOCK_LANE_RATE", "7/s") // not read
 	expect(t, ExitDone, "created", "", "queue", "set", "email", "rate=14/s")
 	r := expect(t, ExitDone, "name", "", "queue", "info", "email")
 	for _, never := range []string{"limits", "lanes", "overrides"} {
@@ -101,7 +101,7 @@ func TestPushLaneColumn(t *testing.T) {
 	expect(t, ExitUsage, "", "needs a CSV file", "push", "email", "-f", "-", "--lane-column", "domain")
 }
 
-// A rule that bounds nothing is another than none, and is applied and told.
+// An override without limits differs from no override, and is applied and shown.
 func TestApplyLanes(t *testing.T) {
 	t.Setenv("PENSTOCK_URL", ingress(t))
 	path := filepath.Join(t.TempDir(), "queues.yaml")
@@ -193,7 +193,7 @@ func TestLanesLife(t *testing.T) {
 		many = append(many, fmt.Sprintf(`{"id":"a%d","payload":%d}`, i, i))
 	}
 	push(ExitDone, "6 read: 6 accepted", many, "--lane", "a")
-	push(ExitDone, "6 duplicate", many, "--lane", "a", "--priority", "4") // what is in is as it came
+	push(ExitDone, "6 duplicate", many, "--lane", "a", "--priority", "4") // jobs that are in keep their priority
 	push(ExitRefused, "6 failed", many, "--lane", "other")
 	push(
 		ExitDone, "2 accepted",
@@ -258,7 +258,7 @@ func TestLanesLife(t *testing.T) {
 		!slices.Equal(lane("b"), []string{"b1", "b0"}) {
 		t.Errorf("they came as %v", got)
 	}
-	// Lanes take turns: those of b are among the first four, whatever a has.
+	// Lanes take turns: the jobs of b are among the first four.
 	if n := max(slices.Index(got, "b0"), slices.Index(got, "b1")); n > 3 {
 		t.Errorf("b had to wait for all of a: %v", got)
 	}

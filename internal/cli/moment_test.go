@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Where times are asked for, people's forms are taken, and the zone is said.
+// Flags take all forms of moments, and the zone is shown.
 func TestMomentsOnTheCommandLine(t *testing.T) {
 	kept(t, 1, 1)
 	zone := time.Now().Format("(-07:00)")
@@ -54,7 +54,7 @@ func TestMomentsOnTheCommandLine(t *testing.T) {
 	expect(t, ExitDone, "T07:00:00", "", "job", "get", "email", "n")
 }
 
-// No flag takes times in fewer forms than the others do: none is a time.Time, which is read as RFC 3339 only.
+// All flags take the same forms: none is a time.Time, which allows only RFC 3339.
 func TestAllTimesAreMoments(t *testing.T) {
 	var walk func(of reflect.Type, path string)
 	walk = func(of reflect.Type, path string) {

@@ -133,7 +133,7 @@ func TestOverflowLife(t *testing.T) {
 	)
 	expect(t, ExitDone, "overflow: reject -> defer", "", "queue", "set", "email", "--overflow", "defer")
 
-	// How many are deferred is rough: what was seen on the overflow counts too.
+	// The number of deferred jobs is approximate: it includes what was seen on the overflow.
 	if table := expect(t, ExitDone, "DEFERRED", "", "queue", "ls").out; !regexp.MustCompile(
 		`LEASED  HELD  DEFERRED  DEAD .*\nemail +unlimited +4/4 +4 +[01] +0 +0 +0 +([6-9]|1[0-2]) +0 `,
 	).MatchString(table) {

@@ -51,8 +51,8 @@ func appended(t *testing.T, store queue.Engine, name string, jobs int) {
 	}
 }
 
-// What a change means for the backlog is told before it is made, and when it is.
-func TestApplyTellsTheEffect(t *testing.T) {
+// The effect of a change on the backlog is shown by a dry run, and when the change is made.
+func TestApplyShowsTheEffect(t *testing.T) {
 	url, store := ingressAndStore(t)
 	t.Setenv("PENSTOCK_URL", url)
 	path, write := fileOf(t)
@@ -129,7 +129,7 @@ $`)
 	}
 }
 
-// Queues that are not in the file are removed last, but for those that hold jobs and their parents.
+// Queues that are not in the file are deleted last, except queues with jobs and their parents.
 func TestApplyPrunes(t *testing.T) {
 	url, store := ingressAndStore(t)
 	t.Setenv("PENSTOCK_URL", url)
@@ -218,8 +218,8 @@ old deleted
 	expect(t, ExitUsage, "", "needs --prune", "queue", "apply", "-f", path, "--force")
 }
 
-// A file that says nothing of a queue's target does not take it away unasked.
-func TestApplyAsksBeforeAQueueLosesItsTarget(t *testing.T) {
+// A file without a queue's target does not remove the target without confirmation.
+func TestApplyConfirmsLossOfATarget(t *testing.T) {
 	t.Setenv("PENSTOCK_URL", ingress(t))
 	expect(t, ExitDone, "", "", "queue", "set", "q", "rate=1/s", "deliver.http.url=https://api.example.com/v1")
 	path := filepath.Join(t.TempDir(), "queues.yaml")

@@ -57,7 +57,7 @@ func TestWhy(t *testing.T) {
 	expect(t, ExitDone, "why       paused by "+userAtHost()+": the provider is down\n", "", "job", "get", "email", "b")
 }
 
-func TestQuoteTellsWhatExpires(t *testing.T) {
+func TestQuoteShowsExpiringJobs(t *testing.T) {
 	url, store := ingressAndStore(t)
 	t.Setenv("PENSTOCK_URL", url)
 	expect(t, ExitDone, "created", "", "queue", "set", "email", "rate=1/s")
@@ -113,7 +113,7 @@ func TestTimetable(t *testing.T) {
 	expect(t, ExitUsage, "", "--for", "queue", "timetable", "email", "--for", "1y")
 }
 
-// A turn is waited for, and one that is too far off is told by the exit code.
+// A command waits for its turn, and the exit code reports a turn that is too far off.
 func TestTurn(t *testing.T) {
 	store := settled(t, queue.Hold, 0, 1)
 	rate, err := leaky.ParseRate("1/h")
@@ -140,7 +140,7 @@ func TestTurn(t *testing.T) {
 }
 
 // The info of a queue says how many jobs are at work, which for longest, and with whom.
-func TestInfoTellsWhoIsAtWork(t *testing.T) {
+func TestInfoShowsJobsInFlight(t *testing.T) {
 	url, store := ingressAndStore(t)
 	t.Setenv("PENSTOCK_URL", url)
 	if _, err := store.Put(t.Context(), queue.Spec{Name: "email", Rate: leaky.Unlimited}, queue.AnyRevision); err != nil {

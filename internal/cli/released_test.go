@@ -47,7 +47,7 @@ func release(t *testing.T, engine queue.Engine, name string, released, delivered
 
 // A queue with more than 1% of its departures released is shown with what that means and what to do. One with a handful
 // is not.
-func TestReleasesAreShown(t *testing.T) {
+func TestInfoShowsReleases(t *testing.T) {
 	url, engine := ingressAndStore(t)
 	for name, released := range map[string]int{"many": 5, "few": 4} {
 		expect(t, ExitDone, "", "", "queue", "set", "-s", url, name, "rate=unlimited", "slack=30s", "pull=true")
@@ -81,7 +81,7 @@ func TestReleasesAreShown(t *testing.T) {
 }
 
 // What the readiness of a server says of its releases is a warning with its detail.
-func TestDoctorReadsReleasesOfTheServer(t *testing.T) {
+func TestDoctorReportsReadiness(t *testing.T) {
 	for member, do := range map[string]string{
 		`"pull":"late"`:          "penstock queue set NAME slack=20ms",
 		`"drainers":"late"`:      "penstock queue set NAME slack=20ms",

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// rulesOf returns how to write a file, how to apply it and compare what is printed, and the store.
+// rulesOf returns functions to write a file and to apply it and compare the output, and the store.
 func rulesOf(t *testing.T) (write func(text string), do func(
 	code Exit, out string, args ...string,
 ), store queue.Engine,
@@ -44,7 +44,7 @@ rules:
   - {name: calls, algorithm: meter, rate: 5/s}
 `
 
-// Rules are made, and changed where they differ; a dry run only tells.
+// Missing rules are created and different ones changed. A dry run changes nothing.
 func TestRuleApply(t *testing.T) {
 	write, do, store := rulesOf(t)
 	write(ruleFile)
@@ -95,7 +95,7 @@ func TestQueueApplyRules(t *testing.T) {
 	}
 }
 
-// Rules that are not in the file are removed, but for those that a queue asks, of whichever group.
+// Rules that are not in the file are deleted, unless a queue of any group uses them.
 func TestRulePrune(t *testing.T) {
 	write, do, store := rulesOf(t)
 	write(ruleFile)
@@ -111,7 +111,7 @@ func TestRulePrune(t *testing.T) {
 rule far is not in the file, but mail uses it: it would be kept
 rule mail.otp is not in the file, but mail uses it: it would be kept
 `, append(prune, "--dry-run")...)
-	do(ExitRefused, "", prune...) // nobody says yes
+	do(ExitRefused, "", prune...) // without confirmation
 	if rules, err := store.ListRules(t.Context(), "", 10); err != nil || len(rules) != 3 {
 		t.Errorf("%+v, %v", rules, err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// Rules are listed, told of, asked and removed; a refusal is told by the exit code too.
+// Rules are listed, shown, asked and deleted. The exit code reports a refusal.
 func TestRules(t *testing.T) {
 	store := settled(t, queue.Hold, 0, 1)
 	put := func(r rules.Rule) {
@@ -85,7 +85,7 @@ func TestRules(t *testing.T) {
 	expect(t, ExitDone, "otp deleted", "mail will refuse all jobs", "rule", "rm", "otp", "--force")
 	expect(t, ExitRefused, "", "no rule", "rule", "rm", "otp")
 
-	// Of many that ask it the first are named; what can be done about it goes by all.
+	// The error names the first queues, but its advice depends on all of them.
 	for i := range 10 { // as many as a message names
 		if _, err := store.Put(
 			t.Context(), queue.Spec{Name: fmt.Sprint("a", i), Rate: leaky.Unlimited, Rules: []string{"watched"}}, 0,

@@ -27,7 +27,7 @@ func stored(t *testing.T, store queue.Engine, key, token string) {
 
 var aRevision = regexp.MustCompile(`revision \d+`)
 
-// says checks what a command printed, whichever revisions it names.
+// says checks the output of a command, except for revisions.
 func says(t *testing.T, r *result, want string) {
 	t.Helper()
 	if out := aRevision.ReplaceAllString(r.out, "revision N"); !strings.Contains(out, want) {

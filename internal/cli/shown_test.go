@@ -8,8 +8,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// What others wrote is shown so that it cannot draw on a terminal or turn a line round, and in JSON it means the same.
-func TestWhatOthersWroteIsShownSafely(t *testing.T) {
+// Text from others cannot control the terminal or reverse a line, and keeps its meaning in JSON.
+func TestTextFromOthersIsEscaped(t *testing.T) {
 	store := kept(t, 1, 0)
 	evil := "invoice\u202egpj.exe\u009b2J\x1b[2J\u200b"
 	if _, err := store.Append(t.Context(), []queue.Job{{

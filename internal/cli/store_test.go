@@ -85,7 +85,7 @@ func TestExportAndImport(t *testing.T) {
 		t.Errorf("Redis holds %d", n)
 	}
 
-	// Through a pipe, which cannot be read twice, and without being told how many partitions there are.
+	// Through a pipe, which cannot be read twice, and without the number of partitions.
 	r := expect(t, ExitDone, `"trailer"`, "", "export", "--store", server.URL())
 	back := filepath.Join(t.TempDir(), "new")
 	expect(t, ExitFailed, "", "no embedded store", "export", "--store", back)
@@ -118,7 +118,7 @@ func TestADeviceSurvivesAnExport(t *testing.T) {
 	}
 }
 
-func TestStoreThatIsHeld(t *testing.T) {
+func TestStoreInUse(t *testing.T) {
 	dir := storeOf(t, 1)
 	s, err := store.Open(t.Context(), store.Options{DataPath: dir})
 	if err != nil {
@@ -134,7 +134,7 @@ func TestStoreThatIsHeld(t *testing.T) {
 	expect(t, ExitUsage, "", "--partitions -1", "import", "--store", dir, "--partitions=-1")
 }
 
-func TestImportBrokenOff(t *testing.T) {
+func TestInterruptedImport(t *testing.T) {
 	dir := storeOf(t, 10)
 	r := expect(t, ExitDone, "", "", "export", "--store", dir)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -174,7 +174,7 @@ func TestSignedExport(t *testing.T) {
 	expect(t, ExitDone, "7 already present", "", "import", "--store", to, "-f", file)
 }
 
-// A sound store is told from a damaged one, one in use and none.
+// check distinguishes a sound store, a damaged one, one in use and a missing one.
 func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	expect(t, ExitUsage, "", "no embedded store (penstock.db)", "check", "--data", dir)

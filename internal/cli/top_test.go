@@ -73,8 +73,8 @@ empty   [....................]   0%   0/4   1/s   0.0    0.0        0.0         
 	expect(t, ExitUnreachable, "", "nothing answers", "top", "--server", "http://127.0.0.1:1")
 }
 
-// An ingress that goes away and comes back, and one that answers nonsense for a while.
-func TestTopGoesOn(t *testing.T) {
+// top goes on after a server was unreachable, or answered nonsense.
+func TestTopAfterFailures(t *testing.T) {
 	url, store := ingressAndStore(t)
 	if _, err := store.Put(
 		t.Context(), queue.Spec{Name: "email", Rate: leaky.PerSecond(1)}, queue.AnyRevision,

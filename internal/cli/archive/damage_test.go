@@ -177,7 +177,7 @@ func TestImportRefuses(t *testing.T) {
 	same(t, "the store", essence(again), essence(file))
 }
 
-// A rule with other settings is in the way, one that is the same is not. What was taken is not carried.
+// A different rule is a conflict, an equal rule is not. Counts are not imported.
 func TestImportOfRules(t *testing.T) {
 	source, _ := newStore(t)
 	putRule(t, source, "b.otp", 2)
@@ -236,7 +236,7 @@ type lateRules struct{ engine }
 
 func (lateRules) ListRules(context.Context, string, int) ([]rules.Info, error) { return nil, nil }
 
-// A file whose queue names a rule that is not in it is none, and one of format 1 has none.
+// A queue must not use a rule that is not in the file, except in format 1, which has no rules.
 func TestRulesOfFile(t *testing.T) {
 	lines := strings.SplitAfter(string(smallFile(t)), "\n")
 	lines = lines[:len(lines)-1]

@@ -88,7 +88,7 @@ func TestSigned(t *testing.T) {
 	}
 }
 
-// A file that is no key is refused, and no error shows what is in it.
+// Files without a valid key are refused, and errors do not quote them.
 func TestKeyFiles(t *testing.T) {
 	signing, public := keytest.Pair(t)
 	weak, err := rsa.GenerateKey(rand.Reader, 2048)

@@ -60,7 +60,7 @@ func verify(all []wire.AuditRecord, since []Head, chains []wire.AuditChain) ([]P
 	return v.Parts(), v.End(chains)
 }
 
-// A log that is whole holds, one of which the oldest entries were dropped too.
+// An intact log verifies, also if its oldest entries were dropped.
 func TestWhole(t *testing.T) {
 	all := log(t, 5)
 	for _, from := range []int{0, 2, 3} {
@@ -146,7 +146,7 @@ func TestTampering(t *testing.T) {
 }
 
 // A head that was remembered finds a log that was written anew, or cut off.
-func TestRememberedHead(t *testing.T) {
+func TestHeads(t *testing.T) {
 	all := log(t, 5)
 	parts, err := verify(all[:6], nil, nil) // as it was then
 	if err != nil {

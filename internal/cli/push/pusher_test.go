@@ -166,7 +166,7 @@ func TestPushNoWait(t *testing.T) {
 	}
 }
 
-func TestPushReportsEveryBadLine(t *testing.T) {
+func TestPushReportsInvalidLines(t *testing.T) {
 	var told []string
 	s := &server{room: 3, before: func(_ int, ids []string) ([]client.Answer, error) {
 		return []client.Answer{{Status: 202, ID: ids[0]}, {
@@ -259,7 +259,7 @@ func TestPushBrokenOff(t *testing.T) {
 	})
 }
 
-// A wait is told of while it lasts: why, and until when.
+// Progress is called during a wait, with the reason and the end.
 func TestWaitsAreToldOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := func(call int, ids []string) ([]client.Answer, error) {

@@ -99,7 +99,7 @@ func TestSource(t *testing.T) {
 	}
 }
 
-func TestCSVHeadersThatCannotBeUsed(t *testing.T) {
+func TestInvalidCSVHeaders(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                     "empty",
 		"a,a\n":                `column 2 of the header row: "a"`,
@@ -138,7 +138,7 @@ func TestCSVWithLanes(t *testing.T) {
 			t.Errorf("%s: %v, got\n%s\nwant\n%s", tt.name, err, strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
 		}
 	}
-	// A column called lane is payload unless somebody says otherwise.
+	// By default a column called lane is part of the payload.
 	if got, err := all(t, "id,lane\n1,a\n", push.CSV); !errors.Is(err, io.EOF) ||
 		strings.Join(got, "") != `2 1 {"id":"1","payload":{"lane":"a"}}` {
 		t.Errorf("%q, %v", got, err)

@@ -22,7 +22,7 @@ func queueOf(name string, s wire.Stats) wire.Queue {
 	}
 }
 
-func TestTopTellsWhatChanged(t *testing.T) {
+func TestTopShowsChanges(t *testing.T) {
 	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	p := &picture{sort: "fullness"}
 	first := wire.Stats{Waiting: 50, Counters: queue.Counters{

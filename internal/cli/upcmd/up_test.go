@@ -6,8 +6,8 @@ import (
 	"github.com/penstock/penstock/internal/app"
 )
 
-// Targets may be on this machine only where that is allowed, wherever it listens: who may put queues need not be who
-// may talk to all else that listens on this machine.
+// Targets on this machine need the flag: a client that may put queues need not have access to everything that listens
+// on this machine.
 func TestUpAllowsLoopbackOnlyByFlag(t *testing.T) {
 	for _, c := range []struct {
 		allow   []string
