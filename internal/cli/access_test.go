@@ -260,7 +260,7 @@ func TestAuditTail(t *testing.T) {
 		await.Until(t, name+" is shown", func() bool { return strings.Contains(out.String(), `"name":"`+name+`"`) })
 	}
 	stop()
-	if code := <-over; code != ExitBrokenOff {
+	if code := <-over; code != ExitInterrupted {
 		t.Errorf("exit %d, %s", code, out)
 	}
 	seen := map[string]bool{}

@@ -46,7 +46,7 @@ const (
 	ExitUsage       = command.ExitUsage
 	ExitRefused     = command.ExitRefused
 	ExitUnreachable = command.ExitUnreachable
-	ExitBrokenOff   = command.ExitBrokenOff
+	ExitInterrupted = command.ExitInterrupted
 )
 
 // root is the command line.

@@ -215,7 +215,7 @@ func TestPushReport(t *testing.T) {
 	// Ctrl-C while there is no room.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if r := penstockIn(ctx, `{"payload":9}`, "push", "sms", "-f", "-"); r.code != ExitBrokenOff ||
+	if r := penstockIn(ctx, `{"payload":9}`, "push", "sms", "-f", "-"); r.code != ExitInterrupted ||
 		!strings.Contains(r.err, "push the same file again") {
 		t.Errorf("%+v", r)
 	}

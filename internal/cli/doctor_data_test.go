@@ -94,7 +94,7 @@ func TestDoctorDataOfUp(t *testing.T) {
 	go func() { ended <- penstockIn(ctx, "", "up", "--data", dir, "--listen", "127.0.0.1:0") }()
 	defer func() {
 		stop()
-		if r := <-ended; r.code != ExitDone && r.code != ExitBrokenOff {
+		if r := <-ended; r.code != ExitDone && r.code != ExitInterrupted {
 			t.Errorf("up: %+v", r)
 		}
 	}()

@@ -141,7 +141,7 @@ func TestInterruptedImport(t *testing.T) {
 	cancel()
 	if r := penstockIn(
 		ctx, r.out, "import", "--store", filepath.Join(t.TempDir(), "x"), "--init",
-	); r.code != ExitBrokenOff {
+	); r.code != ExitInterrupted {
 		t.Errorf("%+v", r)
 	}
 }

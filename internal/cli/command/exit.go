@@ -23,7 +23,7 @@ const (
 	ExitUsage       Exit = ops.ExitMisuse // invalid command line or file
 	ExitRefused     Exit = 3              // the server refused all or part of the request
 	ExitUnreachable Exit = 4              // the server or its store cannot be reached
-	ExitBrokenOff   Exit = 130            // interrupted by a signal
+	ExitInterrupted Exit = 130            // interrupted by a signal
 )
 
 // ended is an error with an exit code. Without an err, everything has been printed already.
@@ -63,7 +63,7 @@ func Report(w io.Writer, err error) Exit {
 	if err == nil || errors.As(err, &quiet) && quiet.err == nil {
 		return code
 	}
-	if code == ExitBrokenOff {
+	if code == ExitInterrupted {
 		_, _ = fmt.Fprintln(w, "penstock: interrupted")
 		return code
 	}
@@ -88,7 +88,7 @@ func exitOf(err error) Exit {
 	case ops.IsMisuse(err):
 		return ExitUsage
 	case errors.Is(err, context.Canceled):
-		return ExitBrokenOff
+		return ExitInterrupted
 	case errors.As(err, &gone), errors.Is(err, queue.ErrUnavailable), errors.Is(err, queue.ErrOutcomeUnknown):
 		return ExitUnreachable
 	case errors.As(err, &declined):

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// embeddedForgets is the time whose takes the embedded engine may lose when its process is killed.
+// embeddedForgets is the time before a kill from which the embedded engine may forget takes.
 const embeddedForgets = time.Second
 
 // rules runs prove --rules.

@@ -24,7 +24,7 @@ type target struct {
 	end              func() // releases it
 }
 
-// target opens the installation, with addresses for so many ingresses.
+// target opens the installation, with an address for each ingress.
 func (c *Cmd) target(r *command.Run, self string, ingresses int) (*target, error) {
 	addrs := make([]string, ingresses)
 	for i := range addrs {

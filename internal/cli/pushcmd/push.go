@@ -127,7 +127,7 @@ func (c *Cmd) Run(r *command.Run, api *client.Client) error {
 	switch {
 	case r.Ctx.Err() != nil:
 		r.Say("interrupted; push the same file again to continue, jobs that are in count as duplicates")
-		return command.Quiet(command.ExitBrokenOff)
+		return command.Quiet(command.ExitInterrupted)
 	case err != nil:
 		return err
 	case count.Refused+count.Failed > 0:

@@ -16,7 +16,7 @@ import (
 // number of queues that are not shown.
 const otherLines = 5
 
-// text draws a picture with at most so many rows and lines no longer than width; 0 is no limit.
+// text draws a picture with a maximum number of rows and width of lines; 0 is no limit.
 func (p *picture) text(width, rows int) string {
 	shown := p.Queues
 	if rows > 0 && len(shown) > rows {
@@ -81,7 +81,7 @@ type column struct {
 	cell  func(f *flow) string
 }
 
-// columnsOf returns all columns, with names and bars of so many characters.
+// columnsOf returns all columns. name is the maximum width of names, bar the width of bars.
 func columnsOf(name, bar int) []column {
 	speed := func(of func(s *speeds) float64) func(*flow) string {
 		return func(f *flow) string {
@@ -169,7 +169,7 @@ func tooWide(all []column, shown []flow, width int) int {
 	return total - width
 }
 
-// barOf returns a bar of so many characters with its percentage. Only an empty part looks empty, and only a full one
+// barOf returns a bar of a width with its percentage. Only an empty part looks empty, and only a full one
 // looks full.
 func barOf(part float64, width int) string {
 	n := int(math.Round(part * float64(width)))

@@ -109,7 +109,7 @@ func (c *ImportCmd) Run(r *command.Run) (err error) {
 	if err != nil {
 		if r.Ctx.Err() != nil {
 			r.Say("interrupted: repeat it with the same file to continue; until then unfinished queues stay paused")
-			return command.Quiet(command.ExitBrokenOff)
+			return command.Quiet(command.ExitInterrupted)
 		}
 		return err
 	}
