@@ -1,4 +1,4 @@
-// Drainer is the outflow of Penstock: jobs leave at the rate of their queue.
+// Command drainer delivers jobs at the rate of their queue.
 package main
 
 import (

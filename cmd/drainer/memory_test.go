@@ -19,8 +19,7 @@ import (
 // maximum is what docs/configuration.md states for a drainer with default settings.
 const maximum = 768 << 20
 
-// What a drainer takes while all of its handlers hold the largest jobs, for receivers that do not answer, stays below
-// what is stated.
+// A drainer whose handlers all hold the largest jobs, for receivers that do not answer, stays below its stated maximum.
 func TestMemoryMaximum(t *testing.T) {
 	redis := redistest.New(t, redistest.Options{})
 	engine, err := store.Open(t.Context(), store.Options{RedisURL: redis.URL(), Init: true, Patience: redistest.Patience})
@@ -30,7 +29,7 @@ func TestMemoryMaximum(t *testing.T) {
 	defer engine.Close()
 	var held atomic.Int64
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // or the server does not notice that the client leaves
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client leaves
 		held.Add(1)
 		defer held.Add(-1)
 		<-r.Context().Done()
@@ -71,7 +70,7 @@ func TestMemoryMaximum(t *testing.T) {
 	t.Log(p.How())
 	most := int64(0)
 	begun := time.Now()
-	grown := begun // on a busy machine it takes longer until enough are under way: as long as more come, they may
+	grown := begun // on a busy machine, allow more time as long as more jobs come
 	for time.Since(begun) < 6*time.Second || most < 100 && time.Since(grown) < time.Minute {
 		if n := held.Load(); n > most {
 			most, grown = n, time.Now()

@@ -1,4 +1,4 @@
-// Ingress is the front door of Penstock: jobs come in over HTTP.
+// Command ingress accepts jobs over HTTP.
 package main
 
 import (

@@ -18,7 +18,7 @@ import (
 // maximum is what docs/configuration.md states for an ingress with default settings.
 const maximum = 512 << 20
 
-// What an ingress takes under the worst that clients can do stays below what is stated, and afterwards it serves as
+// Under the worst load that clients can cause, an ingress stays below its stated maximum, and afterwards it serves as
 // before.
 func TestMemoryMaximum(t *testing.T) {
 	redis := redistest.New(t, redistest.Options{})
@@ -48,7 +48,7 @@ func TestMemoryMaximum(t *testing.T) {
 		done := make(chan int, 1)
 		go func() { done <- memtest.Flood(ctx, addr, c) }()
 		if c.Addresses == 1 {
-			time.Sleep(2 * time.Second) // until it has what it gets
+			time.Sleep(2 * time.Second) // let the requests arrive
 			for i := range 5 {
 				if status, text := from("127.0.0.2")(t, "POST", url+"/v1/queues/email/jobs", `{"payload":1}`); status != 202 {
 					t.Errorf("beside one address that takes all it can, another's job %d: %d %s", i, status, text)

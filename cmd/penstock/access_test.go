@@ -50,8 +50,8 @@ func (s *server) end(t *testing.T) {
 	}
 }
 
-// Whoever starts up has its token, and nobody else.
-func TestUpHasATokenForItsOperator(t *testing.T) {
+// Only the user who starts up can read its token.
+func TestUpCreatesTheOperatorsToken(t *testing.T) {
 	dir := t.TempDir()
 	s := up(t, "--data", dir)
 	token := s.token(t)
@@ -83,7 +83,7 @@ func TestUpHasATokenForItsOperator(t *testing.T) {
 		t.Errorf("somebody else: %v, %s", err, out)
 	}
 
-	// After a kill its login is left behind, and the tool shows whoever takes the port no token.
+	// After a kill its login remains, but the tool sends no token to another process on the port.
 	if err := s.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestUpHasATokenForItsOperator(t *testing.T) {
 	thief.Start()
 	code, _, errs := run(t, "queue", "ls", "--server", s.url)
 	thief.Close()
-	if code != 4 || !strings.Contains(errs, "does not run") || len(shown) > 0 {
+	if code != 4 || !strings.Contains(errs, "is not running") || len(shown) > 0 {
 		t.Errorf("after a kill: exit %d, %s; shown %d", code, errs, len(shown))
 	}
 	s = up(t, "--data", dir)
@@ -147,7 +147,7 @@ func TestUpHasATokenForItsOperator(t *testing.T) {
 	}
 }
 
-// At the socket the system says who asks.
+// At the socket, the system identifies the caller.
 func TestUpServesASocket(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "ps") // t.TempDir's path may be too long for a socket
@@ -171,7 +171,7 @@ func TestUpServesASocket(t *testing.T) {
 	}
 }
 
-// A directory that others may write into was there before, and keeps its mode; who starts up is told.
+// An existing directory that others can write to keeps its mode, and up warns of it.
 func TestUpWarnsOfWriters(t *testing.T) {
 	t.Parallel()
 	for mode, warned := range map[os.FileMode]bool{0o700: false, 0o755: false, 0o777: true} {

@@ -42,7 +42,7 @@ func TestDemo(t *testing.T) {
 			t.Error(b)
 		}
 	}
-	// Whether it is full when a line is drawn is chance: each may come between a departure and who takes the place.
+	// Whether a line shows a full queue is chance: it may come between a departure and the next job.
 	if !fullQueue.MatchString(errs) {
 		t.Errorf("nobody sees that the queue is full and refuses:\n%s", errs)
 	}

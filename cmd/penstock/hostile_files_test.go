@@ -23,7 +23,7 @@ const (
 	hostileTime   = 10 * time.Second
 )
 
-// hostileFile is a file that somebody made to hurt whoever reads it.
+// hostileFile is a file that is made to harm its reader.
 type hostileFile struct {
 	name string
 	// args is the command, in which FILE stands for the file. It is given to the program as it is.
@@ -153,22 +153,22 @@ var hostileFiles = []hostileFile{
 	{"jobs: brackets", pushed + " --format ndjson", many("[", 8*mib), 3, "longer than"},
 	{
 		"jobs: CSV of one open quote", pushed + " --format csv", parts(text("id,payload\n\""), many("a\n", 10*mib)), 1,
-		"is a quote left open?",
+		"is a quote missing?",
 	},
-	{"jobs: CSV of commas", pushed + " --format csv", many(",", 30*mib), 2, "is a quote left open?"},
-	{"jobs: CSV of one name", pushed + " --format csv", parts(many("id,", 100_000), text("\n")), 2, "a name of its own"},
+	{"jobs: CSV of commas", pushed + " --format csv", many(",", 30*mib), 2, "is a quote missing?"},
+	{"jobs: CSV of one name", pushed + " --format csv", parts(many("id,", 100_000), text("\n")), 2, "must be unique"},
 
 	{"archive: one line of 30 MiB", verify, many("a", 30*mib), 2, "line 1"},
 	{"archive: brackets", verify, parts(text(`{"penstock_export":`), many("[", 3*mib), text("\n")), 2, "line 1"},
 	{
 		"archive: many headers", verify, many(`{"penstock_export":{"format":1,"store":"x"}}`+"\n", 200_000), 2,
-		"without the trailer",
+		"without a trailer",
 	},
 	{"archive: blank", verify, many("\n", 10*mib), 2, "line 1"},
 	{"archive: without end", "import --store STORE --init -f /dev/zero", nil, 2, "line 1"},
 }
 
-// Whatever is in a file, reading it costs no more than is stated, and what is wrong with it is told in a few words.
+// Reading a hostile file stays within the stated costs, and its error is short.
 func TestHostileFiles(t *testing.T) {
 	if n := len(hostileFiles); n < 40 {
 		t.Errorf("%d files", n)
@@ -207,7 +207,7 @@ func TestHostileFiles(t *testing.T) {
 			defer cancel()
 			costs := file + "-costs"
 			cmd := exec.CommandContext(ctx, os.Args[0], append([]string{path}, list...)...)
-			cmd.Env = append(os.Environ(), asMeter+"="+costs, "PENSTOCK_URL=http://127.0.0.1:1") // where nobody listens
+			cmd.Env = append(os.Environ(), asMeter+"="+costs, "PENSTOCK_URL=http://127.0.0.1:1") // nothing listens there
 			var said bytes.Buffer
 			cmd.Stdout, cmd.Stderr = io.Discard, &said
 			err := cmd.Run()

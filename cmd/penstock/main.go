@@ -1,5 +1,5 @@
-// Command penstock is the operator's tool. It speaks HTTP to an ingress; up is
-// ingress and drainer in one process.
+// Command penstock is the operator's tool. It talks HTTP to an ingress; penstock up is ingress and drainer in one
+// process.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// Once is asking; the second time the signal does what it always does.
+	// The first signal interrupts the command, a second one kills the process.
 	context.AfterFunc(ctx, stop)
 	os.Exit(int(cli.Run(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})))
 }

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 // anew.
 var asStarted = os.Environ()
 
-// atHome runs the tests with a home of their own, so that none reads or changes the logins of whoever runs them.
+// atHome runs the tests with a home of their own, so that they do not touch the logins of the user.
 func atHome(m *testing.M) int {
 	home, err := os.MkdirTemp("", "penstock-home")
 	if err != nil {
@@ -90,7 +90,7 @@ func up(t *testing.T, args ...string) *server {
 	return s
 }
 
-// token is the one that the server made for its operator; empty if it made none.
+// token is the token of the operator; may be empty.
 func (s *server) token(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.data, "admin.token"))
@@ -103,7 +103,7 @@ func (s *server) token(t *testing.T) string {
 // sinking starts a penstock sink.
 func sinking(t *testing.T, args ...string) *server {
 	t.Helper()
-	return started(t, "showing what arrives at ", append([]string{"sink", "--listen", "127.0.0.1:0"}, args...)...)
+	return started(t, "receiving at ", append([]string{"sink", "--listen", "127.0.0.1:0"}, args...)...)
 }
 
 // started starts penstock and waits until it says where it listens, behind a mark.

@@ -115,8 +115,8 @@ func TestProveRulesOnRedis(t *testing.T) {
 	}
 }
 
-// TestProveRulesFindsOneThatWasLoosened: somebody raises the numbers of a rule while it is proved.
-func TestProveRulesFindsOneThatWasLoosened(t *testing.T) {
+// Raising the numbers of a rule during the proof is detected.
+func TestProveRulesDetectsALooserRule(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
 	engine, err := redisq.OpenClient(t.Context(), server.Client(), redisq.Options{

@@ -124,12 +124,12 @@ func TestProveUsage(t *testing.T) {
 		"no children, quota":  {"--queues", "2", "--children", "2"},
 		"from 0 to 5000":      {"--queues", "5001"},
 		"above 5000/s in all": {"--queues", "5000", "--rate", "2/s"},
-		"the one ingress":     {"--rules", "--ingresses", "2"},
-		"give --rules":        {"--callers", "2"},
-		"without a queue":     {"--rules", "--lanes", "2"},
+		"has one ingress":     {"--rules", "--ingresses", "2"},
+		"need --rules":        {"--callers", "2"},
+		"which need a queue":  {"--rules", "--lanes", "2"},
 		"from 1 to 64":        {"--rules", "--ingresses=-2"},
 		"more than 0":         {"--every=-1s", "--faults", "kill"},
-		"accuses wrongly":     {"--delta=-5ms"},
+		"false violations":    {"--delta=-5ms"},
 		"can be judged":       {"--rules", "--rate", "5000/s"},
 	} {
 		if code, _, errs := run(t, append([]string{"prove"}, args...)...); code != 2 || !strings.Contains(errs, want) {

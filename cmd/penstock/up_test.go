@@ -14,7 +14,7 @@ import (
 	"github.com/penstock/penstock/internal/test/await"
 )
 
-// paste runs what up printed in a shell, as somebody would who pastes it.
+// paste runs what up printed in a shell.
 func paste(t *testing.T, line string) string {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", line)
@@ -59,8 +59,8 @@ func commands(t *testing.T, s *server, want int) (lines []string) {
 	return lines
 }
 
-// Without the flag a target on this machine is refused: what is printed does without, and names the flag.
-func TestWhatUpPrintsNamesTheEgressFlag(t *testing.T) {
+// Without the flag, targets on this machine are refused, so the printed commands use none and name the flag.
+func TestGreetingNamesTheEgressFlag(t *testing.T) {
 	t.Parallel()
 	s := up(t, "--data", t.TempDir())
 	lines := commands(t, s, 4)
@@ -80,7 +80,7 @@ func TestWhatUpPrintsNamesTheEgressFlag(t *testing.T) {
 	}
 }
 
-func TestWhatUpPrintsWorksWhenPasted(t *testing.T) {
+func TestGreetingWorksWhenPasted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := up(t, "--data", dir, "--egress-allow", "127.0.0.1")
@@ -127,7 +127,7 @@ func TestWhatUpPrintsWorksWhenPasted(t *testing.T) {
 	}
 }
 
-func TestUpMakesTheQueuesOfAFile(t *testing.T) {
+func TestUpCreatesTheQueuesOfAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "queues.yaml")
 	if err := os.WriteFile(path, []byte("queues:\n  - {name: email, rate: 14/s}\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,9 @@ import (
 
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/cli/command"
 	"github.com/penstock/penstock/internal/cli/login"
+	"github.com/penstock/penstock/internal/cli/operator"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/internal/test/transcript"
@@ -20,7 +22,7 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// guarded is a server that asks who sends requests, with the operator's token kept for it, and that token.
+// guarded starts a server with authentication, saves a login of the operator, and returns its URL and token.
 func guarded(t *testing.T) (url, token string) {
 	t.Helper()
 	engine, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
@@ -45,11 +47,11 @@ func guarded(t *testing.T) (url, token string) {
 			t.Error(err)
 		}
 	})
-	if token, _, err = adminToken(t.Context(), a, byInit, ""); err != nil {
+	if token, _, err = operator.CreateAdmin(t.Context(), a, operator.ByInit, ""); err != nil {
 		t.Fatal(err)
 	}
 	keptLogins(t)
-	t.Setenv(envURL, server.URL)
+	t.Setenv(command.EnvURL, server.URL)
 	if r := penstock(t, token+"\n", "login"); r.code != ExitDone || !strings.Contains(r.out, "the operator") {
 		t.Fatalf("login: exit %d, %s%s", r.code, r.out, r.err)
 	}
@@ -59,7 +61,7 @@ func guarded(t *testing.T) (url, token string) {
 // created makes a token and returns it, with its id.
 func created(t *testing.T, args ...string) (token, id string) {
 	t.Helper()
-	r := expect(t, ExitDone, "ps_", "it is shown this once", append([]string{"token", "create"}, args...)...)
+	r := expect(t, ExitDone, "ps_", "it will not be shown again", append([]string{"token", "create"}, args...)...)
 	token = strings.TrimSpace(r.out)
 	id, err := auth.ParseToken(token)
 	if err != nil {
@@ -78,12 +80,12 @@ func TestLogin(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, ExitDone, "logged in", "", "login", "--token-file", path, "--profile", "prod")
-	t.Setenv(envURL, "http://127.0.0.1:1")
+	t.Setenv(command.EnvURL, "http://127.0.0.1:1")
 	expect(t, ExitDone, url, "", "whoami", "--profile", "prod")
 	expect(t, ExitDone, "logged out of "+url, "", "logout", "--profile", "prod")
-	expect(t, ExitUsage, "", "no login has this name", "whoami", "--profile", "prod")
-	expect(t, ExitRefused, "", "no such login", "logout", "--profile", "prod")
-	t.Setenv(envURL, url)
+	expect(t, ExitUsage, "", "no such login", "whoami", "--profile", "prod")
+	expect(t, ExitRefused, "", "no login is saved", "logout", "--profile", "prod")
+	t.Setenv(command.EnvURL, url)
 
 	for what, c := range map[string]struct {
 		token string
@@ -108,7 +110,7 @@ func otherToken() string {
 	return secret
 }
 
-// An app has tokens, each may do what it was granted, and ends when it is told to.
+// Tokens of an app have the granted permissions until they are revoked.
 func TestAppsAndTokens(t *testing.T) {
 	guarded(t)
 	expect(t, ExitDone, "no apps", "", "app", "ls")
@@ -127,16 +129,16 @@ func TestAppsAndTokens(t *testing.T) {
 	expect(t, ExitUsage, "", "--grant all", "token", "create", "--app", "acme", "--grant", "all")
 	expect(t, ExitDone, "configure:acme-mail", "", "token", "ls", "--app", "acme")
 	expect(t, ExitDone, "never", "", "token", "info", id)
-	if r := expect(t, ExitUsage, "", "this is no id", "token", "info", token); strings.Contains(r.err, token) {
+	if r := expect(t, ExitUsage, "", "this is not an id", "token", "info", token); strings.Contains(r.err, token) {
 		t.Errorf("the token is quoted: %s", r.err)
 	}
-	t.Setenv(envToken, token)
+	t.Setenv(command.EnvToken, token)
 	expect(t, ExitDone, "app acme", "", "whoami")
 	expect(t, ExitDone, "acme-mail", "", "queue", "set", "acme-mail", "rate=5/s")
 	expect(t, ExitRefused, "", "configure", "queue", "set", "acme-other", "rate=5/s")
 	expect(t, ExitRefused, "", "unknown_queue", "queue", "info", "other")
 	expect(t, ExitRefused, "", "", "token", "create", "--grant", "admin")
-	t.Setenv(envToken, "")
+	t.Setenv(command.EnvToken, "")
 
 	saved := filepath.Join(t.TempDir(), "saved")
 	expect(t, ExitDone, saved, "", "token", "rotate", id, "--keep", "1h", "--save", saved)
@@ -158,14 +160,14 @@ func TestAppsAndTokens(t *testing.T) {
 		t.Errorf("roles are completed as %q", got)
 	}
 	expect(t, ExitDone, "revoked", "", "token", "revoke", id)
-	t.Setenv(envToken, token)
+	t.Setenv(command.EnvToken, token)
 	expect(t, ExitRefused, "", "401", "whoami")
-	t.Setenv(envToken, "")
+	t.Setenv(command.EnvToken, "")
 
 	if r := penstock(t, "no\n", "app", "rm", "acme"); r.code != ExitRefused {
 		t.Errorf("removed without a yes: %s%s", r.out, r.err)
 	}
-	expect(t, ExitDone, "acme removed", "", "app", "rm", "acme", "--yes")
+	expect(t, ExitDone, "acme deleted", "", "app", "rm", "acme", "--yes")
 	t.Setenv("PENSTOCK_TOKEN_FILE", saved)
 	expect(t, ExitRefused, "", "401", "whoami")
 }
@@ -183,15 +185,15 @@ func TestSubjects(t *testing.T) {
 	expect(t, ExitDone, "", "", "subject", "put", "unix:77", "--grant", "view", "--expires-in", "720h")
 	day := time.Now().Add(720 * time.Hour).Format(time.DateOnly)
 	expect(t, ExitDone, day, "", "subject", "ls")
-	expect(t, ExitDone, "removed", "", "subject", "rm", "unix:77")
+	expect(t, ExitDone, "deleted", "", "subject", "rm", "unix:77")
 	expect(t, ExitRefused, "", "expires", "subject", "put", "unix:77", "--grant", "view", "--expires-in=-1h")
 	expect(t, ExitRefused, "", "cert:NAME", "subject", "put", "billing", "--grant", "view")
-	expect(t, ExitDone, "removed", "", "subject", "rm", "cert:billing.acme.example")
+	expect(t, ExitDone, "deleted", "", "subject", "rm", "cert:billing.acme.example")
 	expect(t, ExitRefused, "", "", "subject", "rm", "cert:billing.acme.example")
 	expect(t, ExitDone, "[]", "", "subject", "ls", "-o", "json")
 }
 
-// The audit log tells who did what, and is found whole, as it is and as it was exported.
+// The audit log has actors and actions, and verifies on the server and as an export.
 func TestAudit(t *testing.T) {
 	guarded(t)
 	expect(t, ExitDone, "", "", "queue", "set", "email", "rate=5/s", "deliver.http.url=https://api.example.com/?a=<b>&c=d")
@@ -207,23 +209,23 @@ func TestAudit(t *testing.T) {
 	if strings.Contains(r.out, "acme") || !strings.Contains(r.out, "token:") {
 		t.Errorf("%s", r.out)
 	}
-	expect(t, ExitDone, "held: ", "", "audit", "verify")
-	expect(t, ExitDone, "held: ", "", "audit", "verify", "--since-head", head)
+	expect(t, ExitDone, "intact: ", "", "audit", "verify")
+	expect(t, ExitDone, "intact: ", "", "audit", "verify", "--since-head", head)
 
 	exported := expect(t, ExitDone, `"digest"`, "", "audit", "export").out
 	whole := filepath.Join(dir, "audit.ndjson")
 	if err := os.WriteFile(whole, []byte(exported), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, ExitDone, "held: ", "", "audit", "verify", "-f", whole)
-	expect(t, ExitDone, "held: ", "", "audit", "verify", "-f", whole, "--since-head", head)
+	expect(t, ExitDone, "intact: ", "", "audit", "verify", "-f", whole)
+	expect(t, ExitDone, "intact: ", "", "audit", "verify", "-f", whole, "--since-head", head)
 	lines := strings.SplitAfter(exported, "\n")
 	for what, text := range map[string]string{
 		"changed": strings.Replace(exported, "5/s", "9/s", 1),
 		"removed": strings.Join(append(append([]string{}, lines[:1]...), lines[2:]...), ""),
 	} {
 		if r := penstock(t, text, "audit", "verify", "-f", "-"); r.code != ExitFailed ||
-			!strings.Contains(r.err, "does not hold") {
+			!strings.Contains(r.err, "is not intact") {
 			t.Errorf("%s: exit %d, %s%s", what, r.code, r.out, r.err)
 		}
 	}
@@ -233,10 +235,10 @@ func TestAudit(t *testing.T) {
 	expect(t, ExitUsage, "", "--since-head", "audit", "verify", "--since-head", whole)
 
 	token, _ := created(t, "--app", "acme", "--grant", "admin")
-	t.Setenv(envToken, token)
-	expect(t, ExitRefused, "", "operator alone", "audit", "verify")
+	t.Setenv(command.EnvToken, token)
+	expect(t, ExitRefused, "", "only the operator", "audit", "verify")
 	expect(t, ExitRefused, "", "", "queue", "set", "email", "rate=7/s")
-	t.Setenv(envToken, "")
+	t.Setenv(command.EnvToken, "")
 	await.Until(t, "the refusal is recorded", func() bool {
 		return strings.Contains(penstock(t, "", "audit", "ls", "--refused").out, "refused putQueue")
 	})
@@ -258,7 +260,7 @@ func TestAuditTail(t *testing.T) {
 		await.Until(t, name+" is shown", func() bool { return strings.Contains(out.String(), `"name":"`+name+`"`) })
 	}
 	stop()
-	if code := <-over; code != ExitBrokenOff {
+	if code := <-over; code != ExitInterrupted {
 		t.Errorf("exit %d, %s", code, out)
 	}
 	seen := map[string]bool{}
@@ -268,7 +270,7 @@ func TestAuditTail(t *testing.T) {
 			Entry     struct{ Number int64 }
 		}
 		if json.Unmarshal([]byte(line), &e) != nil {
-			continue // that it was broken off
+			continue // the message about the interruption
 		}
 		at, err := json.Marshal(e)
 		if err != nil || seen[string(at)] {
@@ -287,12 +289,12 @@ func TestTokenInit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = engine.Close() }()
-	r := expect(t, ExitDone, "ps_", "shown this once", "token", "init", "--redis", redis.URL())
+	r := expect(t, ExitDone, "ps_", "it will not be shown again", "token", "init", "--redis", redis.URL())
 	if _, err := auth.ParseToken(strings.TrimSpace(r.out)); err != nil {
 		t.Errorf("%q: %v", r.out, err)
 	}
 	expect(t, ExitRefused, "", "--again", "token", "init", "--redis", redis.URL())
-	t.Setenv("PENSTOCK_AGAIN", "true") // what is said for all of a shell answers no question
+	t.Setenv("PENSTOCK_AGAIN", "true") // the environment must not confirm anything
 	expect(t, ExitRefused, "", "--again", "token", "init", "--redis", redis.URL())
 	again := expect(t, ExitDone, "ps_", "", "token", "init", "--redis", redis.URL(), "--again")
 	if again.out == r.out {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/cli/applycmd"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
@@ -122,11 +123,11 @@ func TestServerFromEnvironment(t *testing.T) {
 func TestQueueLife(t *testing.T) {
 	t.Setenv("PENSTOCK_URL", ingress(t))
 	expect(t, ExitRefused, "", "there is no queue", "queue", "info", "email")
-	expect(t, ExitRefused, "", "give it a rate, such as rate=14/s", "queue", "set", "email", "capacity=5")
+	expect(t, ExitRefused, "", "give a rate, such as rate=14/s", "queue", "set", "email", "capacity=5")
 	expect(t, ExitRefused, "", "rate", "queue", "set", "email", "rate=0/s")
 	expect(t, ExitUsage, "", "must be FIELD=VALUE", "queue", "set", "email", "rate")
-	expect(t, ExitUsage, "", "has no fields of its own", "queue", "set", "email", "rate=1/s", "rate.x=1")
-	expect(t, ExitDone, "email made, revision", "", "queue", "set", "email", "rate=14/s", "capacity=5",
+	expect(t, ExitUsage, "", "has no fields", "queue", "set", "email", "rate=1/s", "rate.x=1")
+	expect(t, ExitDone, "email created, revision", "", "queue", "set", "email", "rate=14/s", "capacity=5",
 		"retry.max_attempts=3",
 		"deliver.http.url=http://127.0.0.1:1/x")
 	expect(t, ExitDone, "capacity: 5 -> 6\n  rate: 14/s -> 5/s", "", "queue", "set", "email", "rate=5/s", "capacity=6")
@@ -150,10 +151,10 @@ func TestQueueLife(t *testing.T) {
 	expect(t, ExitDone, "no drainer was ever seen: nothing leaves this store", "", "queue", "info", "email")
 
 	expect(
-		t, ExitDone, "email is paused by "+operator()+": too many bounces", "", "queue", "pause", "email", "--reason",
+		t, ExitDone, "email is paused by "+userAtHost()+": too many bounces", "", "queue", "pause", "email", "--reason",
 		"too many bounces",
 	)
-	expect(t, ExitDone, "paused by "+operator()+": too many bounces", "", "queue", "ls")
+	expect(t, ExitDone, "paused by "+userAtHost()+": too many bounces", "", "queue", "ls")
 	expect(t, ExitDone, "email is idle", "", "queue", "resume", "email")
 
 	if r := penstock(
@@ -166,16 +167,16 @@ func TestQueueLife(t *testing.T) {
 	expect(t, ExitRefused, "", "unknown_job", "job", "get", "email", "three")
 	expect(t, ExitDone, "2/6", "", "queue", "ls")
 
-	expect(t, ExitRefused, "", "holds 2 jobs and was left alone", "queue", "rm", "email")
+	expect(t, ExitRefused, "", "holds 2 jobs and was not deleted", "queue", "rm", "email")
 	if r := penstock(t, "no\n", "queue", "rm", "email", "--force"); r.code != ExitRefused ||
 		!strings.Contains(r.err, "2 jobs, which will be lost") {
 		t.Errorf("%+v", r)
 	}
-	expect(t, ExitDone, "email removed", "", "queue", "rm", "email", "--force", "--yes")
+	expect(t, ExitDone, "email deleted", "", "queue", "rm", "email", "--force", "--yes")
 	expect(t, ExitRefused, "", "there is no queue", "queue", "rm", "email")
 }
 
-func TestPushTellsWhatHappened(t *testing.T) {
+func TestPushReport(t *testing.T) {
 	t.Setenv("PENSTOCK_URL", ingress(t))
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -201,12 +202,12 @@ func TestPushTellsWhatHappened(t *testing.T) {
 	}
 	bad := write("bad.ndjson", "{\"payload\":1,\"id\":\"x y\"}\nnot json\n")
 	r = expect(
-		t, ExitRefused, "0 accepted, 0 duplicate, 0 refused, 2 failed", "bad.ndjson:2: is not JSON", "push", "sms", "-f", bad,
+		t, ExitRefused, "0 accepted, 0 duplicate, 0 refused, 2 failed", "bad.ndjson:2: not JSON", "push", "sms", "-f", bad,
 	)
 	if !strings.Contains(r.err, "bad.ndjson:1: id") {
 		t.Error(r.err)
 	}
-	expect(t, ExitUsage, "", "does not tell the format", "push", "sms", "-f", write("x.txt", ""))
+	expect(t, ExitUsage, "", "unknown format of", "push", "sms", "-f", write("x.txt", ""))
 	expect(t, ExitUsage, "", "no such file", "push", "sms", "-f", filepath.Join(dir, "none.csv"))
 	expect(t, ExitUsage, "", "is a directory", "push", "sms", "-f", dir, "--format", "csv")
 	expect(t, ExitUsage, "", "first row", "push", "sms", "-f", write("empty.csv", ""))
@@ -214,7 +215,7 @@ func TestPushTellsWhatHappened(t *testing.T) {
 	// Ctrl-C while there is no room.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if r := penstockIn(ctx, `{"payload":9}`, "push", "sms", "-f", "-"); r.code != ExitBrokenOff ||
+	if r := penstockIn(ctx, `{"payload":9}`, "push", "sms", "-f", "-"); r.code != ExitInterrupted ||
 		!strings.Contains(r.err, "push the same file again") {
 		t.Errorf("%+v", r)
 	}
@@ -262,9 +263,9 @@ func TestApply(t *testing.T) {
 		"queues:\n  - name: email\n    rate: 14/s\n    deliver:\n      http: {url: \"http://127.0.0.1:1/x\", timeout: " +
 			"10s}\n  - name: sms\n    rate: 1/s\n",
 	)
-	expect(t, ExitDone, "email would be made\nsms would be made\n", "", "queue", "apply", "-f", path, "--dry-run")
+	expect(t, ExitDone, "email would be created\nsms would be created\n", "", "queue", "apply", "-f", path, "--dry-run")
 	expect(t, ExitDone, "no queues", "", "queue", "ls")
-	expect(t, ExitDone, "email made, revision", "", "queue", "apply", "-f", path)
+	expect(t, ExitDone, "email created, revision", "", "queue", "apply", "-f", path)
 	expect(t, ExitDone, "email unchanged", "", "queue", "apply", "-f", path)
 	write(
 		"queues:\n  - name: email\n    rate: 5/s\n    deliver:\n      http: {timeout: 3s, url: \"http://127.0.0.1:1/x\"}\n",
@@ -274,7 +275,7 @@ func TestApply(t *testing.T) {
 		"-f", path, "--dry-run",
 	)
 	r := expect(t, ExitDone, "", "", "queue", "apply", "-f", path, "-o", "json")
-	var done []applied
+	var done []applycmd.Result
 	if err := json.Unmarshal([]byte(r.out), &done); err != nil || len(done) != 1 || done[0].Action != "changed" ||
 		len(done[0].Changes) != 2 {
 		t.Errorf("%v: %s", err, r.out)

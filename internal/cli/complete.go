@@ -9,26 +9,28 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/cli/command"
+	"github.com/penstock/penstock/internal/cli/queuecmd"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/queue/names"
 )
 
-// candidate is a word that the last one may become, and what it means.
+// candidate is a completion of the last word, and its help.
 type candidate struct{ word, help string }
 
-// place is where in a command line the words so far have led.
+// place is the position in the command line after the words so far.
 type place struct {
 	node   *kong.Node
-	flag   *kong.Flag // whose value comes next, nil if none
-	args   int        // arguments of the node that were given
-	only   bool       // behind "--" there are arguments only
+	flag   *kong.Flag // expects its value next; may be nil
+	args   int        // number of arguments of the node so far
+	only   bool       // only arguments follow, after "--"
 	server string
-	reach  connection // how, besides what the environment says
+	reach  command.Connection
 }
 
-// complete finds what the last word may become. files means the name of a file.
-func complete(r *run, root *kong.Node, words []string) (found []candidate, files bool) {
-	p := place{node: root, server: r.server, reach: r.connection}
+// complete returns the completions of the last word. files reports that a file name is expected.
+func complete(r *command.Run, root *kong.Node, words []string) (found []candidate, files bool) {
+	p := place{node: root, server: r.Server, reach: r.Connection}
 	last := words[len(words)-1]
 	for _, w := range words[:len(words)-1] {
 		p.pass(w)
@@ -47,10 +49,10 @@ func complete(r *run, root *kong.Node, words []string) (found []candidate, files
 	case len(p.node.Children) > 0:
 		return p.commands(last), false
 	}
-	return p.argument(r.ctx, last), false
+	return p.argument(r.Ctx, last), false
 }
 
-// pass takes in a word that is complete.
+// pass advances by a complete word.
 func (p *place) pass(w string) {
 	name, value, valued := strings.Cut(w, "=")
 	switch {
@@ -85,7 +87,7 @@ func (p *place) pass(w string) {
 	}
 }
 
-// set notes a value that what follows depends on.
+// set stores the value of a flag that later completions need.
 func (p *place) set(f *kong.Flag, value string) {
 	switch f.Name {
 	case "server":
@@ -105,7 +107,7 @@ func (p *place) set(f *kong.Flag, value string) {
 	}
 }
 
-// named returns the flag that a word begins with, nil if there is none.
+// named returns the flag of a word, or nil.
 func (p *place) named(w string) *kong.Flag {
 	for _, group := range p.node.AllFlags(false) {
 		for _, f := range group {
@@ -117,10 +119,10 @@ func (p *place) named(w string) *kong.Flag {
 	return nil
 }
 
-func (p *place) flags(begun string) (found []candidate) {
+func (p *place) flags(prefix string) (found []candidate) {
 	for _, group := range p.node.AllFlags(true) {
 		for _, f := range group {
-			if word := "--" + f.Name; strings.HasPrefix(word, begun) {
+			if word := "--" + f.Name; strings.HasPrefix(word, prefix) {
 				found = append(found, candidate{word: word, help: firstLine(f.Help)})
 			}
 		}
@@ -128,42 +130,42 @@ func (p *place) flags(begun string) (found []candidate) {
 	return found
 }
 
-func (p *place) commands(begun string) (found []candidate) {
+func (p *place) commands(prefix string) (found []candidate) {
 	for _, child := range p.node.Children {
-		if !child.Hidden && strings.HasPrefix(child.Name, begun) {
+		if !child.Hidden && strings.HasPrefix(child.Name, prefix) {
 			found = append(found, candidate{word: child.Name, help: firstLine(child.Help)})
 		}
 	}
 	return found
 }
 
-// values are those of a flag. Before them stands what is left alone.
-func (p *place) values(f *kong.Flag, begun, before string) (found []candidate, files bool) {
+// values returns the values of a flag with a prefix. before is put before each of them.
+func (p *place) values(f *kong.Flag, prefix, before string) (found []candidate, files bool) {
 	switch {
-	case slices.Contains([]string{"FILE", "DIR", "RULE"}, f.PlaceHolder): // a rule to try may be one, too
+	case slices.Contains([]string{"FILE", "DIR", "RULE"}, f.PlaceHolder): // a rule to replay may be a file
 		return nil, true
 	case f.Name == "profile":
-		return beginning(profiles(), begun, before), false
+		return matching(command.Profiles(), prefix, before), false
 	case f.Name == "grant":
-		return beginning(auth.Roles(), begun, before), false
+		return matching(auth.Roles(), prefix, before), false
 	case f.Enum == "":
 		return nil, false
 	}
-	return beginning(f.EnumSlice(), begun, before), false
+	return matching(f.EnumSlice(), prefix, before), false
 }
 
-// beginning are the words that begin so, with what stands before them.
-func beginning[S ~string](words []S, begun, before string) (found []candidate) {
+// matching returns the words with a prefix, each behind before.
+func matching[S ~string](words []S, prefix, before string) (found []candidate) {
 	for _, v := range words {
-		if v != "" && strings.HasPrefix(string(v), begun) {
+		if v != "" && strings.HasPrefix(string(v), prefix) {
 			found = append(found, candidate{word: before + string(v)})
 		}
 	}
 	return found
 }
 
-// argument completes one that is not a flag's: the name of a queue or a rule, a setting, or one of a few words.
-func (p *place) argument(ctx context.Context, begun string) (found []candidate) {
+// argument completes an argument: a name, an id, a setting or a word of an enumeration.
+func (p *place) argument(ctx context.Context, prefix string) (found []candidate) {
 	at := p.args
 	if n := len(p.node.Positional); n > 0 && at >= n && p.node.Positional[n-1].IsCumulative() {
 		at = n - 1
@@ -175,39 +177,42 @@ func (p *place) argument(ctx context.Context, begun string) (found []candidate) 
 	words := []string{}
 	switch {
 	case arg.Name == "settings":
-		return fieldCandidates(begun)
+		queuecmd.CompleteSetting(prefix, func(word, help string) {
+			found = append(found, candidate{word: word, help: help})
+		})
+		return found
 	case arg.Enum != "":
 		words = arg.EnumSlice()
 	case arg.Name == "queue", arg.Name == "name" && p.node.Parent.Name == "queue":
-		words = p.names(ctx, begun, (*client.Client).QueueNames)
+		words = p.names(ctx, prefix, (*client.Client).QueueNames)
 	case arg.Name == "name" && p.node.Parent.Name == "rule":
-		words = p.names(ctx, begun, (*client.Client).RuleNames)
+		words = p.names(ctx, prefix, (*client.Client).RuleNames)
 	case arg.Name == "name" && p.node.Parent.Name == "app":
-		words = p.names(ctx, begun, appNames)
+		words = p.names(ctx, prefix, appNames)
 	case arg.Name == "id" && p.node.Parent.Name == "token":
-		words = p.names(ctx, begun, tokenIDs)
+		words = p.names(ctx, prefix, tokenIDs)
 	}
-	return beginning(words, begun, "")
+	return matching(words, prefix, "")
 }
 
-// patience is how long somebody who pressed a key waits for names. Tests, whose machine may be busy, have more.
+// patience is the time that a user waits for names. Tests have more, because their machine may be busy.
 var patience = 500 * time.Millisecond
 
-// names asks for those of queues or rules. Without an answer in time there are none.
+// names asks the server for names with a prefix. Without an answer in time it returns none.
 func (p *place) names(
-	ctx context.Context, begun string, of func(*client.Client, context.Context, string) ([]string, error),
+	ctx context.Context, prefix string, of func(*client.Client, context.Context, string) ([]string, error),
 ) []string {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	api, err := p.reach.client(p.server)
+	api, err := p.reach.Client(p.server)
 	if err != nil {
 		return nil
 	}
-	found, err := of(api, ctx, begun)
+	found, err := of(api, ctx, prefix)
 	if err != nil {
 		return nil
 	}
-	// What goes onto a command line is a name or nothing.
+	// Only valid names may reach a command line.
 	return slices.DeleteFunc(found, func(name string) bool { return names.Validate(name) != nil })
 }
 

@@ -7,30 +7,30 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/penstock/penstock/internal/cli/command"
 )
 
 type completionCmd struct {
-	Shell string `arg:"" help:"Which shell: ${enum}." enum:"bash,zsh,fish"`
+	Shell string `arg:"" help:"Shell: ${enum}." enum:"bash,zsh,fish"`
 }
 
-// Help is shown below the flags.
 func (completionCmd) Help() string {
-	return `Prints a script that completes commands, flags, their values and the names of queues. For these
-it asks the ingress that --server or PENSTOCK_URL names, if that answers within half a second.
+	return `The script completes commands, flags, their values and names, such as queues. For names it
+asks the server, and gives up after half a second.
 
-Examples, to have it in every new shell:
+Examples, for every new shell:
   penstock completion bash > ~/.local/share/bash-completion/completions/penstock
   penstock completion zsh > "${fpath[1]}/_penstock"
   penstock completion fish > ~/.config/fish/completions/penstock.fish
 
-Only in this one:
+For this shell only:
   source <(penstock completion bash)
   source <(penstock completion zsh)
   penstock completion fish | source`
 }
 
-// The scripts ask "penstock complete" for every word, so that they stay right whatever
-// commands there are.
+// The scripts call "penstock complete" for every word, so they need no change when commands change.
 var (
 	//go:embed completion.bash
 	completionBash string
@@ -40,25 +40,23 @@ var (
 	completionFish string
 )
 
-func (c *completionCmd) Run(r *run) error {
+func (c *completionCmd) Run(r *command.Run) error {
 	script := map[string]string{"bash": completionBash, "zsh": completionZsh, "fish": completionFish}[c.Shell]
 	_, err := io.WriteString(r.Out, script)
 	return err
 }
 
-// completeCmd is what the scripts ask. Its last word is the one that is to be completed, the
-// others stand before it; bash gives the line up to the cursor instead. It answers with a
-// candidate a line and, but for bash, what it means behind a tab; with a line ":files"
-// where the name of a file is meant.
+// completeCmd is called by the completion scripts. It completes the last word; bash passes the line up to the cursor
+// instead. It prints one candidate per line, followed by a tab and its help except for bash, or ":files" where a file
+// name is expected.
 type completeCmd struct {
-	connection
+	command.Connection
 	Shell string   `arg:"" enum:"bash,zsh,fish"`
 	Words []string `arg:"" optional:""`
 }
 
-// Run never fails on what it does not understand: it would do so in the middle of what
-// somebody types.
-func (c *completeCmd) Run(r *run, k *kong.Context) error {
+// Run never fails on invalid words: the user is still typing.
+func (c *completeCmd) Run(r *command.Run, k *kong.Context) error {
 	words := c.Words
 	if c.Shell == "bash" {
 		words = split(strings.Join(words, " "))
@@ -71,7 +69,7 @@ func (c *completeCmd) Run(r *run, k *kong.Context) error {
 		_, err := fmt.Fprintln(r.Out, ":files")
 		return err
 	}
-	// Bash takes words apart at these, and replaces what stands behind the last.
+	// Bash splits words at these characters, and replaces the text behind the last one.
 	kept := strings.LastIndexAny(words[len(words)-1], "=:") + 1
 	for _, f := range found {
 		line := f.word
@@ -88,8 +86,8 @@ func (c *completeCmd) Run(r *run, k *kong.Context) error {
 	return nil
 }
 
-// split takes a line apart as a shell would, but for what it would replace, and without the
-// program at its beginning. The last word is what the line ends with, so it may be empty.
+// split splits a line into words as a shell does, without expansions, and drops the program's name. The last word may
+// be empty.
 func split(line string) []string {
 	var words []string
 	var word []byte

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// completed is what words are completed to, without what it means.
+// completed returns the completions of words, without their help.
 func completed(t *testing.T, shell string, words ...string) string {
 	t.Helper()
 	r := expect(t, ExitDone, "", "", append([]string{"complete", shell, "--"}, words...)...)
@@ -47,7 +47,7 @@ func TestComplete(t *testing.T) {
 		want  string
 	}{
 		{[]string{"q"}, "queue"},
-		{[]string{"dr"}, ""}, // what is hidden stays so
+		{[]string{"dr"}, ""}, // hidden commands stay hidden
 		{[]string{"queue", "pur"}, "purge"},
 		{[]string{"nonsense", "prov"}, "prove"},
 		{[]string{"queue", "info", ""}, "a email email.bulk emails sms z"},
@@ -102,7 +102,7 @@ func TestComplete(t *testing.T) {
 	if !strings.HasPrefix(all, "up ") || !strings.Contains(all, " queue ") || strings.Contains(all, "drainer") {
 		t.Errorf("nothing typed: %q", all)
 	}
-	expect(t, ExitDone, "queue\tLook at queues and change them.\n", "", "complete", "fish", "--", "qu")
+	expect(t, ExitDone, "queue\tManage queues.\n", "", "complete", "fish", "--", "qu")
 	for line, want := range map[string]string{
 		"":                                    all,
 		"penstock":                            all,
@@ -125,8 +125,8 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// Nobody waits for long for a server that hangs, or believes one that lies.
-func TestCompleteFromABadServer(t *testing.T) {
+// Completion does not wait for a server that hangs, and ignores invalid names.
+func TestCompleteWithABadServer(t *testing.T) {
 	hang := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("after") != "" {

@@ -55,7 +55,7 @@ func identity(t *testing.T) (cert *x509.Certificate, certFile, keyFile string) {
 	return cert, pemFile(t, "CERTIFICATE", der), pemFile(t, "PRIVATE KEY", private)
 }
 
-// An ingress behind TLS that wants a certificate of who asks, and a proxy's header, can be reached.
+// A server behind TLS that requires a client certificate and a header can be reached.
 func TestConnection(t *testing.T) {
 	client, certFile, keyFile := identity(t)
 	var mu sync.Mutex
@@ -117,7 +117,7 @@ func TestConnection(t *testing.T) {
 	}
 }
 
-func TestConnectionsThatCannotBe(t *testing.T) {
+func TestInvalidConnections(t *testing.T) {
 	t.Setenv("PENSTOCK_URL", "https://127.0.0.1:1")
 	_, cert, key := identity(t)
 	secret := filepath.Join(t.TempDir(), "headers")
@@ -128,15 +128,15 @@ func TestConnectionsThatCannotBe(t *testing.T) {
 		says string
 		args []string
 	}{
-		{"belong together", []string{"--cert", cert}},
+		{"must be used together", []string{"--cert", cert}},
 		{"--ca: ", []string{"--ca", "/does/not/exist"}},
-		{"no certificate in PEM", []string{"--ca", key}},
+		{"no PEM certificate", []string{"--ca", key}},
 		{"--cert ", []string{"--cert", key, "--key", cert}},
 		{"https://", []string{"--ca", cert, "--server", "http://127.0.0.1:1"}},
 		{"NAME: VALUE", []string{"--header", "secret"}},
 		{"NAME: VALUE", []string{"--header", "X A: secret"}},
 		{"NAME: VALUE", []string{"--header", "X-A: secret\r\nX-B: 2"}},
-		{"set by penstock itself", []string{"--header", "host: secret"}},
+		{"penstock sets", []string{"--header", "host: secret"}},
 		{"line 2: must be NAME: VALUE", []string{"--header", "@" + secret}},
 		{"--header: open", []string{"--header", "@/does/not/exist"}},
 	} {
@@ -148,7 +148,7 @@ func TestConnectionsThatCannotBe(t *testing.T) {
 }
 
 // What says yes in place of a person is read from no environment.
-func TestEnvironmentSaysNoYes(t *testing.T) {
+func TestEnvironmentDoesNotConfirm(t *testing.T) {
 	store := kept(t, 1, 0)
 	if _, err := store.Append(t.Context(), []queue.Job{{Queue: "email", ID: "w", Payload: []byte("1")}}); err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestEnvironmentSaysNoYes(t *testing.T) {
 	for _, name := range []string{"YES", "FORCE", "PRUNE", "ALL"} {
 		t.Setenv("PENSTOCK_"+name, "true")
 	}
-	expect(t, ExitRefused, "", "left alone", "dead", "rm", "email") // it asks, and standard input says nothing
+	expect(t, ExitRefused, "", "nothing was changed", "dead", "rm", "email") // it asks, and standard input says nothing
 	expect(t, ExitRefused, "", "", "queue", "rm", "email")
 	expect(t, ExitDone, "421 busy", "", "dead", "ls", "email")
 	expect(t, ExitUsage, "", "--yes", "rule", "reset", "otp", "--all")

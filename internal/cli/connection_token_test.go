@@ -9,10 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock/penstock/internal/cli/command"
 	"github.com/penstock/penstock/internal/cli/login"
 )
 
-// asked is a server that notes with what it was asked.
+// asked starts a server that records the Authorization of the last request.
 func asked(t *testing.T) (url string, last func() string) {
 	t.Helper()
 	shown := make(chan string, 100)
@@ -42,8 +43,8 @@ func keptLogins(t *testing.T) login.File {
 	return file
 }
 
-// What is said for one command counts before what is said for a shell, and that before what is kept.
-func TestWhichTokenIsShown(t *testing.T) {
+// Flags go before the environment, and the environment before saved logins.
+func TestOrderOfTokens(t *testing.T) {
 	url, last := asked(t)
 	other, _ := asked(t)
 	file := keptLogins(t)
@@ -71,19 +72,19 @@ func TestWhichTokenIsShown(t *testing.T) {
 		{"said", []string{"--server", url, "--token-file", path, "--header", "Authorization: Basic eA=="}, "Basic eA=="},
 		{"", []string{"--server", strings.Replace(url, "127.0.0.1", "localhost", 1)}, ""}, // it may be another's
 	} {
-		t.Setenv(envToken, c.env)
+		t.Setenv(command.EnvToken, c.env)
 		expect(t, ExitDone, "no queues", "", append([]string{"queue", "ls"}, c.args...)...)
 		if got := last(); got != c.want {
 			t.Errorf("%v with %q: it was shown %q, want %q", c.args, c.env, got, c.want)
 		}
 	}
-	t.Setenv(envToken, "")
-	t.Setenv(envURL, other) // said for all of the shell: a profile is of its own server
+	t.Setenv(command.EnvToken, "")
+	t.Setenv(command.EnvURL, other) // said for all of the shell: a profile is of its own server
 	expect(t, ExitDone, "no queues", "", "queue", "ls", "--profile", "team")
 	if got := last(); got != "Bearer named" {
 		t.Errorf("it was shown %q", got)
 	}
-	t.Setenv(envURL, "")
+	t.Setenv(command.EnvURL, "")
 	expect(t, ExitUsage, "", "names another", "queue", "ls", "--profile", "team", "--server", other)
 	expect(t, ExitUsage, "", "penstock login --profile nobody", "queue", "ls", "--profile", "nobody")
 	if got := completed(t, "zsh", "queue", "ls", "--profile", "t"); got != "team" {
@@ -91,19 +92,20 @@ func TestWhichTokenIsShown(t *testing.T) {
 	}
 }
 
-// A token does not leave this machine in the clear, and is quoted nowhere.
-func TestTokensThatAreNotShown(t *testing.T) {
+// A token does not leave this machine without TLS, and errors do not quote it.
+func TestTokensNotSent(t *testing.T) {
 	file := keptLogins(t)
 	url, last := asked(t)
-	t.Setenv(envToken, "secret")
+	t.Setenv(command.EnvToken, "secret")
 	expect(t, ExitUsage, "", "--insecure-token", "queue", "ls", "--server", "http://192.0.2.1:8080")
 	for _, bad := range []string{"secret secret", "secret\nsecret"} {
-		t.Setenv(envToken, bad)
-		if r := expect(t, ExitUsage, "", envToken, "queue", "ls", "--server", url); strings.Contains(r.err, "secret") {
+		t.Setenv(command.EnvToken, bad)
+		r := expect(t, ExitUsage, "", command.EnvToken, "queue", "ls", "--server", url)
+		if strings.Contains(r.err, "secret") {
 			t.Errorf("it is quoted: %s", r.err)
 		}
 	}
-	t.Setenv(envToken, "")
+	t.Setenv(command.EnvToken, "")
 	expect(t, ExitUsage, "", "--token-file", "queue", "ls", "--server", url, "--token-file", "/does/not/exist")
 	if err := file.Keep(login.Login{URL: url, Token: "secret"}); err != nil {
 		t.Fatal(err)
@@ -119,22 +121,22 @@ func TestTokensThatAreNotShown(t *testing.T) {
 	}
 }
 
-// A token stays with the server that it is for, wherever that sends who asks.
+// A token is not sent on to another server by a redirect.
 func TestTokensStayWithTheirServer(t *testing.T) {
 	url, last := asked(t)
 	sends := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, url+r.URL.Path, http.StatusTemporaryRedirect)
 	}))
 	defer sends.Close()
-	t.Setenv(envToken, "secret")
+	t.Setenv(command.EnvToken, "secret")
 	expect(t, ExitRefused, "", "307", "queue", "ls", "--server", sends.URL)
 	if got := last(); got != "nobody asked" {
 		t.Errorf("it went along, with %q", got)
 	}
 }
 
-// Who is not known is told how he can be.
-func TestAdviceForStrangers(t *testing.T) {
+// An unauthenticated caller gets advice.
+func TestAdviceWithoutAuthentication(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = w.Write([]byte(`{"reason": "unauthenticated", "title": "the request proves nobody"}`))
@@ -166,7 +168,7 @@ func TestKeptSocket(t *testing.T) {
 	}
 	for _, leave := range []func(){func() {}, stale} {
 		leave()
-		if r := expect(t, ExitUnreachable, "", "does not run", "queue", "ls", "--server", url+"/"); !strings.Contains(
+		if r := expect(t, ExitUnreachable, "", "is not running", "queue", "ls", "--server", url+"/"); !strings.Contains(
 			r.err, "--data "+filepath.Dir(socket)) || !strings.Contains(r.err, "penstock login --server "+url) {
 			t.Errorf("it does not say what to do: %s", r.err)
 		}
@@ -174,7 +176,7 @@ func TestKeptSocket(t *testing.T) {
 			t.Errorf("whoever has the port was asked with %q", got)
 		}
 	}
-	for _, args := range [][]string{{"--header", "Authorization: Bearer named"}, {"--profile", "team"}} { // he said it
+	for _, args := range [][]string{{"--header", "Authorization: Bearer named"}, {"--profile", "team"}} {
 		expect(t, ExitDone, "no queues", "", append([]string{"queue", "ls", "--server", url}, args...)...)
 		if got := last(); got != "Bearer named" {
 			t.Errorf("%v: it was shown %q", args, got)

@@ -13,29 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/deferred"
+	"github.com/penstock/penstock/internal/cli/embedded"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/test/smalldisk"
 )
-
-func TestOverflowBytes(t *testing.T) {
-	for _, tt := range []struct {
-		free uint64
-		want int64
-	}{
-		{0, 1 << 20},
-		{5 << 20, 2 << 20},
-		{64<<20 - 1, 16 << 20},
-		{64 << 20, 32 << 20},
-		{20<<30 - 1, 8 << 30},
-		{20 << 30, deferred.DefaultMaxBytes},
-		{1 << 63, deferred.DefaultMaxBytes},
-	} {
-		if got := overflowBytes(tt.free); got != tt.want {
-			t.Errorf("of %d free bytes the overflow may have %d, want %d", tt.free, got, tt.want)
-		}
-	}
-}
 
 // small is one `penstock up` with everything on a small disk.
 type small struct {
@@ -50,8 +31,8 @@ type small struct {
 
 func (s *small) start(dir string) {
 	s.t.Helper()
-	url, stop, err := startEmbedded(s.t.Context(), embeddedOptions{
-		data: dir, listen: ops.Listen{Addr: "127.0.0.1:0"}, egress: loopback(s.t), log: slog.New(slog.NewTextHandler(
+	url, stop, err := embedded.Start(s.t.Context(), embedded.Options{
+		Data: dir, Listen: ops.Listen{Addr: "127.0.0.1:0"}, Egress: loopback(s.t), Log: slog.New(slog.NewTextHandler(
 			os.Stdout, &slog.HandlerOptions{Level: slog.LevelWarn},
 		)),
 	})
@@ -103,8 +84,7 @@ func (s *small) until(what string, done func() bool) {
 	}
 }
 
-// allCame reports whether all that was accepted has come, and checks that nothing came
-// twice.
+// allCame reports whether all accepted jobs have arrived, and checks that none arrived twice.
 func (s *small) allCame() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/cli/doctor"
+	"github.com/penstock/penstock/internal/cli/operator"
 	"github.com/penstock/penstock/internal/test/await"
 )
 
@@ -23,10 +25,10 @@ func TestDoctorData(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := examined(t, "--data", dir)
-	if do := finds(t, found, "store", doctor.Wrong, "there is no embedded store"); do != "penstock up --data "+dir {
+	if do := finds(t, found, "store", doctor.Wrong, "no embedded store"); do != "penstock up --data "+dir {
 		t.Errorf("what to do: %s", do)
 	}
-	finds(t, found, "disk", doctor.OK, "is left on the disk")
+	finds(t, found, "disk", doctor.OK, "is free on the disk")
 	finds(t, found, "files", doctor.OK, "1 file")
 	engine, err := store.Open(t.Context(), store.Options{DataPath: dir})
 	if err != nil {
@@ -44,7 +46,7 @@ func TestDoctorData(t *testing.T) {
 	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(after, before) {
 		t.Errorf("the file was changed: %v", err)
 	}
-	token := filepath.Join(dir, tokenFile)
+	token := filepath.Join(dir, operator.TokenFile)
 	if err := os.WriteFile(token, []byte("psk_x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -54,13 +56,13 @@ func TestDoctorData(t *testing.T) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if do := finds(t, examined(t, "--data", dir), "files", doctor.Wrong, "others may write into"); do != "chmod 700 "+dir {
+	if do := finds(t, examined(t, "--data", dir), "files", doctor.Wrong, "others can write to"); do != "chmod 700 "+dir {
 		t.Errorf("what to do: %s", do)
 	}
 }
 
 // Beside penstock up, targets may be where it says.
-func TestDoctorKnowsWhereTargetsOfUpMayBe(t *testing.T) {
+func TestDoctorUsesTheEgressOfUp(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	here := httptest.NewServer(http.NotFoundHandler())
 	defer here.Close()
@@ -74,11 +76,11 @@ func TestDoctorKnowsWhereTargetsOfUpMayBe(t *testing.T) {
 		cancel()
 		<-ended
 	}()
-	await.Until(t, "it runs", func() bool { return answers(filepath.Join(dir, socketFile)) })
-	url := "unix://" + filepath.Join(dir, socketFile)
+	await.Until(t, "it runs", func() bool { return answers(filepath.Join(dir, operator.SocketFile)) })
+	url := "unix://" + filepath.Join(dir, operator.SocketFile)
 	expect(t, ExitDone, "", "", "queue", "set", "-s", url, "good", "rate=10/s", "deliver.http.url="+here.URL)
 	for _, from := range [][]string{{"--data", dir}, {"-s", url}} {
-		finds(t, examined(t, from...), "targets", doctor.OK, "1 host can be connected to")
+		finds(t, examined(t, from...), "targets", doctor.OK, "1 host reachable")
 		allowing := append(from, "--egress-allow", "10.0.0.0/8")
 		finds(t, examined(t, allowing...), "targets", doctor.Wrong, "good: deliver.http.url")
 	}
@@ -92,11 +94,11 @@ func TestDoctorDataOfUp(t *testing.T) {
 	go func() { ended <- penstockIn(ctx, "", "up", "--data", dir, "--listen", "127.0.0.1:0") }()
 	defer func() {
 		stop()
-		if r := <-ended; r.code != ExitDone && r.code != ExitBrokenOff {
+		if r := <-ended; r.code != ExitDone && r.code != ExitInterrupted {
 			t.Errorf("up: %+v", r)
 		}
 	}()
-	await.Until(t, "up answers", func() bool { return answers(filepath.Join(dir, socketFile)) })
+	await.Until(t, "up answers", func() bool { return answers(filepath.Join(dir, operator.SocketFile)) })
 	var found []doctor.Finding
 	await.Until(t, "its drainer asks for jobs", func() bool {
 		found = examined(t, "--data", dir)
@@ -109,4 +111,13 @@ func TestDoctorDataOfUp(t *testing.T) {
 	without(t, found, "files", doctor.Wrong)
 	t.Chdir(filepath.Dir(dir))
 	finds(t, examined(t, "--data", filepath.Base(dir)), "store", doctor.OK, "takes jobs")
+}
+
+// answers reports whether a process listens at a socket.
+func answers(path string) bool {
+	conn, err := net.Dial("unix", path)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err == nil
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/penstock/penstock/internal/app/natsserver"
 	"github.com/penstock/penstock/internal/app/store"
+	"github.com/penstock/penstock/internal/cli/command"
 	"github.com/penstock/penstock/internal/cli/doctor"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/test/redistest"
@@ -52,29 +53,29 @@ func examined(t *testing.T, args ...string) (found []doctor.Finding) {
 }
 
 // understood checks that the tool knows a command that it suggests.
-func understood(t *testing.T, command string) {
+func understood(t *testing.T, line string) {
 	t.Helper()
-	words := strings.Fields(command)
-	if len(words) == 0 || words[0] != "penstock" || strings.Contains(command, "--help") {
+	words := strings.Fields(line)
+	if len(words) == 0 || words[0] != "penstock" || strings.Contains(line, "--help") {
 		return
 	}
-	tool, err := kong.New(new(root), kong.Bind(new(run)), kong.Vars{"version": ""})
+	tool, err := kong.New(new(root), kong.Bind(new(command.Run)), kong.Vars{"version": ""})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := tool.Parse(words[1:]); err != nil {
-		t.Errorf("the doctor suggests %q: %v", command, err)
+		t.Errorf("the doctor suggests %q: %v", line, err)
 	}
 }
 
-// A suggestion that the tests meet nowhere is one that the tool understands, too.
-func TestTheToolUnderstandsAllThatTheDoctorSuggests(t *testing.T) {
+// The tool understands every command that the doctor suggests.
+func TestDoctorSuggestsValidCommands(t *testing.T) {
 	files, err := filepath.Glob("doctor/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := 0
-	for _, name := range append(files, "doctor.go") {
+	for _, name := range append(files, "doctorcmd/doctor.go") {
 		file, err := parser.ParseFile(gotoken.NewFileSet(), name, nil, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -101,7 +102,7 @@ func TestTheToolUnderstandsAllThatTheDoctorSuggests(t *testing.T) {
 	}
 }
 
-// finds checks that there is such a finding, and returns what is to be done.
+// finds checks that there is a finding, and returns its command.
 func finds(t *testing.T, found []doctor.Finding, check string, verdict doctor.Verdict, what string) (do string) {
 	t.Helper()
 	for _, f := range found {
@@ -113,7 +114,7 @@ func finds(t *testing.T, found []doctor.Finding, check string, verdict doctor.Ve
 	return ""
 }
 
-// without checks that a check found nothing of such a verdict.
+// without checks that a check has no finding with a verdict.
 func without(t *testing.T, found []doctor.Finding, check string, verdict doctor.Verdict) {
 	t.Helper()
 	for _, f := range found {
@@ -127,7 +128,7 @@ func TestDoctorRedis(t *testing.T) {
 	safe := redistest.New(t, redistest.Options{AppendFsync: "always", MaxMemory: "1gb"})
 	found := examined(t, "--redis", safe.URL())
 	finds(t, found, "store", doctor.Wrong, "to make a store of it run penstock init")
-	finds(t, found, "redis", doctor.OK, "1 server keep")
+	finds(t, found, "redis", doctor.OK, "1 server, safe settings")
 	engine, err := store.Open(t.Context(), store.Options{
 		RedisURL: safe.URL(), Init: true, Partitions: 2, Patience: redistest.Patience,
 	})
@@ -139,7 +140,7 @@ func TestDoctorRedis(t *testing.T) {
 	for _, check := range []string{"store", "redis", "clock", "queues"} {
 		finds(t, found, check, doctor.OK, "")
 	}
-	if do := finds(t, found, "drainers", doctor.Warning, "no drainer asks"); do != "drainer --redis "+safe.URL() {
+	if do := finds(t, found, "drainers", doctor.Warning, "no drainer is running"); do != "drainer --redis "+safe.URL() {
 		t.Errorf("what to do: %s", do)
 	}
 
@@ -175,7 +176,7 @@ func TestDoctorRedis(t *testing.T) {
 		})
 	}
 
-	// A password is shown nowhere, and a user who may not ask for everything is told what he may.
+	// Passwords are not shown, and a user without some permissions gets a useful error.
 	user := []any{"acl", "setuser", "looks", "on", ">s3cret", "~*", "&*", "+@all", "-config"}
 	if err := safe.Client().Do(t.Context(), user...).Err(); err != nil {
 		t.Fatal(err)
@@ -203,18 +204,18 @@ func TestDoctorDrainers(t *testing.T) {
 		}
 	}
 	expect(t, ExitDone, "", "", "queue", "set", "email", "rate=1/h", "deliver.http.url=http://127.0.0.1:1", "-s", url)
-	finds(t, examined(t, "-s", url), "drainers", doctor.Warning, "no drainer asks for jobs")
+	finds(t, examined(t, "-s", url), "drainers", doctor.Warning, "no drainer is running")
 	put(t, engine, "email", "1")
-	do := finds(t, examined(t, "-s", url), "drainers", doctor.Wrong, "and there are some")
+	do := finds(t, examined(t, "-s", url), "drainers", doctor.Wrong, "but jobs wait")
 	if do != "drainer --redis URL" {
 		t.Errorf("what to do: %s", do)
 	}
 	ask("one", ops.Version)
 	found := examined(t, "-s", url)
 	finds(t, found, "drainers", doctor.OK, "1 drainer")
-	finds(t, found, "store", doctor.Warning, "nobody is asked who he is")
+	finds(t, found, "store", doctor.Warning, "authentication is disabled")
 	ask("old", "v0.0.1")
-	finds(t, examined(t, "-s", url), "drainers", doctor.Warning, "1 drainer of version v0.0.1 (old)")
+	finds(t, examined(t, "-s", url), "drainers", doctor.Warning, "1 drainer with version v0.0.1 (old)")
 }
 
 func put(t *testing.T, engine queue.Engine, name string, ids ...string) {
@@ -268,7 +269,7 @@ func TestDoctorQueues(t *testing.T) {
 	found := examined(t, "-s", url)
 	for what, do := range map[string]string{
 		"full: it is full (":                               "penstock queue quote full --rate 20/s",
-		"full: jobs wait, and no worker":                   "penstock queue info full",
+		"full: jobs wait, but no worker":                   "penstock queue info full",
 		"paused: it is paused with jobs in it (":           "penstock queue resume paused",
 		"parent.child: its parent is paused (parent pause": "penstock queue resume parent",
 		"lost: it is full":                                 "penstock queue quote lost --rate 2/d",
@@ -284,12 +285,12 @@ func TestDoctorQueues(t *testing.T) {
 	finds(t, found, "queues", doctor.Wrong, "lost: its jobs have nowhere to go")
 	r := penstock(t, "", "doctor", "-s", url)
 	for line := range strings.Lines(r.out) {
-		if len(line) > pageWidth && !strings.Contains(line, " $ ") {
+		if len(line) > 100 && !strings.Contains(line, " $ ") {
 			t.Errorf("%d columns: %s", len(line), line)
 		}
 	}
-	t.Setenv(envURL, url)
-	for _, f := range found { // what it says can be done can be
+	t.Setenv(command.EnvURL, url)
+	for _, f := range found { // its suggestions work
 		if words := strings.Fields(f.Do); f.Check == "queues" && !strings.Contains(f.Do, "resume") {
 			expect(t, ExitDone, "", "", append(words[1:], "-s", url)...)
 		}
@@ -301,7 +302,7 @@ func TestDoctorQueues(t *testing.T) {
 		}
 	}
 
-	// However many there are, no more are told than a person reads.
+	// The number of findings is limited.
 	for n := range 30 {
 		name := fmt.Sprintf("many%02d", n)
 		set(name, "rate=10/s", "capacity=1", "pull=true")
@@ -330,7 +331,7 @@ func TestDoctorTargets(t *testing.T) {
 	}
 	set("good", here.URL+"/a")
 	allow := []string{"-s", url, "--egress-allow", "127.0.0.1"}
-	finds(t, examined(t, allow...), "targets", doctor.OK, "1 host can be connected to")
+	finds(t, examined(t, allow...), "targets", doctor.OK, "1 host reachable")
 	finds(t, examined(t, "-s", url), "targets", doctor.Wrong, "good: deliver.http.url")
 
 	set("tls", secure.URL)
@@ -338,9 +339,9 @@ func TestDoctorTargets(t *testing.T) {
 	set("secret", here.URL+"/${secret:NOBODY_KNOWS}")
 	found := examined(t, allow...)
 	for what, do := range map[string]string{
-		"tls: the certificate of":     "openssl s_client -connect " + secure.Listener.Addr().String(),
-		"gone: 127.0.0.1:1 cannot be": "curl -v telnet://127.0.0.1:1",
-		"secret: deliver.http.url":    "penstock queue info secret",
+		"tls: the certificate of":             "openssl s_client -connect " + secure.Listener.Addr().String(),
+		"gone: cannot connect to 127.0.0.1:1": "curl -v telnet://127.0.0.1:1",
+		"secret: deliver.http.url":            "penstock queue info secret",
 	} {
 		if got := finds(t, found, "targets", doctor.Wrong, what); !strings.HasPrefix(got, do) {
 			t.Errorf("%s: what to do: %s, want %s", what, got, do)
@@ -401,7 +402,7 @@ func TestDoctorOverflow(t *testing.T) {
 	if _, err := js.Publish(t.Context(), "penstock.deferred.a", make([]byte, 900<<10)); err != nil {
 		t.Fatal(err)
 	}
-	finds(t, examined(t, args...), "overflow", doctor.Warning, "is full to 8")
+	finds(t, examined(t, args...), "overflow", doctor.Warning, "% full")
 
 	server.Stop()
 	stopped = true
@@ -413,9 +414,9 @@ func TestDoctorRefuses(t *testing.T) {
 		says string
 		args []string
 	}{
-		{"give one of them", []string{"--redis", "redis://a", "--data", t.TempDir()}},
+		{"cannot be used together", []string{"--redis", "redis://a", "--data", t.TempDir()}},
 		{"--redis: want redis://", []string{"--redis", "localhost"}},
-		{"there is no such directory", []string{"--data", "/nowhere"}},
+		{"no such directory", []string{"--data", "/nowhere"}},
 		{"--egress-allow", []string{"--egress-allow", "a b"}},
 		{"--nats-replicas 2", []string{"--nats", "nats://127.0.0.1:1", "--nats-replicas", "2"}},
 		{"must be a URL", []string{"-s", "nowhere"}},
@@ -423,7 +424,7 @@ func TestDoctorRefuses(t *testing.T) {
 	} {
 		expect(t, ExitUsage, "", c.says, append([]string{"doctor"}, c.args...)...)
 	}
-	// Nobody there is no misuse, but what it is to find.
+	// A server that does not answer is a finding, not misuse.
 	expect(t, ExitFailed, "store     wrong ", "", "doctor", "-s", "http://127.0.0.1:1")
 	expect(t, ExitFailed, "overflow  wrong ", "", "doctor", "-s", ingress(t), "--nats", "nats://127.0.0.1:1")
 }

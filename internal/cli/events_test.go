@@ -3,12 +3,10 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"math"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/survey"
@@ -19,7 +17,7 @@ import (
 	"github.com/penstock/penstock/queue/boltq"
 )
 
-// began starts a command, and returns what it prints; it must end well when ctx ends.
+// began starts a command and returns its output. The command must succeed when ctx ends.
 func began(ctx context.Context, t *testing.T, args ...string) *transcript.Buffer {
 	out, over := &transcript.Buffer{}, make(chan Exit, 1)
 	go func() { over <- Run(ctx, args, Streams{In: strings.NewReader(""), Out: out, Err: out}) }()
@@ -31,7 +29,7 @@ func began(ctx context.Context, t *testing.T, args ...string) *transcript.Buffer
 	return out
 }
 
-// What happens to queues is printed as it happens, also where the stream is broken off.
+// Events are printed as they happen, also after the stream breaks.
 func TestEvents(t *testing.T) {
 	e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
 	if err != nil {
@@ -51,7 +49,7 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	expect(t, ExitRefused, "", "unknown_queue", "queue", "events", "email")
-	expect(t, ExitDone, "made", "", "queue", "set", "email", "rate=1/5s")
+	expect(t, ExitDone, "created", "", "queue", "set", "email", "rate=1/5s")
 	read()
 
 	inTest, end := context.WithCancel(ctx)
@@ -96,7 +94,7 @@ func TestEvents(t *testing.T) {
 func TestHistory(t *testing.T) {
 	url, store := ingressAndStore(t)
 	t.Setenv("PENSTOCK_URL", url)
-	expect(t, ExitDone, "made", "", "queue", "set", "email", "rate=1/5s")
+	expect(t, ExitDone, "created", "", "queue", "set", "email", "rate=1/5s")
 	if _, err := store.Append(t.Context(), []queue.Job{{Queue: "email", ID: "a"}, {Queue: "email", ID: "b"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -111,21 +109,4 @@ func TestHistory(t *testing.T) {
 	}
 	expect(t, ExitRefused, "", "unknown_queue", "queue", "history", "none")
 	expect(t, ExitUsage, "", "--window", "queue", "history", "email", "--window", "1h")
-
-	none := float32(math.NaN())
-	for _, c := range []struct {
-		values wire.Series
-		want   string
-	}{
-		{wire.Series{}, strings.Repeat(" ", sparkCells)},
-		{make(wire.Series, sparkCells), strings.Repeat("▁", sparkCells)},
-		{append(make(wire.Series, sparkCells-3), none, 4, 8), strings.Repeat("▁", sparkCells-3) + " ▄█"},
-	} {
-		if got := sparkline(c.values); got != c.want {
-			t.Errorf("%v: %q, want %q", c.values, got, c.want)
-		}
-	}
-	if text := historyText(wire.History{Step: 5}, time.Now()); !strings.HasSuffix(text, "nothing is known of it yet\n") {
-		t.Error(text)
-	}
 }

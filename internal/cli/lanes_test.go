@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/cli/embedded"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/test/redistest"
 )
@@ -22,8 +23,8 @@ import (
 func TestSetLanes(t *testing.T) {
 	url, store := ingressAndStore(t)
 	t.Setenv("PENSTOCK_URL", url)
-	t.Setenv("PENSTOCK_LANE_RATE", "7/s") // nobody's
-	expect(t, ExitDone, "made", "", "queue", "set", "email", "rate=14/s")
+	t.Setenv("PENSTOCK_LANE_RATE", "7/s") // not read
+	expect(t, ExitDone, "created", "", "queue", "set", "email", "rate=14/s")
 	r := expect(t, ExitDone, "name", "", "queue", "info", "email")
 	for _, never := range []string{"limits", "lanes", "overrides"} {
 		if strings.Contains(r.out, never) {
@@ -42,9 +43,9 @@ func TestSetLanes(t *testing.T) {
 		"lanes.overrides.a={}")
 	r = expect(t, ExitDone, "name", "", "queue", "info", "email")
 	for _, want := range []string{
-		"limits        at most 50 in flight, at most 70 scheduled, ordered: one of a lane at a time\n",
+		"limits        at most 50 in flight, at most 70 scheduled, ordered: one job of a lane at a time\n",
 		"lanes         0 with jobs waiting; each 2/s burst 3, at most 100 jobs, at most 4 in flight\n",
-		"overrides     a: no bounds; gmail.com: 10/s, at most 5 jobs\n",
+		"overrides     a: no limits; gmail.com: 10/s, at most 5 jobs\n",
 	} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("%q is not in\n%s", want, r.out)
@@ -54,7 +55,7 @@ func TestSetLanes(t *testing.T) {
 		"lanes.rate: 2/s -> (none)\n  max_scheduled: 70 -> (none)\n  ordered: true -> (none)\n", "",
 		"queue", "set", "email", "lanes.overrides.a=", "lanes.overrides.gmail.com.rate=", "max_scheduled=", "--lane-rate=",
 		"--no-ordered")
-	expect(t, ExitUsage, "", "the lane has no settings of its own; did you mean gmail.com?",
+	expect(t, ExitUsage, "", "the lane has no override; did you mean gmail.com?",
 		"queue", "set", "email", "lanes.overrides.gmial.com=")
 	expect(t, ExitDone, "", "", "queue", "set", "email", "lanes.overrides.example.com=") // nothing is like it
 	info, err := store.Get(t.Context(), "email")
@@ -96,11 +97,11 @@ func TestPushLaneColumn(t *testing.T) {
 		}
 	}
 	expect(t, ExitRefused, "", "(conflict, HTTP 409)", "push", "email", "-f", path) // in no lane, and with another payload
-	expect(t, ExitUsage, "", "there is no column \"nobody\"", "push", "email", "-f", path, "--lane-column", "nobody")
-	expect(t, ExitUsage, "", "only CSV has columns", "push", "email", "-f", "-", "--lane-column", "domain")
+	expect(t, ExitUsage, "", "no lane column \"nobody\"", "push", "email", "-f", path, "--lane-column", "nobody")
+	expect(t, ExitUsage, "", "needs a CSV file", "push", "email", "-f", "-", "--lane-column", "domain")
 }
 
-// A rule that bounds nothing is another than none, and is applied and told.
+// An override without limits differs from no override, and is applied and shown.
 func TestApplyLanes(t *testing.T) {
 	t.Setenv("PENSTOCK_URL", ingress(t))
 	path := filepath.Join(t.TempDir(), "queues.yaml")
@@ -110,7 +111,7 @@ func TestApplyLanes(t *testing.T) {
 		}
 	}
 	write("    lanes: {rate: 2/s}\n")
-	expect(t, ExitDone, "email made", "", "queue", "apply", "-f", path)
+	expect(t, ExitDone, "email created", "", "queue", "apply", "-f", path)
 	expect(t, ExitDone, "email unchanged", "", "queue", "apply", "-f", path)
 	write("    lanes: {rate: 2/s, overrides: {\"gmail.com\": {}}}\n")
 	expect(t, ExitDone, "email changed, revision", "", "queue", "apply", "-f", path)
@@ -160,10 +161,10 @@ func TestLanesLife(t *testing.T) {
 		got, at[id] = append(got, id), time.Now()
 	}))
 	t.Cleanup(receiver.Close)
-	url, stop, err := startEmbedded(t.Context(), embeddedOptions{
-		data: t.TempDir(), listen: ops.Listen{Addr: "127.0.0.1:0"}, egress: loopback(t), log: slog.New(slog.DiscardHandler),
+	url, stop, err := embedded.Start(t.Context(), embedded.Options{
+		Data: t.TempDir(), Listen: ops.Listen{Addr: "127.0.0.1:0"}, Egress: loopback(t), Log: slog.New(slog.DiscardHandler),
 		// a disk that is slow to commit is not what this is about: then push asks again, and its jobs are duplicates
-		patience: redistest.Patience,
+		Patience: redistest.Patience,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +176,7 @@ func TestLanesLife(t *testing.T) {
 	})
 	t.Setenv("PENSTOCK_URL", url)
 	expect(
-		t, ExitDone, "made", "", "queue", "set", "email", "rate=100/s", "slack=10s", "deliver.http.url="+receiver.URL,
+		t, ExitDone, "created", "", "queue", "set", "email", "rate=100/s", "slack=10s", "deliver.http.url="+receiver.URL,
 		"--lane-capacity", "6", "--max-scheduled", "2", "--max-in-flight", "1",
 	)
 	expect(t, ExitDone, "paused", "", "queue", "pause", "email")
@@ -192,7 +193,7 @@ func TestLanesLife(t *testing.T) {
 		many = append(many, fmt.Sprintf(`{"id":"a%d","payload":%d}`, i, i))
 	}
 	push(ExitDone, "6 read: 6 accepted", many, "--lane", "a")
-	push(ExitDone, "6 duplicate", many, "--lane", "a", "--priority", "4") // what is in is as it came
+	push(ExitDone, "6 duplicate", many, "--lane", "a", "--priority", "4") // jobs that are in keep their priority
 	push(ExitRefused, "6 failed", many, "--lane", "other")
 	push(
 		ExitDone, "2 accepted",
@@ -257,7 +258,7 @@ func TestLanesLife(t *testing.T) {
 		!slices.Equal(lane("b"), []string{"b1", "b0"}) {
 		t.Errorf("they came as %v", got)
 	}
-	// Lanes take turns: those of b are among the first four, whatever a has.
+	// Lanes take turns: the jobs of b are among the first four.
 	if n := max(slices.Index(got, "b0"), slices.Index(got, "b1")); n > 3 {
 		t.Errorf("b had to wait for all of a: %v", got)
 	}

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// atAShell is the patience of somebody who pressed a key.
+// atAShell is the default patience.
 var atAShell = patience
 
-// TestMain gives the tests a home of their own, so that no test reads or changes the logins of whoever runs it, and
-// patience with a machine that is busy.
+// TestMain gives the tests a home of their own, so that they do not touch the logins of the user, and more patience for
+// a busy machine.
 func TestMain(m *testing.M) {
 	patience = time.Minute
 	debug.SetGCPercent(400) // each of a thousand commands has a heap of a few MB, mostly for its parser

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/cli/embedded"
+	"github.com/penstock/penstock/internal/cli/pushcmd"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/test/redistest"
 )
@@ -24,9 +26,9 @@ func TestSetOverflow(t *testing.T) {
 	url, store := ingressAndStore(t)
 	t.Setenv("PENSTOCK_URL", url)
 	t.Setenv("PENSTOCK_OVERFLOW", "defer") // push's, and no queue's
-	expect(t, ExitUsage, "", "nothing to set", "queue", "set", "email")
+	expect(t, ExitUsage, "", "no settings given", "queue", "set", "email")
 	expect(
-		t, ExitDone, "made", "", "queue", "set", "email", "rate=1/s", "deferred.low_water=0.25",
+		t, ExitDone, "created", "", "queue", "set", "email", "rate=1/s", "deferred.low_water=0.25",
 		"deliver.http.headers.X-Version=1.50",
 	)
 	expect(t, ExitDone, "deferred.max_age: 24h0m0s -> 6h0m0s\n  deferred.max_jobs: 1000000 -> 70\n"+
@@ -65,16 +67,16 @@ func TestSetOverflow(t *testing.T) {
 func TestPushOverflowFlags(t *testing.T) {
 	url, _ := ingressAndStore(t)
 	t.Setenv("PENSTOCK_URL", url)
-	expect(t, ExitDone, "made", "", "queue", "set", "email", "rate=1/h", "capacity=5")
+	expect(t, ExitDone, "created", "", "queue", "set", "email", "rate=1/h", "capacity=5")
 	expect(t, ExitUsage, "", "--overflow", "push", "email", "-f", "-", "--overflow", "perhaps")
 	for _, never := range []string{"0", "0s", "-1h"} {
-		expect(t, ExitUsage, "", "must be above zero", "push", "email", "-f", "-", "--expires-in="+never)
+		expect(t, ExitUsage, "", "must be positive", "push", "email", "-f", "-", "--expires-in="+never)
 	}
 	r := penstock(
 		t, "{\"payload\":1}\n{\"payload\":2,\"overflow\":\"reject\"}\n", "push", "email", "-f", "-", "--overflow", "defer",
 		"-o", "json",
 	)
-	var report pushReport
+	var report pushcmd.Report
 	if err := json.Unmarshal([]byte(r.out), &report); err != nil || r.code != ExitRefused || report.Accepted != 1 ||
 		report.Failed != 1 || !strings.Contains(r.err, "-:1: overflow: is defer, but this ingress has no NATS") {
 		t.Errorf("%v, %+v", err, r)
@@ -92,10 +94,10 @@ func TestOverflowLife(t *testing.T) {
 		got[string(body)]++
 	}))
 	t.Cleanup(receiver.Close)
-	url, stop, err := startEmbedded(t.Context(), embeddedOptions{
-		data: t.TempDir(), listen: ops.Listen{Addr: "127.0.0.1:0"}, egress: loopback(t), log: slog.New(slog.DiscardHandler),
+	url, stop, err := embedded.Start(t.Context(), embedded.Options{
+		Data: t.TempDir(), Listen: ops.Listen{Addr: "127.0.0.1:0"}, Egress: loopback(t), Log: slog.New(slog.DiscardHandler),
 		// a disk that is slow to commit is not what this is about: then push asks again, and its jobs are duplicates
-		patience: redistest.Patience,
+		Patience: redistest.Patience,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +109,7 @@ func TestOverflowLife(t *testing.T) {
 	})
 	t.Setenv("PENSTOCK_URL", url)
 	expect(
-		t, ExitDone, "made", "", "queue", "set", "email", "rate=unlimited", "capacity=4", "deliver.http.url="+receiver.URL,
+		t, ExitDone, "created", "", "queue", "set", "email", "rate=unlimited", "capacity=4", "deliver.http.url="+receiver.URL,
 		"--max-deferred", "100",
 	)
 	expect(t, ExitDone, "reject", "", "queue", "info", "email")
@@ -131,14 +133,15 @@ func TestOverflowLife(t *testing.T) {
 	)
 	expect(t, ExitDone, "overflow: reject -> defer", "", "queue", "set", "email", "--overflow", "defer")
 
-	// How many are deferred is rough: what was seen on the overflow counts too.
+	// The number of deferred jobs is approximate: it includes what was seen on the overflow.
 	if table := expect(t, ExitDone, "DEFERRED", "", "queue", "ls").out; !regexp.MustCompile(
 		`LEASED  HELD  DEFERRED  DEAD .*\nemail +unlimited +4/4 +4 +[01] +0 +0 +0 +([6-9]|1[0-2]) +0 `,
 	).MatchString(table) {
 		t.Error(table)
 	}
-	expect(t, ExitDone, " now; since made 6 were, 0 came back", "", "queue", "info", "email")
-	expect(t, ExitDone, "defer; at most 100 deferred for 24h0m0s, back into 2 of 4 places", "", "queue", "info", "email")
+	expect(t, ExitDone, " now; since created 6 deferred, 0 readmitted", "", "queue", "info", "email")
+	const overflow = "defer; at most 100 deferred for 24h0m0s, readmitted into 2 of 4 places"
+	expect(t, ExitDone, overflow, "", "queue", "info", "email")
 	r := expect(t, ExitDone, "deferred", "", "job", "get", "email", "j9")
 	for _, want := range []string{"state     deferred", "position  about 10", "deferred  20"} {
 		if !strings.Contains(r.out, want) {
@@ -152,7 +155,7 @@ func TestOverflowLife(t *testing.T) {
 	expect(t, ExitDone, "cancelled", "", "job", "get", "email", "j9")
 	expect(t, ExitRefused, "", "unknown_job", "job", "cancel", "email", "j10")
 	expect(t, ExitRefused, "", "unknown_queue", "job", "cancel", "sms", "j1")
-	expect(t, ExitRefused, "", " deferred and was left alone", "queue", "rm", "email")
+	expect(t, ExitRefused, "", " deferred and was not deleted", "queue", "rm", "email")
 	if r := penstock(t, "no\n", "queue", "rm", "email", "--force"); r.code != ExitRefused ||
 		!strings.Contains(r.err, "holds 4 jobs, has ") || !strings.Contains(r.err, " deferred, which will be lost") {
 		t.Errorf("%+v", r)
@@ -160,10 +163,11 @@ func TestOverflowLife(t *testing.T) {
 	path, write := fileOf(t)
 	write()
 	expect(
-		t, ExitRefused, "email is not in the file, holds 4 jobs, has ", "", "queue", "apply", "-f", path, "--prune", "--yes",
+		t, ExitRefused, "email is not in the file, but holds 4 jobs, has ", "",
+		"queue", "apply", "-f", path, "--prune", "--yes",
 	)
 	expect(
-		t, ExitDone, "email would be removed: it holds 4 jobs, has ", "", "queue", "apply", "-f", path, "--prune", "--force",
+		t, ExitDone, "email would be deleted: it holds 4 jobs, has ", "", "queue", "apply", "-f", path, "--prune", "--force",
 		"--dry-run",
 	)
 	expect(t, ExitDone, "10 read: 0 accepted, 10 duplicate, 0 refused, 0 failed\n", "", "push", "email", "-f", file)
@@ -172,7 +176,7 @@ func TestOverflowLife(t *testing.T) {
 	expect(t, ExitDone, "email is", "", "queue", "resume", "email")
 	for end := time.Now().Add(60 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		out := penstock(t, "", "queue", "info", "email").out
-		if strings.Contains(out, "0 now; since made 6 were, 5 came back") && strings.Contains(out, "9 delivered") {
+		if strings.Contains(out, "0 now; since created 6 deferred, 5 readmitted") && strings.Contains(out, "9 delivered") {
 			break
 		}
 		if time.Now().After(end) {

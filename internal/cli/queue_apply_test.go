@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/cli/applycmd"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -50,8 +51,8 @@ func appended(t *testing.T, store queue.Engine, name string, jobs int) {
 	}
 }
 
-// What a change means for the backlog is told before it is made, and when it is.
-func TestApplyTellsTheEffect(t *testing.T) {
+// The effect of a change on the backlog is shown by a dry run, and when the change is made.
+func TestApplyShowsTheEffect(t *testing.T) {
 	url, store := ingressAndStore(t)
 	t.Setenv("PENSTOCK_URL", url)
 	path, write := fileOf(t)
@@ -73,16 +74,16 @@ func TestApplyTellsTheEffect(t *testing.T) {
 	text := regexp.MustCompile(`^email would be changed
   burst: 1 -> 3
   capacity: 100 -> 5
-    4 more than that are held; nothing is dropped, and there is no room until they have left
+    the queue holds 4 jobs more; none are dropped, and it is full until they have left
   max_in_flight: 2 -> 1
-    1 in flight now; nothing leaves until fewer than 1 are
+    1 in flight now; nothing leaves until there are fewer than 1
   rate: 1/h -> 1/m
-    the backlog, 8 jobs, is drained at ` + at + ` instead of ` + at + `
+    the backlog of 8 jobs will be drained at ` + at + ` instead of ` + at + `
 $`)
 	if r := diff("--dry-run"); !text.MatchString(r.out) {
 		t.Errorf("%s", r.out)
 	}
-	var plan []applied
+	var plan []applycmd.Result
 	r := diff("--dry-run", "-o", "json")
 	if err := json.Unmarshal([]byte(r.out), &plan); err != nil || len(plan) != 1 || plan[0].Effect == nil {
 		t.Fatalf("%v: %s", err, r.out)
@@ -101,19 +102,19 @@ $`)
 	}
 
 	expect(t, ExitDone, "", "", "queue", "pause", "email")
-	if r := diff("--dry-run"); strings.Count(r.out, ", if it is resumed now\n") != 1 {
+	if r := diff("--dry-run"); strings.Count(r.out, ", if the queue is resumed now\n") != 1 {
 		t.Error(r.out)
 	}
 	expect(t, ExitDone, "", "", "queue", "resume", "email")
 	if r := diff(); !regexp.MustCompile(
-		`changed, revision \d+\n(.*\n)*  rate: 1/h -> 1/m\n    the backlog, 8 jobs, is drained at `,
+		`changed, revision \d+\n(.*\n)*  rate: 1/h -> 1/m\n    the backlog of 8 jobs will be drained at `,
 	).MatchString(r.out) {
 		t.Error(r.out)
 	}
 	write("name: email, rate: 1/m, burst: 4, capacity: 5, max_in_flight: 1")
 	if r := diff("--dry-run"); !regexp.MustCompile(
-		`would be changed\n  burst: 3 -> 4\n    the backlog, 8 jobs, is drained at ` + at +
-			` as before, but for what idleness has saved up\n$`,
+		`would be changed\n  burst: 3 -> 4\n    the backlog of 8 jobs will be drained at ` + at +
+			`, as before, except for departures saved up while idle\n$`,
 	).MatchString(r.out) {
 		t.Error(r.out)
 	}
@@ -122,13 +123,13 @@ $`)
 	diff()
 	write("name: email, rate: 1/d, capacity: 5, max_in_flight: 1")
 	if r := diff("--dry-run"); !strings.Contains(
-		r.out, "  rate: 1/s -> 1/d\n    when the backlog is drained cannot be told: rate: ",
+		r.out, "  rate: 1/s -> 1/d\n    no forecast for the backlog: rate: ",
 	) {
 		t.Error(r.out)
 	}
 }
 
-// Queues that are not in the file are removed last, but for those that hold jobs and their parents.
+// Queues that are not in the file are deleted last, except queues with jobs and their parents.
 func TestApplyPrunes(t *testing.T) {
 	url, store := ingressAndStore(t)
 	t.Setenv("PENSTOCK_URL", url)
@@ -164,35 +165,35 @@ func TestApplyPrunes(t *testing.T) {
 	)
 	do(
 		ExitDone,
-		"a made, revision N\nb made, revision N\nold made, revision N\na.x made, revision N\nb.x made, revision N\nb.y "+
-			"made, revision N\n",
+		"a created, revision N\nb created, revision N\nold created, revision N\na.x created, revision N\n"+
+			"b.x created, revision N\nb.y created, revision N\n",
 		"",
 	)
 	appended(t, store, "b.y", 3)
 
 	write("name: a.x, rate: 1/h", "name: new, rate: 1/h")
-	do(ExitDone, `new would be made
+	do(ExitDone, `new would be created
 a.x unchanged, revision N
-b.x would be removed: it is empty
-b.y is not in the file, holds 3 jobs, and would be left alone; --force removes it with them
-a is not in the file, has children that stay, and would be left alone
-b is not in the file, has children that stay, and would be left alone
-old would be removed: it is empty
+b.x would be deleted: it is empty
+b.y is not in the file, but holds 3 jobs: it would be kept; --force deletes it with its jobs
+a is not in the file, but has children that stay: it would be kept
+b is not in the file, but has children that stay: it would be kept
+old would be deleted: it is empty
 `, "", "--dry-run")
 	names("a a.x b b.x b.y old")
 	do(
 		ExitRefused, "",
-		"old would be removed: it is empty\n2 of the queues that are not in the file will be removed, with what they hold. "+
-			"Type prune to go on: penstock: left alone",
+		"old would be deleted: it is empty\n2 queues not in the file will be deleted, with all jobs. "+
+			"Type prune to continue: penstock: canceled; nothing was changed",
 	)
 	names("a a.x b b.x b.y old") // not even new was made
-	do(ExitRefused, `new made, revision N
+	do(ExitRefused, `new created, revision N
 a.x unchanged, revision N
-b.x removed
-b.y is not in the file, holds 3 jobs, and was left alone; --force removes it with them
-a is not in the file, has children that stay, and was left alone
-b is not in the file, has children that stay, and was left alone
-old removed
+b.x deleted
+b.y is not in the file, but holds 3 jobs: it was kept; --force deletes it with its jobs
+a is not in the file, but has children that stay: it was kept
+b is not in the file, but has children that stay: it was kept
+old deleted
 `, "", "--yes")
 	names("a a.x b b.y new")
 
@@ -202,23 +203,23 @@ old removed
 	names("a a.x b b.y new")
 
 	write("name: a, rate: 1/h")
-	var plan []applied
+	var plan []applycmd.Result
 	r := expect(t, ExitDone, "", "", append(prune, "--force", "--dry-run", "-o", "json")...)
 	if err := json.Unmarshal([]byte(r.out), &plan); err != nil || len(plan) != 5 || plan[2].Queue != "b.y" ||
 		plan[2].Action != "removed" || plan[2].Surplus.Held != 3 || plan[0].Surplus != nil {
 		t.Errorf("%v: %s", err, r.out)
 	}
 	if r := penstock(t, "prune\n", append(prune, "--force")...); r.code != ExitDone ||
-		!strings.Contains(r.err, "b.y would be removed: it holds 3 jobs") {
+		!strings.Contains(r.err, "b.y would be deleted: it holds 3 jobs") {
 		t.Errorf("%+v", r)
 	}
 	names("a")
 	do(ExitDone, "a unchanged, revision N\n", "") // nothing to ask about
-	expect(t, ExitUsage, "", "is for --prune", "queue", "apply", "-f", path, "--force")
+	expect(t, ExitUsage, "", "needs --prune", "queue", "apply", "-f", path, "--force")
 }
 
-// A file that says nothing of a queue's target does not take it away unasked.
-func TestApplyAsksBeforeAQueueLosesItsTarget(t *testing.T) {
+// A file without a queue's target does not remove the target without confirmation.
+func TestApplyConfirmsLossOfATarget(t *testing.T) {
 	t.Setenv("PENSTOCK_URL", ingress(t))
 	expect(t, ExitDone, "", "", "queue", "set", "q", "rate=1/s", "deliver.http.url=https://api.example.com/v1")
 	path := filepath.Join(t.TempDir(), "queues.yaml")
@@ -227,7 +228,7 @@ func TestApplyAsksBeforeAQueueLosesItsTarget(t *testing.T) {
 	}
 	apply := []string{"queue", "apply", "-f", path}
 	if r := penstock(t, "no\n", apply...); r.code != ExitRefused ||
-		!strings.Contains(r.err, "q would lose its target, which the file leaves out") ||
+		!strings.Contains(r.err, "q would lose its target, which is not in the file") ||
 		!strings.Contains(r.err, "api.example.com") {
 		t.Errorf("exit %d\n%s", r.code, r.err)
 	}
@@ -240,49 +241,5 @@ func TestApplyAsksBeforeAQueueLosesItsTarget(t *testing.T) {
 	)
 	if r := expect(t, ExitDone, "", "", "queue", "set", "q", "pull=true"); strings.Contains(r.err, "warning") {
 		t.Errorf("workers can pull from it:\n%s", r.err)
-	}
-}
-
-// One that was filled or got a child after it was looked at is left alone, one that was changed is told.
-func TestPruneLeavesWhatChanged(t *testing.T) {
-	url, store := ingressAndStore(t)
-	r := &run{ctx: t.Context(), server: url}
-	api, err := r.client()
-	if err != nil {
-		t.Fatal(err)
-	}
-	put := func(name, rate string) {
-		t.Helper()
-		t.Setenv("PENSTOCK_URL", url)
-		expect(t, ExitDone, "", "", "queue", "set", name, "rate="+rate)
-	}
-	for _, name := range []string{"filled", "parent", "changed", "gone"} {
-		put(name, "1/h")
-	}
-	c := &applyCmd{applyFlags: applyFlags{Prune: true, Yes: true}}
-	list, err := c.surplus(r, api, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	appended(t, store, "filled", 1)
-	put("parent.child", "1/h")
-	put("changed", "2/h")
-	expect(t, ExitDone, "", "", "queue", "rm", "gone")
-	want := map[string]string{
-		"filled":  "filled is not in the file, holds jobs by now, and was left alone",
-		"parent":  "parent is not in the file, has children that stay, and was left alone",
-		"changed": "it has changed since it was read",
-		"gone":    "gone removed",
-	}
-	for i := range list {
-		a := &list[i]
-		err := c.remove(r, api, a)
-		got := a.Surplus.tell(a.Queue, false)
-		if err != nil {
-			got = err.Error()
-		}
-		if !strings.Contains(got, want[a.Queue]) {
-			t.Errorf("%s: %q, want %q", a.Queue, got, want[a.Queue])
-		}
 	}
 }

@@ -11,9 +11,9 @@ import (
 // is shown.
 func TestLogAndRollback(t *testing.T) {
 	t.Setenv("PENSTOCK_URL", ingress(t))
-	me := operator()
+	me := userAtHost()
 	expect(
-		t, ExitDone, "made", "", "queue", "set", "email", "rate=14/s",
+		t, ExitDone, "created", "", "queue", "set", "email", "rate=14/s",
 		"deliver.http.url=https://a.example.com/send?token=hidden",
 	)
 	expect(
@@ -39,12 +39,12 @@ func TestLogAndRollback(t *testing.T) {
 	if strings.Contains(r.out, "created") || !strings.Contains(r.out, "CLAIMED BY") {
 		t.Errorf("not only pauses:\n%s", r.out)
 	}
-	expect(t, ExitDone, "rolled_back", "there are more: --before ", "queue", "log", "email", "--limit", "1")
+	expect(t, ExitDone, "rolled_back", "there are more; continue with --before ", "queue", "log", "email", "--limit", "1")
 	expect(t, ExitDone, `"claimed_by": "`+me, "", "queue", "log", "email", "-o", "json")
 	expect(t, ExitDone, "", "", "queue", "rm", "email")
 	expect(t, ExitDone, "deleted", "", "queue", "log", "email")
-	expect(t, ExitDone, "email would be made again", "", "queue", "rollback", "email", "--dry-run")
-	expect(t, ExitDone, "email made again", "", "queue", "rollback", "email")
+	expect(t, ExitDone, "email would be created again", "", "queue", "rollback", "email", "--dry-run")
+	expect(t, ExitDone, "email created again", "", "queue", "rollback", "email")
 	expect(t, ExitDone, `"url": "https://a.example.com/send?token=***"`, "", "queue", "info", "email", "-o", "json")
 	expect(t, ExitRefused, "", "", "queue", "log", "nobody")
 }
@@ -60,7 +60,7 @@ func TestLogOfJobsAndRules(t *testing.T) {
 		}
 		return path
 	}
-	expect(t, ExitDone, "made", "", "queue", "set", "email", "rate=1/h")
+	expect(t, ExitDone, "created", "", "queue", "set", "email", "rate=1/h")
 	expect(t, ExitDone, "", "", "push", "email", "-f", file("jobs.ndjson", `{"id":"a","payload":1}
 {"id":"b","payload":1}
 {"id":"c","payload":1}

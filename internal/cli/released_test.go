@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/cli/doctor"
+	"github.com/penstock/penstock/internal/cli/embedded"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/queue"
@@ -46,7 +47,7 @@ func release(t *testing.T, engine queue.Engine, name string, released, delivered
 
 // A queue with more than 1% of its departures released is shown with what that means and what to do. One with a handful
 // is not.
-func TestReleasesAreShown(t *testing.T) {
+func TestInfoShowsReleases(t *testing.T) {
 	url, engine := ingressAndStore(t)
 	for name, released := range map[string]int{"many": 5, "few": 4} {
 		expect(t, ExitDone, "", "", "queue", "set", "-s", url, name, "rate=unlimited", "slack=30s", "pull=true")
@@ -80,7 +81,7 @@ func TestReleasesAreShown(t *testing.T) {
 }
 
 // What the readiness of a server says of its releases is a warning with its detail.
-func TestDoctorReadsReleasesOfTheServer(t *testing.T) {
+func TestDoctorReportsReadiness(t *testing.T) {
 	for member, do := range map[string]string{
 		`"pull":"late"`:          "penstock queue set NAME slack=20ms",
 		`"drainers":"late"`:      "penstock queue set NAME slack=20ms",
@@ -110,8 +111,8 @@ func TestUpReportsReleases(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = silent.Close() }()
-	url, end, err := startEmbedded(t.Context(), embeddedOptions{
-		data: t.TempDir(), listen: ops.Listen{Addr: "127.0.0.1:0"}, egress: loopback(t), log: slog.New(slog.DiscardHandler),
+	url, end, err := embedded.Start(t.Context(), embedded.Options{
+		Data: t.TempDir(), Listen: ops.Listen{Addr: "127.0.0.1:0"}, Egress: loopback(t), Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

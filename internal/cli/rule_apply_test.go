@@ -7,10 +7,11 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/penstock/penstock/internal/cli/applycmd"
 	"github.com/penstock/penstock/queue"
 )
 
-// rulesOf returns how to write a file, how to apply it and compare what is printed, and the store.
+// rulesOf returns functions to write a file and to apply it and compare the output, and the store.
 func rulesOf(t *testing.T) (write func(text string), do func(
 	code Exit, out string, args ...string,
 ), store queue.Engine,
@@ -43,15 +44,15 @@ rules:
   - {name: calls, algorithm: meter, rate: 5/s}
 `
 
-// Rules are made, and changed where they differ; a dry run only tells.
+// Missing rules are created and different ones changed. A dry run changes nothing.
 func TestRuleApply(t *testing.T) {
 	write, do, store := rulesOf(t)
 	write(ruleFile)
-	do(ExitDone, "rule mail.otp would be made\nrule calls would be made\n", "rule", "apply", "--dry-run")
+	do(ExitDone, "rule mail.otp would be created\nrule calls would be created\n", "rule", "apply", "--dry-run")
 	if rules, err := store.ListRules(t.Context(), "", 10); err != nil || len(rules) != 0 {
 		t.Errorf("%+v, %v", rules, err)
 	}
-	do(ExitDone, "rule mail.otp made, revision N\nrule calls made, revision N\n", "rule", "apply")
+	do(ExitDone, "rule mail.otp created, revision N\nrule calls created, revision N\n", "rule", "apply")
 	if queues, err := store.List(t.Context(), "", 10); err != nil || len(queues) != 0 {
 		t.Errorf("rule apply made queues: %+v, %v", queues, err)
 	}
@@ -74,10 +75,11 @@ func TestQueueApplyRules(t *testing.T) {
 	write, do, store := rulesOf(t)
 	write(ruleFile)
 	do(
-		ExitDone, "rule mail.otp would be made\nrule calls would be made\nmail would be made\n", "queue", "apply",
+		ExitDone, "rule mail.otp would be created\nrule calls would be created\nmail would be created\n", "queue", "apply",
 		"--dry-run",
 	)
-	do(ExitDone, "rule mail.otp made, revision N\nrule calls made, revision N\nmail made, revision N\n", "queue", "apply")
+	const created = "rule mail.otp created, revision N\nrule calls created, revision N\nmail created, revision N\n"
+	do(ExitDone, created, "queue", "apply")
 	write("queues:\n  - {name: mail, rate: 1/s}\n")
 	do(ExitDone, "mail changed, revision N\n  rules.0: mail.otp -> (none)\n", "queue", "apply", "--prune", "--yes")
 	if rules, err := store.ListRules(t.Context(), "", 10); err != nil || len(rules) != 2 {
@@ -87,38 +89,39 @@ func TestQueueApplyRules(t *testing.T) {
 	do(ExitUsage, "", "rule", "apply", "--prune", "--yes")
 	write("rules: []\n")
 	do(ExitUsage, "", "queue", "apply", "--prune", "--yes")
-	do(ExitDone, "rule calls removed\nrule mail.otp removed\n", "rule", "apply", "--prune", "--yes")
+	do(ExitDone, "rule calls deleted\nrule mail.otp deleted\n", "rule", "apply", "--prune", "--yes")
 	if queues, err := store.List(t.Context(), "", 10); err != nil || len(queues) != 1 {
 		t.Errorf("%+v, %v", queues, err)
 	}
 }
 
-// Rules that are not in the file are removed, but for those that a queue asks, of whichever group.
+// Rules that are not in the file are deleted, unless a queue of any group uses them.
 func TestRulePrune(t *testing.T) {
 	write, do, store := rulesOf(t)
 	write(ruleFile)
-	do(ExitDone, "rule mail.otp made, revision N\nrule calls made, revision N\nmail made, revision N\n", "queue", "apply")
+	const created = "rule mail.otp created, revision N\nrule calls created, revision N\nmail created, revision N\n"
+	do(ExitDone, created, "queue", "apply")
 	write("rules:\n  - {name: far, algorithm: gap, period: 1s}\n")
-	do(ExitDone, "rule far made, revision N\n", "rule", "apply")
+	do(ExitDone, "rule far created, revision N\n", "rule", "apply")
 	expect(t, ExitDone, "rules.1: (none) -> far", "", "queue", "set", "mail", "rules.1=far")
 	expect(t, ExitDone, "mail.otp far\n", "", "queue", "info", "mail")
 	write("rules: []\n")
 	prune := []string{"rule", "apply", "--prune"}
-	do(ExitDone, `rule calls would be removed: no queue asks it
-rule far is not in the file, is asked by mail, and would be left alone
-rule mail.otp is not in the file, is asked by mail, and would be left alone
+	do(ExitDone, `rule calls would be deleted: no queue uses it
+rule far is not in the file, but mail uses it: it would be kept
+rule mail.otp is not in the file, but mail uses it: it would be kept
 `, append(prune, "--dry-run")...)
-	do(ExitRefused, "", prune...) // nobody says yes
+	do(ExitRefused, "", prune...) // without confirmation
 	if rules, err := store.ListRules(t.Context(), "", 10); err != nil || len(rules) != 3 {
 		t.Errorf("%+v, %v", rules, err)
 	}
-	var plan []applied
+	var plan []applycmd.Result
 	if r := penstock(t, "", append(prune, "--dry-run", "-o", "json", "-f", os.DevNull)...); r.code != ExitUsage {
 		t.Errorf("%+v", r)
 	}
-	do(ExitRefused, `rule calls removed
-rule far is not in the file, is asked by mail, and was left alone
-rule mail.otp is not in the file, is asked by mail, and was left alone
+	do(ExitRefused, `rule calls deleted
+rule far is not in the file, but mail uses it: it was kept
+rule mail.otp is not in the file, but mail uses it: it was kept
 `, append(prune, "--yes")...)
 
 	path := filepath.Join(t.TempDir(), "none.yaml")
@@ -127,45 +130,8 @@ rule mail.otp is not in the file, is asked by mail, and was left alone
 	}
 	r := expect(t, ExitDone, "", "", append(prune, "--dry-run", "-o", "json", "-f", path)...)
 	if err := json.Unmarshal([]byte(r.out), &plan); err != nil || len(plan) != 2 || plan[1].Rule != "mail.otp" ||
-		plan[1].Action != actionLeft || plan[1].Surplus.Reason != "rule_in_use" {
+		plan[1].Action != "left" || plan[1].Surplus.Reason != "rule_in_use" {
 		t.Errorf("%v: %s", err, r.out)
 	}
-	expect(t, ExitUsage, "", "--yes is for --prune", "rule", "apply", "-f", path, "--yes")
-}
-
-// One that a queue asks by now is left alone, one that was changed is told.
-func TestRulePruneLeavesWhatChanged(t *testing.T) {
-	write, do, _ := rulesOf(t)
-	write(
-		"rules:\n  - {name: m.asked, algorithm: gap, period: 1s}\n  - {name: changed, algorithm: gap, period: 1s}\n  - " +
-			"{name: gone, algorithm: gap, period: 1s}\n",
-	)
-	do(
-		ExitDone, "rule m.asked made, revision N\nrule changed made, revision N\nrule gone made, revision N\n", "rule",
-		"apply",
-	)
-	r := &run{ctx: t.Context(), server: os.Getenv("PENSTOCK_URL")}
-	api, err := r.client()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &ruleApplyCmd{applyFlags{Prune: true, Yes: true}}
-	list, err := c.surplus(r, api, nil)
-	if err != nil || len(list) != 3 {
-		t.Fatalf("%+v, %v", list, err)
-	}
-	write("rules:\n  - {name: changed, algorithm: gap, period: 2s}\nqueues:\n  - {name: m, rate: 1/s, rules: [m.asked]}\n")
-	do(ExitDone, "rule changed changed, revision N\n  period: 1s -> 2s\nm made, revision N\n", "queue", "apply")
-	expect(t, ExitDone, "", "", "rule", "rm", "gone")
-	want := map[string]string{
-		"m.asked": "rule m.asked is not in the file, is asked by a queue by now, and was left alone",
-		"gone":    "rule gone removed",
-	}
-	for _, a := range list {
-		a, err := c.remove(r, api, a)
-		if told := a.tell(false); a.Rule != "changed" && (err != nil || told != want[a.Rule]) ||
-			a.Rule == "changed" && err == nil {
-			t.Errorf("%s: %q, %v", a.Rule, told, err)
-		}
-	}
+	expect(t, ExitUsage, "", "--yes needs --prune", "rule", "apply", "-f", path, "--yes")
 }

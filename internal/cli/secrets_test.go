@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock/penstock/internal/cli/applycmd"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -26,7 +27,7 @@ func stored(t *testing.T, store queue.Engine, key, token string) {
 
 var aRevision = regexp.MustCompile(`revision \d+`)
 
-// says checks what a command printed, whichever revisions it names.
+// says checks the output of a command, except for revisions.
 func says(t *testing.T, r *result, want string) {
 	t.Helper()
 	if out := aRevision.ReplaceAllString(r.out, "revision N"); !strings.Contains(out, want) {
@@ -47,7 +48,7 @@ func TestSetKeepsSecrets(t *testing.T) {
 			t.Errorf("a secret was printed: %s%s", r.out, r.err)
 		}
 	}
-	set("made", "rate=1/s", "deliver.http.headers.X-Key=hunter2", "deliver.http.url=https://a.example/b?token=hunter3")
+	set("created", "rate=1/s", "deliver.http.headers.X-Key=hunter2", "deliver.http.url=https://a.example/b?token=hunter3")
 	for _, command := range [][]string{
 		{"queue", "info", "email"}, {"queue", "info", "email", "-o", "json"}, {"queue", "ls", "-o", "json"},
 	} {
@@ -88,19 +89,19 @@ func TestApplyWithSecrets(t *testing.T) {
 		}
 		return r
 	}
-	apply("hunter2", "1/s", "made")
+	apply("hunter2", "1/s", "created")
 	stored(t, store, "hunter2", "hunter3")
 	apply("hunter2", "1/s", "email unchanged, revision N\n")
-	apply("hunter4", "1/s", "email unchanged, revision N; its secrets cannot be compared\n", "--dry-run")
+	apply("hunter4", "1/s", "email unchanged, revision N; secrets were not compared\n", "--dry-run")
 	stored(t, store, "hunter2", "hunter3")
 	apply("hunter4", "1/s", "email changed, revision N\n  deliver: *** -> ***\n")
 	stored(t, store, "hunter4", "hunter3")
 	apply("***", "2/s", "email changed, revision N\n  rate: 1/s -> 2/s\n") // the secret stays
 	stored(t, store, "hunter4", "hunter3")
 	r := apply("hunter5", "2/s", "", "--dry-run", "-o", "json")
-	var done []applied
+	var done []applycmd.Result
 	if err := json.Unmarshal([]byte(r.out), &done); err != nil || len(done) != 1 || done[0].Action != "unchanged" ||
-		!done[0].Unseen {
+		!done[0].Uncompared {
 		t.Errorf("%v: %s", err, r.out)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// What others wrote is shown so that it cannot draw on a terminal or turn a line round, and in JSON it means the same.
-func TestWhatOthersWroteIsShownSafely(t *testing.T) {
+// Text from others cannot control the terminal or reverse a line, and keeps its meaning in JSON.
+func TestTextFromOthersIsEscaped(t *testing.T) {
 	store := kept(t, 1, 0)
 	evil := "invoice\u202egpj.exe\u009b2J\x1b[2J\u200b"
 	if _, err := store.Append(t.Context(), []queue.Job{{
@@ -35,25 +35,6 @@ func TestWhatOthersWroteIsShownSafely(t *testing.T) {
 		if args[0] == "job" && (!strings.Contains(r.out, `invoice\u202egpj.exe\u009b2J\u001b[2J\u200b`) ||
 			args[1] == "get" && !strings.Contains(r.out, `"a\u202eb\u009b"`)) {
 			t.Errorf("%v does not show it:\n%s", args, r.out)
-		}
-	}
-}
-
-func TestClip(t *testing.T) {
-	for _, c := range []struct {
-		text          string
-		width, height int
-		want          string
-	}{
-		{"a\nb\n", 20, 10, "a\nb\n"},
-		{"0123456789\nb\n", 5, 10, "0123~\nb\n"},
-		{"a\nb\nc\nd\n", 60, 4, "a\nb\n... 2 more lines; a higher terminal shows them\n"},
-		{"a\nb\nc\n", 60, 4, "a\nb\nc\n"},
-		{"a\nb\nc\n", 60, 1, "a\n... 2 more lines; a higher terminal shows them\n"},
-		{"grüße\n", 4, 9, "grü~\n"},
-	} {
-		if got := shortened(c.text, c.width, c.height); got != c.want {
-			t.Errorf("clip(%q, %d, %d) = %q, want %q", c.text, c.width, c.height, got, c.want)
 		}
 	}
 }

@@ -3,12 +3,6 @@ package cli
 import "testing"
 
 func TestSinkFlags(t *testing.T) {
-	for text, want := range map[string]share{"10%": 0.1, "0.1": 0.1, "0": 0, "100%": 1, "1": 1, "0.5%": 0.005} {
-		var s share
-		if err := s.UnmarshalText([]byte(text)); err != nil || s != want {
-			t.Errorf("%s is read as %v, %v", text, s, err)
-		}
-	}
 	for _, c := range []struct {
 		says string
 		args []string

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/penstock/penstock/internal/cli/embedded"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/test/otlptest"
 	"github.com/penstock/penstock/internal/test/redistest"
@@ -22,9 +23,9 @@ func TestTraceEmbedded(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(receiver.Close)
 	up := func(data string) (stop func()) {
-		url, end, err := startEmbedded(t.Context(), embeddedOptions{
-			data: data, listen: ops.Listen{Addr: "127.0.0.1:0"}, egress: loopback(t), log: slog.New(slog.DiscardHandler),
-			patience: redistest.Patience,
+		url, end, err := embedded.Start(t.Context(), embedded.Options{
+			Data: data, Listen: ops.Listen{Addr: "127.0.0.1:0"}, Egress: loopback(t), Log: slog.New(slog.DiscardHandler),
+			Patience: redistest.Patience,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -40,7 +41,7 @@ func TestTraceEmbedded(t *testing.T) {
 	data := t.TempDir()
 	stop := up(data)
 	for _, name := range []string{"email", "moved"} {
-		expect(t, ExitDone, "made", "", "queue", "set", name, "rate=unlimited", "capacity=1", "overflow=defer",
+		expect(t, ExitDone, "created", "", "queue", "set", name, "rate=unlimited", "capacity=1", "overflow=defer",
 			"slack=10s", "deliver.http.url="+receiver.URL)
 		expect(t, ExitDone, "paused", "", "queue", "pause", name)
 	}

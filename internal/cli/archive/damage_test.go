@@ -86,8 +86,8 @@ func TestOtherFiles(t *testing.T) {
 	file := string(smallFile(t))
 	for _, c := range []struct{ text, want string }{
 		{"", "empty"},
-		{"\n", "not a file that penstock export wrote"},
-		{`{"id": "order-7", "payload": 1}` + "\n", "not a file that penstock export wrote"},
+		{"\n", "not a file written by penstock export"},
+		{`{"id": "order-7", "payload": 1}` + "\n", "not a file written by penstock export"},
 		{strings.Replace(file, `"format":2`, `"format":3,"new":true`, 1), "format 3"},
 		{strings.Repeat("x", 5<<20) + "\n", "longer"},
 	} {
@@ -113,7 +113,7 @@ func TestExportRefuses(t *testing.T) {
 		}
 		wantError(t, err, want...)
 	}
-	refused(archive.ExportOptions{}, "drainers were at work", "drainer", "--live")
+	refused(archive.ExportOptions{}, "drainers are running", "drainer", "--live")
 	clock.Advance(11 * time.Second) // the drainer is forgotten, its lease stands
 	refused(archive.ExportOptions{}, "leased", "q (1)")
 	clock.Advance(time.Minute)
@@ -177,7 +177,7 @@ func TestImportRefuses(t *testing.T) {
 	same(t, "the store", essence(again), essence(file))
 }
 
-// A rule with other settings is in the way, one that is the same is not. What was taken is not carried.
+// A different rule is a conflict, an equal rule is not. Counts are not imported.
 func TestImportOfRules(t *testing.T) {
 	source, _ := newStore(t)
 	putRule(t, source, "b.otp", 2)
@@ -191,7 +191,7 @@ func TestImportOfRules(t *testing.T) {
 	target, _ := newStore(t)
 	putRule(t, target, "free", 4)
 	_, err := verify(t, file).Import(t.Context(), target, archive.ImportOptions{})
-	wantError(t, err, "rule free is there with other settings", "rule rm", "Nothing was changed")
+	wantError(t, err, "rule free exists with other settings", "rule rm", "Nothing was changed")
 	if list, err := target.ListRules(t.Context(), "", 10); err != nil || len(list) != 1 {
 		t.Errorf("%+v, %v", list, err)
 	}
@@ -236,7 +236,7 @@ type lateRules struct{ engine }
 
 func (lateRules) ListRules(context.Context, string, int) ([]rules.Info, error) { return nil, nil }
 
-// A file whose queue names a rule that is not in it is none, and one of format 1 has none.
+// A queue must not use a rule that is not in the file, except in format 1, which has no rules.
 func TestRulesOfFile(t *testing.T) {
 	lines := strings.SplitAfter(string(smallFile(t)), "\n")
 	lines = lines[:len(lines)-1]
@@ -245,14 +245,14 @@ func TestRulesOfFile(t *testing.T) {
 	}
 	without := slices.Concat(lines[:1], lines[2:])
 	_, err := archive.Verify(t.Context(), strings.NewReader(summed(without, `"rules":1`, `"rules":0`)), nil)
-	wantError(t, err, "queue b names the rule b.otp")
+	wantError(t, err, "queue b uses the rule b.otp")
 	_, err = archive.Verify(t.Context(), strings.NewReader(summed(lines, `"rules":1`, `"rules":2`)), nil)
-	wantError(t, err, "does not sum up")
+	wantError(t, err, "the totals in the trailer are wrong")
 	_, err = archive.Verify(
 		t.Context(), strings.NewReader(summed(slices.Insert(slices.Clone(lines), 1, lines[1]), `"rules":1`, `"rules":2`)),
 		nil,
 	)
-	wantError(t, err, "there twice")
+	wantError(t, err, "appears twice")
 	_, err = archive.Verify(
 		t.Context(),
 		strings.NewReader(summed(

@@ -21,31 +21,31 @@ import (
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
-// Store is what is exported and imported.
+// Store is a store that can be exported.
 type Store interface {
 	Target
 	queue.Specs
 	queue.Store
 }
 
-// Target is what a file is put into.
+// Target is a store that a file can be imported into.
 type Target interface {
 	move.Mover
 	queue.Rules
 	List(ctx context.Context, after string, limit int) ([]queue.Info, error)
 }
 
-// ExportOptions say what is exported. Header's Format, At and Live are filled in.
+// ExportOptions are the options of Export, which fills in Format, At and Live of the Header.
 type ExportOptions struct {
 	Header Header
-	// Live exports a store that is in use as of about now.
+	// Live exports a store that may be in use.
 	Live bool
-	// Sign is the key with which the file is signed; nil leaves it without a signature.
+	// Sign is the key to sign the file with; nil leaves it unsigned.
 	Sign ed25519.PrivateKey
-	// WithoutDeferred leaves deferred jobs behind.
+	// WithoutDeferred leaves out deferred jobs instead of refusing to export.
 	WithoutDeferred bool
-	Progress        func(jobs int64) // nil is none
-	// Broken hears of jobs that are not what penstock wrote; they are left out.
+	Progress        func(jobs int64) // may be nil
+	// Broken is called for each unreadable job, which is left out. It may be nil.
 	Broken func(queue, id string)
 }
 
@@ -58,21 +58,21 @@ type Exported struct {
 	Broken   int64 `json:"broken_left_out"`
 }
 
-// Refused is an export or an import that does not begin, and why.
+// Refused is the reason why an export or an import did not begin.
 type Refused struct{ Why string }
 
 func (e *Refused) Error() string { return e.Why }
 
-// errInUse ends an export at whose end the store was another one than at its beginning.
-var errInUse = errors.New("the store was changed while it was exported, so the file is of no use and has no end: " +
-	"stop every ingress and drainer, or say --live for an export as of about now")
+// errInUse means that the store changed during the export.
+var errInUse = errors.New("the store changed during the export, so the file is incomplete and cannot be used: " +
+	"stop all ingresses and drainers, or use --live")
 
-const listed = 200 // queues, or rules, a page
+const pageSize = 200 // queues or rules per request
 
 // Export writes a store to w.
 func Export(ctx context.Context, s Store, w io.Writer, o ExportOptions) (Exported, error) {
 	e := &exporter{store: s, opts: o, out: bufio.NewWriterSize(w, 1<<16), sum: sha256.New(), rules: map[string]bool{}}
-	if err := e.mayBegin(ctx); err != nil {
+	if err := e.check(ctx); err != nil {
 		return e.done, err
 	}
 	before, after := xxhash.New(), xxhash.New()
@@ -127,28 +127,28 @@ type exporter struct {
 	out   *bufio.Writer
 	sum   hash.Hash
 	lines int64
-	rules map[string]bool // that are written
+	rules map[string]bool // already written
 	done  Exported
 }
 
 func (e *exporter) write(l *line) error {
 	text, err := l.encode()
 	if err != nil {
-		return fmt.Errorf("write a line: %w", err)
+		return fmt.Errorf("encode a line: %w", err)
 	}
 	return e.writeText(text)
 }
 
 func (e *exporter) writeText(text []byte) error {
 	e.lines++
-	_, _ = e.sum.Write(text) // a hash does not fail
+	_, _ = e.sum.Write(text) // a hash never fails
 	_, err := e.out.Write(text)
 	return err
 }
 
 func (e *exporter) eachRule(ctx context.Context, do func(*rules.Info) error) error {
 	for after := ""; ; {
-		page, err := e.store.ListRules(ctx, after, listed)
+		page, err := e.store.ListRules(ctx, after, pageSize)
 		if err != nil {
 			return err
 		}
@@ -157,14 +157,14 @@ func (e *exporter) eachRule(ctx context.Context, do func(*rules.Info) error) err
 				return fmt.Errorf("rule %s: %w", page[i].Name, err)
 			}
 		}
-		if len(page) < listed {
+		if len(page) < pageSize {
 			return nil
 		}
 		after = page[len(page)-1].Name
 	}
 }
 
-// rule writes a rule. What an import would not take is told here, where it can still be changed.
+// rule writes a rule. It refuses a rule that an import would refuse, because here it can still be changed.
 func (e *exporter) rule(i *rules.Info) error {
 	text, err := rules.Encode(i.Rule)
 	if err == nil {
@@ -178,9 +178,9 @@ func (e *exporter) rule(i *rules.Info) error {
 	return e.write(&line{Rule: text})
 }
 
-// asked writes the rules of its group that a queue names and that were made after the rules were read. A rule of
-// another group need not be there.
-func (e *exporter) asked(ctx context.Context, s *queue.Spec) error {
+// missingRules writes the rules of its group that a queue uses and that were created after the rules were read. Rules
+// of another group may be missing.
+func (e *exporter) missingRules(ctx context.Context, s *queue.Spec) error {
 	for _, name := range ruleset.Names(s.Name, nil, s.Rules) {
 		if e.rules[name] {
 			continue
@@ -198,7 +198,7 @@ func (e *exporter) asked(ctx context.Context, s *queue.Spec) error {
 
 func (e *exporter) eachQueue(ctx context.Context, do func(*queue.Info) error) error {
 	for after := ""; ; {
-		page, err := e.store.List(ctx, after, listed)
+		page, err := e.store.List(ctx, after, pageSize)
 		if err != nil {
 			return err
 		}
@@ -207,15 +207,15 @@ func (e *exporter) eachQueue(ctx context.Context, do func(*queue.Info) error) er
 				return fmt.Errorf("queue %s: %w", page[i].Spec.Name, err)
 			}
 		}
-		if len(page) < listed {
+		if len(page) < pageSize {
 			return nil
 		}
 		after = page[len(page)-1].Spec.Name
 	}
 }
 
-// mayBegin refuses a store that is in use, and one that has jobs elsewhere.
-func (e *exporter) mayBegin(ctx context.Context) error {
+// check refuses a store that is in use or has deferred jobs.
+func (e *exporter) check(ctx context.Context) error {
 	if !e.opts.Live {
 		drainers, err := e.store.Drainers(ctx)
 		if err != nil {
@@ -226,8 +226,8 @@ func (e *exporter) mayBegin(ctx context.Context) error {
 			for i, d := range drainers.Seen {
 				names[i] = d.Name
 			}
-			return &Refused{fmt.Sprintf("drainers were at work in the last seconds: %s; stop them and every ingress, "+
-				"or say --live for an export as of about now", some(names))}
+			return &Refused{fmt.Sprintf("drainers are running: %s; stop them and all ingresses, or use --live",
+				firstNames(names))}
 		}
 	}
 	var deferring, leasing []string
@@ -250,17 +250,16 @@ func (e *exporter) mayBegin(ctx context.Context) error {
 		return err
 	case len(leasing) > 0:
 		return &Refused{fmt.Sprintf("jobs are leased to drainers: %s; stop the drainers and wait until the leases "+
-			"have run out, or say --live, which exports those jobs as waiting, or as held or dead where on_unknown "+
-			"says so", some(leasing))}
+			"expire, or use --live, which exports these jobs as waiting, or as held or dead by on_unknown", firstNames(leasing))}
 	case len(deferring) > 0 && !e.opts.WithoutDeferred:
-		return &Refused{fmt.Sprintf("jobs are deferred, and so on NATS and not in the store: %s; let them come back "+
-			"first (ingresses and drainers run until none are deferred; more capacity or a higher rate helps), or "+
-			"say --without-deferred to leave them behind", some(deferring))}
+		return &Refused{fmt.Sprintf("jobs are deferred on NATS, not in the store: %s; run ingresses and drainers until "+
+			"none are deferred (more capacity or a higher rate helps), or leave them out with --without-deferred",
+			firstNames(deferring))}
 	}
 	return nil
 }
 
-// leases counts the leases of a queue that stand.
+// leases returns the number of valid leases of a queue.
 func (e *exporter) leases(ctx context.Context, name string) (n int64, err error) {
 	err = e.pages(ctx, name, queue.Leased, func(m *move.Job) error {
 		if m.Lease == move.LeaseHeld {
@@ -288,8 +287,8 @@ func (e *exporter) pages(ctx context.Context, name string, s queue.State, do fun
 	}
 }
 
-// some names a few of many.
-func some(names []string) string {
+// firstNames lists the first names, and how many more there are.
+func firstNames(names []string) string {
 	const most = 10
 	if len(names) <= most {
 		return strings.Join(names, ", ")

@@ -13,9 +13,9 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// sections is the order in which jobs are exported. In a store in use a job goes round from waiting to leased to
-// scheduled, so the second look finds those that went on behind the first; who is seen twice is in the file twice, and
-// passed on import.
+// sections is the order in which jobs are exported. In a store in use a job may move from waiting to leased to
+// scheduled behind the first pass, so liveSections has a second pass. A job that is seen twice is in the file twice,
+// and an import skips the second.
 var (
 	sections     = []queue.State{queue.Dead, queue.Held, queue.Scheduled, queue.Waiting, queue.Leased, queue.Delivered}
 	liveSections = []queue.State{
@@ -28,17 +28,17 @@ var (
 func (e *exporter) queue(ctx context.Context, name string, seen *xxhash.Digest) error {
 	q, err := e.store.ExportQueue(ctx, name)
 	if errors.Is(err, queue.ErrUnknownQueue) && e.opts.Live {
-		return nil // it was deleted meanwhile
+		return nil // deleted meanwhile
 	}
 	if err != nil {
 		return err
 	}
 	if q.Open {
-		return &Refused{fmt.Sprintf("import %s into %s is not finished: repeat it, or remove the queue", q.Import,
+		return &Refused{fmt.Sprintf("import %s into %s is not finished: repeat it or delete the queue", q.Import,
 			name)}
 	}
 	trace(seen, &q)
-	if err := e.asked(ctx, &q.Spec); err != nil {
+	if err := e.missingRules(ctx, &q.Spec); err != nil {
 		return err
 	}
 	head, err := queueToLine(&q)
@@ -95,7 +95,8 @@ func (e *exporter) job(m *move.Job, end *endLine) error {
 	return e.writeText(text)
 }
 
-// jobText is the line of a job. What an import would not take is none: it would keep the whole file out.
+// jobText returns the line of a job. A job that an import would refuse is an error, since it would spoil the whole
+// file.
 func jobText(m *move.Job, name string) ([]byte, error) {
 	if m.State == queue.StateNone {
 		return nil, queue.ErrCorrupt
@@ -109,12 +110,12 @@ func jobText(m *move.Job, name string) ([]byte, error) {
 		return nil, err
 	}
 	if !bytes.Equal(back.Record, m.Record) || back.Fingerprint != m.Fingerprint {
-		return nil, fmt.Errorf("%w: its record is not as penstock writes it", queue.ErrCorrupt)
+		return nil, fmt.Errorf("%w: penstock did not write this record", queue.ErrCorrupt)
 	}
 	return (&line{Job: l}).encode()
 }
 
-// trace is of all about a queue that stands still while nobody uses it.
+// trace hashes everything about a queue that changes only while the store is used.
 func trace(d *xxhash.Digest, q *move.Queue) {
 	_, _ = fmt.Fprintf(d, "%s %d %v %d %d %+v\n", q.Spec.Name, q.Revision, q.Pause.On(), q.Turn, q.Held, q.Counts)
 }

@@ -17,10 +17,9 @@ import (
 
 // Imported sums up an import.
 type Imported struct {
-	Rules  int64 `json:"rules"`
-	Queues int64 `json:"queues"`
-	Jobs   Jobs  `json:"jobs"` // of the file: all that follow together
-	// What became of them.
+	Rules     int64 `json:"rules"`
+	Queues    int64 `json:"queues"`
+	Jobs      Jobs  `json:"jobs"` // in the file: the sum of the fields below
 	Placed    int64 `json:"placed"`
 	There     int64 `json:"there_already"`
 	Forgotten int64 `json:"forgotten"`
@@ -28,33 +27,33 @@ type Imported struct {
 	Failed    int64 `json:"failed"`
 }
 
-// Whole reports whether all jobs that could matter are in.
+// Whole reports whether no job was left out.
 func (i *Imported) Whole() bool { return i.Clashes+i.Failed == 0 }
 
-// ImportOptions say how a file is imported.
+// ImportOptions are the options of Import.
 type ImportOptions struct {
-	// Together is how many queues are worked on at once; 0 is 16. An embedded store puts what comes together on disk in
-	// one go, and takes some thousands. Progress and Left are called by one at a time.
+	// Together is the number of queues to import at once; 0 is 16. An embedded store writes what comes together in one
+	// commit, so use some thousands. Progress and Left are called by one goroutine at a time.
 	Together int
-	Progress func(jobs int64) // nil is none
-	// Left hears of jobs that are left out because another has their id, or their key is not ours.
+	Progress func(jobs int64) // may be nil
+	// Left is called for each job that is left out, because another job has its id or a foreign value its key.
 	Left func(queue, id string, o move.Outcome)
 }
 
-// Standing is what there is in the store of a rule or a queue of the file.
+// Standing compares a rule or a queue of the file with the store.
 type Standing struct {
 	Rule  string `json:"rule,omitempty"`
 	Queue string `json:"queue,omitempty"`
-	// Jobs are those of the file, Present is how many are in the store, dead ones too.
+	// Jobs is the number of jobs in the file, Present the number in the store, dead ones included.
 	Jobs    int64 `json:"jobs"`
 	Present int64 `json:"present"`
-	// Is: new, ready, begun (this import was broken off), done (it was finished), or why it is in the way. A rule
-	// is new, ready or in the way.
+	// Is is new, ready, begun (an interrupted import of this file), done (a complete one), or a conflict. For a rule it
+	// is new, ready or a conflict.
 	Is   string `json:"is"`
-	Bars bool   `json:"bars,omitzero"` // nothing can be imported for its sake
+	Bars bool   `json:"bars,omitzero"` // it is a conflict, so nothing can be imported
 }
 
-// Name is how it is called where both are told of.
+// Name returns the name, with "rule" before that of a rule.
 func (s *Standing) Name() string {
 	if s.Rule != "" {
 		return "rule " + s.Rule
@@ -62,7 +61,7 @@ func (s *Standing) Name() string {
 	return s.Queue
 }
 
-// Compare says of each rule and queue of the file what there is in the store.
+// Compare compares each rule and queue of the file with the store.
 func (f *File) Compare(ctx context.Context, s Target, do func(Standing)) error {
 	var now Standing
 	return f.heads(ctx, func(_ int64, l *line) error {
@@ -95,7 +94,7 @@ func compareRule(ctx context.Context, s Target, text []byte) (Standing, error) {
 	}
 	same, err := sameRule(r, there.Rule)
 	if !same {
-		st.Is, st.Bars = "is there with other settings", true
+		st.Is, st.Bars = "exists with other settings", true
 	}
 	return st, err
 }
@@ -126,23 +125,23 @@ func (f *File) compare(ctx context.Context, s Target, spec *queue.Spec) (Standin
 	case there.Import == f.Mark:
 		st.Is = "done"
 	case there.Open:
-		st.Is, st.Bars = fmt.Sprintf("import %s into it is not finished", there.Import), true
+		st.Is, st.Bars = fmt.Sprintf("has an unfinished import %s", there.Import), true
 	case st.Present > 0:
 		st.Is, st.Bars = fmt.Sprintf("holds %d jobs", st.Present), true
 	case !there.Spec.Equal(*spec):
-		st.Is, st.Bars = "is there with other settings", true
+		st.Is, st.Bars = "exists with other settings", true
 	default:
 		st.Is = "ready"
 	}
 	return st, nil
 }
 
-// Import puts the file into a store. It may be repeated: what is in is passed.
+// Import imports the file into a store. It may be repeated, and skips what is already imported.
 func (f *File) Import(ctx context.Context, s Target, o ImportOptions) (Imported, error) {
-	bars, err := f.bars(ctx, s)
-	if err == nil && len(bars) > 0 {
-		err = &Refused{fmt.Sprintf("queues or rules are in the way: %s; remove them (penstock queue rm, rule rm), or "+
-			"import into another store. Nothing was changed", some(bars))}
+	conflicts, err := f.conflicts(ctx, s)
+	if err == nil && len(conflicts) > 0 {
+		err = &Refused{fmt.Sprintf("queues or rules are in the way: %s; delete them (penstock queue rm, rule rm) or "+
+			"import into another store. Nothing was changed", firstNames(conflicts))}
 	}
 	sum := &importing{store: s, specs: &f.specs, opts: o}
 	sum.done.Jobs, sum.done.Queues, sum.done.Rules = f.Trailer.Jobs, f.Trailer.Queues, f.Trailer.Rules
@@ -154,20 +153,20 @@ func (f *File) Import(ctx context.Context, s Target, o ImportOptions) (Imported,
 		})
 	}
 	if err == nil {
-		// Only now that all is in may anything leave.
+		// Jobs may leave only now that all are in.
 		err = f.inParallel(ctx, count, isHead, func() lineFunc {
 			i := &importer{importing: sum, mark: f.Mark}
 			return i.close
 		})
 	}
 	if d := sum.done; err == nil && d.Placed+d.There+d.Forgotten+d.Clashes+d.Failed != d.Jobs.Sum() {
-		err = fmt.Errorf("the file has %d jobs, and %+v became of them", d.Jobs.Sum(), d)
+		err = fmt.Errorf("the file has %d jobs, but the outcomes are %+v", d.Jobs.Sum(), d)
 	}
 	return sum.done, err
 }
 
-// bars names what is in the way. Of a queue that is not there only the name is read.
-func (f *File) bars(ctx context.Context, s Target) (bars []string, err error) {
+// conflicts returns the rules and queues that are in the way. It decodes only queues that exist.
+func (f *File) conflicts(ctx context.Context, s Target) (conflicts []string, err error) {
 	there := presence{store: s}
 	err = f.raw(ctx, isHead, func(n int64, text []byte) error {
 		name, begins, err := nameOf(text)
@@ -188,33 +187,32 @@ func (f *File) bars(ctx context.Context, s Target) (bars []string, err error) {
 		}
 		st, err := f.standing(ctx, s, &l)
 		if st.Bars {
-			bars = append(bars, fmt.Sprintf("%s %s", st.Name(), st.Is))
+			conflicts = append(conflicts, fmt.Sprintf("%s %s", st.Name(), st.Is))
 		}
 		return err
 	})
-	return bars, err
+	return conflicts, err
 }
 
-// presence knows which queues are in a store, a page of them at a time. A round trip for each queue of a file would
-// take longer than to import it.
+// presence knows which queues exist, a page at a time. A round trip for each queue would take longer than its import.
 type presence struct {
 	store Target
-	page  []queue.Info // the queues behind some name, in order
-	all   bool         // none comes behind them
+	page  []queue.Info // queues in order of name
+	all   bool         // no queue follows them
 }
 
-// has reports whether there is a queue of that name. It is asked for names in order.
+// has reports whether a queue exists. Call it with names in order.
 func (p *presence) has(ctx context.Context, name string) (bool, error) {
 	for !p.all && (len(p.page) == 0 || p.page[len(p.page)-1].Spec.Name < name) {
-		after := name[:len(name)-1] // little lies between that and the name
+		after := name[:len(name)-1] // few names lie between
 		if len(p.page) > 0 {
 			after = max(after, p.page[len(p.page)-1].Spec.Name)
 		}
-		page, err := p.store.List(ctx, after, listed)
+		page, err := p.store.List(ctx, after, pageSize)
 		if err != nil {
 			return false, err
 		}
-		p.page, p.all = page, len(page) < listed
+		p.page, p.all = page, len(page) < pageSize
 	}
 	_, is := slices.BinarySearchFunc(p.page, name, func(i queue.Info, name string) int {
 		return strings.Compare(i.Spec.Name, name)
@@ -222,7 +220,7 @@ func (p *presence) has(ctx context.Context, name string) (bool, error) {
 	return is, nil
 }
 
-// standing compares the line that begins a rule or a queue.
+// standing compares the first line of a rule or a queue with the store.
 func (f *File) standing(ctx context.Context, s Target, l *line) (Standing, error) {
 	if l.Rule != nil {
 		return compareRule(ctx, s, l.Rule)
@@ -234,7 +232,7 @@ func (f *File) standing(ctx context.Context, s Target, l *line) (Standing, error
 	return f.compare(ctx, s, &q.Spec)
 }
 
-// importing is what all who import a file have in common.
+// importing is shared by all importers of a file.
 type importing struct {
 	store Target
 	specs *queue.SpecParser
@@ -244,18 +242,18 @@ type importing struct {
 	done Imported
 }
 
-// importer fills queues, one after the other.
+// importer imports queues, one after the other.
 type importer struct {
 	*importing
 	mark  string
-	at    move.Queue // that is being filled
-	over  bool       // it was finished before
+	at    move.Queue // the present one
+	over  bool       // already imported
 	jobs  []move.Job
 	bytes int // of their records
-	held  int // bytes of the lines that are not done with
+	held  int // bytes of unfinished lines
 }
 
-// take imports a line. Those of jobs are done with when a page of them is in.
+// take imports a line. Lines of jobs are finished when a page of them is in the store.
 func (i *importer) take(ctx context.Context, n int64, text []byte) (done int, err error) {
 	i.held += len(text)
 	l, err := decode(text)
@@ -300,7 +298,7 @@ func (i *importer) line(ctx context.Context, l *line) (err error) {
 	return nil
 }
 
-// flush puts in the jobs that were read.
+// flush imports the jobs that were read.
 func (i *importer) flush(ctx context.Context) error {
 	if len(i.jobs) == 0 {
 		return nil
@@ -336,7 +334,7 @@ func (i *importer) flush(ctx context.Context) error {
 	return nil
 }
 
-// rule makes a rule. One that is there by now must be the same: the queues were asked by this one.
+// rule creates a rule. If it exists by now it must be the same, because the queues were checked against it.
 func (i *importer) rule(ctx context.Context, text []byte) error {
 	r, err := ruleOf(text)
 	if err != nil {
@@ -353,13 +351,13 @@ func (i *importer) rule(ctx context.Context, text []byte) error {
 	return err
 }
 
-// close lets the queue of a line go on, at its end.
+// close resumes a queue at its last line.
 func (i *importer) close(ctx context.Context, n int64, text []byte) (done int, err error) {
 	l, err := decode(text)
 	switch {
 	case err != nil:
 		return 0, damaged(n, "%v", err)
-	case l.Queue != nil: // the spec is in
+	case l.Queue != nil: // the spec is already in the store
 		if i.at, err = l.Queue.rest(); err == nil {
 			i.at.Spec.Name, _, err = nameOf(text)
 		}

@@ -47,7 +47,7 @@ func TestKilledChild(t *testing.T) {
 
 func TestKilled(t *testing.T) {
 	source, clock := newStore(t)
-	// or what is remembered would be forgotten by the engines' own
+	// otherwise the engines would forget remembered jobs by their own
 	clock.Set(leaky.Instant(time.Now().Add(-time.Minute).UnixMicro()))
 	busyStore(t, source, clock, 4000)
 	clock.Advance(time.Minute)

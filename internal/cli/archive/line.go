@@ -20,37 +20,37 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// Format is the version of the file that this package writes, and the newest that it reads. Files of format 1 have no
-// rules, and are the same otherwise.
+// Format is the version of the file that this package writes, and the newest that it reads. Format 1 is the same
+// without rules.
 const Format = 2
 
-// line is one line of the file; one of its fields is there.
+// line is one line of the file. Exactly one field is set.
 type line struct {
 	Header *Header `json:"penstock_export,omitempty"`
-	// Rule is as rules.Encode says it.
+	// Rule is in the form of rules.Encode.
 	Rule    jsontext.Value `json:"rule,omitzero"`
 	Queue   *queueLine     `json:"queue,omitempty"`
 	Job     *jobLine       `json:"job,omitempty"`
 	End     *endLine       `json:"end,omitempty"`
 	Trailer *Trailer       `json:"trailer,omitempty"`
-	// Signature comes behind the trailer, if there is one.
+	// Signature follows the trailer of a signed file.
 	Signature *Signature `json:"signature,omitempty"`
 }
 
-// Header begins the file.
+// Header is the first line of the file.
 type Header struct {
 	Format int `json:"format"`
-	// Where it comes from, for people.
+	// Origin, for people.
 	Store      string    `json:"store"` // embedded or redis
 	Schema     int       `json:"schema"`
 	Partitions int       `json:"partitions"`
 	Version    string    `json:"version"`
 	At         time.Time `json:"at"`
-	// Live says that the store may have been in use.
+	// Live means that the store may have been in use.
 	Live bool `json:"live,omitzero"`
 }
 
-// Jobs is how many jobs there are in each state.
+// Jobs is the number of jobs in each state.
 type Jobs struct {
 	Waiting   int64 `json:"waiting"`
 	Scheduled int64 `json:"scheduled"`
@@ -89,7 +89,7 @@ func (j *Jobs) add(more Jobs) {
 	}
 }
 
-// Sum is how many there are in all.
+// Sum returns the total number of jobs.
 func (j Jobs) Sum() int64 {
 	return j.Waiting + j.Scheduled + j.Held + j.Dead + j.Delivered + j.Cancelled + j.Expired
 }
@@ -99,18 +99,18 @@ func (j Jobs) String() string {
 		j.Scheduled, j.Held, j.Dead, j.Delivered, j.Cancelled, j.Expired)
 }
 
-// Trailer ends the file.
+// Trailer is the last line of the file, except for a signature.
 type Trailer struct {
 	Rules  int64 `json:"rules"`
 	Queues int64 `json:"queues"`
 	Jobs   Jobs  `json:"jobs"`
 	Lines  int64 `json:"lines"` // before it
-	// SHA256 is the checksum of all lines before it, with their ends. It finds damage; whoever alters the file on
-	// purpose can write another. See Signature.
+	// SHA256 is the checksum of all lines before it, including line ends. It detects damage but not tampering; see
+	// Signature.
 	SHA256 string `json:"sha256"`
 }
 
-// queueLine begins a queue.
+// queueLine is the first line of a queue.
 type queueLine struct {
 	Spec     jsontext.Value `json:"spec"`
 	Revision int64          `json:"revision"`
@@ -128,7 +128,7 @@ type bucketLine struct {
 	LastCost int64 `json:"last_cost"`
 }
 
-// limitLine is the state of a limit: of a further pace or of a quota.
+// limitLine is the state of a limit, a pace or a quota.
 type limitLine struct {
 	Bucket bucketLine `json:"bucket,omitzero"`
 	Ends   int64      `json:"window_ends,omitzero"`
@@ -143,16 +143,16 @@ func (b bucketLine) bucket() leaky.Bucket {
 	return leaky.Bucket{TAT: leaky.Instant(b.TAT), Rem: b.Rem, Last: leaky.Instant(b.Last), LastCost: b.LastCost}
 }
 
-// endLine ends a queue.
+// endLine is the last line of a queue.
 type endLine struct {
 	Queue  string            `json:"queue"`
 	Jobs   Jobs              `json:"jobs"`
-	Held   int64             `json:"held"` // when the counters were
+	Held   int64             `json:"held"` // when the counters were read
 	Counts queue.Counters    `json:"counts"`
 	Errors []queue.LastError `json:"errors,omitempty"`
 }
 
-// jobLine is a job, or what is remembered of one.
+// jobLine is a job, or the memory of one that ended.
 type jobLine struct {
 	ID         string      `json:"id"`
 	State      queue.State `json:"state"`
@@ -175,11 +175,11 @@ type jobLine struct {
 	ContentType string            `json:"content_type,omitzero"`
 	Headers     map[string]string `json:"headers,omitempty"`
 	Payload     []byte            `json:"payload_base64,omitempty"`
-	// Fingerprint stands for the payload and the rest where they are not kept.
+	// Fingerprint replaces the payload and other fields of jobs that ended.
 	Fingerprint string `json:"fingerprint,omitzero"`
 }
 
-// attempt is one of a job's timeline.
+// attempt is an attempt in a job's timeline.
 type attempt struct {
 	At      time.Time            `json:"at"`
 	EndedAt time.Time            `json:"ended_at"`
@@ -193,7 +193,7 @@ func (l *line) encode() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// maxLineDepth is that of what a queue may have in it, and of the line around it.
+// maxLineDepth is the maximum nesting of a spec plus the line around it.
 const maxLineDepth = jsondepth.Max + 8
 
 func decode(text []byte) (l line, err error) {
@@ -213,12 +213,12 @@ func decode(text []byte) (l line, err error) {
 		}
 	}
 	if n != 1 {
-		return l, fmt.Errorf("it has %d of penstock_export, rule, queue, job, end, trailer and signature", n)
+		return l, fmt.Errorf("must have one of penstock_export, rule, queue, job, end, trailer and signature, not %d", n)
 	}
 	return l, nil
 }
 
-// ruleOf reads the line of a rule.
+// ruleOf parses the line of a rule.
 func ruleOf(text jsontext.Value) (rules.Rule, error) {
 	r, err := rules.Parse(text)
 	if err == nil {
@@ -252,15 +252,15 @@ func (l *queueLine) queue(specs *queue.SpecParser) (q move.Queue, err error) {
 		err = names.Validate(q.Spec.Name)
 	}
 	if err == nil && len(l.Limits) != 0 && len(l.Limits) != len(q.Spec.Limits) {
-		err = fmt.Errorf("it has %d limits and the states of %d", len(q.Spec.Limits), len(l.Limits))
+		err = fmt.Errorf("it has %d limits but %d states of limits", len(q.Spec.Limits), len(l.Limits))
 	}
 	return q, err
 }
 
-// rest is the queue without its spec.
+// rest returns the queue without its spec.
 func (l *queueLine) rest() (q move.Queue, err error) {
 	if l.Revision < 0 || l.MaxCost < 1 || l.MaxCost > leaky.MaxCost || l.Turn < 0 || l.Turn >= 1<<53 {
-		err = fmt.Errorf("revision %d, max_cost %d and turn %d are not those of a queue", l.Revision, l.MaxCost, l.Turn)
+		err = fmt.Errorf("invalid revision %d, max_cost %d or turn %d", l.Revision, l.MaxCost, l.Turn)
 	}
 	instants := []int64{l.Bucket.TAT, l.Bucket.Last}
 	for _, m := range l.Limits {
@@ -273,7 +273,7 @@ func (l *queueLine) rest() (q move.Queue, err error) {
 	}
 	for _, n := range instants {
 		if err == nil && (n < 0 || n >= 1<<53) {
-			err = fmt.Errorf("its buckets have the instant %d", n)
+			err = fmt.Errorf("invalid instant %d in its buckets", n)
 		}
 	}
 	if p := l.Pause; p != nil {
@@ -301,7 +301,7 @@ func jobToLine(m *move.Job) (*jobLine, error) {
 	default:
 		l.EndedAt = m.At.UTC()
 	}
-	if list, err := jobrecord.UnpackTimeline(m.Timeline); err == nil { // one that is none is left out
+	if list, err := jobrecord.UnpackTimeline(m.Timeline); err == nil { // an unreadable timeline is left out
 		for _, a := range list {
 			l.Timeline = append(l.Timeline,
 				attempt{a.At.UTC(), a.EndedAt.UTC(), valid(a.Drainer), a.Outcome, valid(a.Answer)})
@@ -327,7 +327,7 @@ func keepsRecord(s queue.State) bool {
 	return !s.Ended() || s == queue.Dead
 }
 
-// job returns what is to be imported of a job of that queue.
+// job returns the job to import into a queue.
 func (l *jobLine) job(name string) (m move.Job, err error) {
 	m = move.Job{
 		ID: l.ID, State: l.State, Turn: l.Turn, AppendedAt: l.AppendedAt, Attempts: l.Attempts, Reason: l.Reason,
@@ -366,8 +366,8 @@ func (l *jobLine) job(name string) (m move.Job, err error) {
 	return m, nil
 }
 
-// valid is a text for people as JSON can say it, no longer than it was.
+// valid returns valid UTF-8 that is no longer than s.
 func valid(s string) string { return strings.ToValidUTF8(s, "?") }
 
-// laxJSON reads what it knows of an object and passes over the rest.
+// laxJSON decodes an object and ignores unknown members.
 func laxJSON(text []byte, v any) error { return json.Unmarshal(text, v) }

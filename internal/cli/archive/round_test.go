@@ -199,7 +199,7 @@ func sameTotals(t *testing.T, a, b queue.Engine) {
 	}
 }
 
-// An import that is broken off at any call goes on where it was, on both engines.
+// An import that is interrupted at any call can be continued, on both engines.
 func TestBrokenOff(t *testing.T) {
 	source, clock := newStore(t)
 	busyStore(t, source, clock, 1000)
@@ -271,7 +271,7 @@ func (b *breaking) CloseImport(ctx ctx, q move.Queue, mark string) error {
 	return b.engine.CloseImport(ctx, q, mark)
 }
 
-// A store in use is exported as of about now: nothing that stays is missing, and what is in the file twice is in once.
+// A live export has all jobs that stay, and jobs that it has twice are imported once.
 func TestLive(t *testing.T) {
 	source, clock := newStore(t)
 	put(t, source, "q", "unlimited")

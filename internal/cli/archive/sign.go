@@ -13,15 +13,15 @@ import (
 	"strings"
 )
 
-// Signature is the last line of a file that was signed. It is of all lines before it, the trailer included.
+// Signature is the last line of a signed file. It signs all lines before it, the trailer included.
 type Signature struct {
-	// Key names the public key, as KeyName says, for people.
+	// Key is the KeyName of the public key, for people.
 	Key string `json:"key"`
 	// Ed25519 is the signature itself.
 	Ed25519 []byte `json:"ed25519"`
 }
 
-// signedText is what is signed: what it is for, and the digest of the lines.
+// signedText returns the text to sign: its purpose and the digest of the lines.
 func signedText(digest []byte) []byte {
 	return []byte("penstock archive\n" + hex.EncodeToString(digest))
 }
@@ -31,32 +31,32 @@ func sign(key ed25519.PrivateKey, digest []byte) *Signature {
 	return &Signature{Key: KeyName(public), Ed25519: ed25519.Sign(key, signedText(digest))}
 }
 
-// KeyName is a short name of a public key, by which people tell it from others.
+// KeyName returns a short name of a public key, for people.
 func KeyName(key ed25519.PublicKey) string {
 	digest := sha256.Sum256(key)
 	return hex.EncodeToString(digest[:8])
 }
 
-// checkSignature checks that a file is signed with the key that goes with a public one.
+// checkSignature verifies the signature of a file with a public key.
 func (f *File) checkSignature(digest []byte, key ed25519.PublicKey) error {
 	at := f.Trailer.Lines + 2
 	switch s := f.Signature; {
 	case s == nil:
-		return damaged(at, "the file is not signed, and one signed with the key %s is asked for", KeyName(key))
+		return damaged(at, "the file is not signed, but a signature by the key %s is required", KeyName(key))
 	case s.Key == KeyName(key) && ed25519.Verify(key, signedText(digest), s.Ed25519):
 		return nil
 	case s.Key != KeyName(key):
-		return damaged(at, "the file is not signed with the key %s, but says that it is with another (%.20q)",
+		return damaged(at, "the file is not signed by the key %s, but by another (%.20q)",
 			KeyName(key), s.Key)
 	}
-	return damaged(at, "the signature is not that of the key %s for this file: it was altered since it was signed",
+	return damaged(at, "the signature by the key %s is not valid: the file was altered after it was signed",
 		KeyName(key))
 }
 
-// maxKeyFile is longer than any file of one key.
+// maxKeyFile is more than the size of any file with one key.
 const maxKeyFile = 16 << 10
 
-// ReadSigningKey reads the private key of a file as openssl genpkey -algorithm ed25519 writes it.
+// ReadSigningKey reads a private key from a file that openssl genpkey -algorithm ed25519 wrote.
 func ReadSigningKey(path string) (ed25519.PrivateKey, error) {
 	parsed, err := readKey(path, "PRIVATE KEY", x509.ParsePKCS8PrivateKey)
 	if err != nil {
@@ -64,13 +64,13 @@ func ReadSigningKey(path string) (ed25519.PrivateKey, error) {
 	}
 	key, ok := parsed.(ed25519.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("%s: it has a key of another kind: make one with openssl genpkey -algorithm ed25519",
+		return nil, fmt.Errorf("%s: not an ed25519 key: create one with openssl genpkey -algorithm ed25519",
 			path)
 	}
 	return key, nil
 }
 
-// ReadPublicKey reads the public key of a file as openssl pkey -pubout writes it.
+// ReadPublicKey reads a public key from a file that openssl pkey -pubout wrote.
 func ReadPublicKey(path string) (ed25519.PublicKey, error) {
 	parsed, err := readKey(path, "PUBLIC KEY", x509.ParsePKIXPublicKey)
 	if err != nil {
@@ -78,12 +78,12 @@ func ReadPublicKey(path string) (ed25519.PublicKey, error) {
 	}
 	key, ok := parsed.(ed25519.PublicKey)
 	if !ok {
-		return nil, fmt.Errorf("%s: it has a key of another kind: an ed25519 one is needed", path)
+		return nil, fmt.Errorf("%s: not an ed25519 key", path)
 	}
 	return key, nil
 }
 
-// readKey reads the only key of a PEM file. No error shows what is in it.
+// readKey reads the only key of a PEM file. Errors do not quote the file.
 func readKey(path, kind string, parse func([]byte) (any, error)) (any, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -95,23 +95,22 @@ func readKey(path, kind string, parse func([]byte) (any, error)) (any, error) {
 	case err != nil:
 		return nil, err
 	case len(text) > maxKeyFile:
-		return nil, fmt.Errorf("%s: it is longer than %d bytes, and so no file of a key", path, maxKeyFile)
+		return nil, fmt.Errorf("%s: not a key file: longer than %d bytes", path, maxKeyFile)
 	}
 	block, rest := pem.Decode(text)
 	switch {
 	case block == nil:
-		return nil, fmt.Errorf("%s: it has no key in PEM (-----BEGIN %s-----)", path, kind)
+		return nil, fmt.Errorf("%s: no PEM key found (-----BEGIN %s-----)", path, kind)
 	case block.Type != kind && strings.Contains(block.Type, "ENCRYPTED"):
-		return nil, fmt.Errorf("%s: the key is encrypted, and nobody can be asked for its password: use one that is "+
-			"not", path)
+		return nil, fmt.Errorf("%s: the key is encrypted: use a key without a password", path)
 	case block.Type != kind:
-		return nil, fmt.Errorf("%s: it has a %s, and a %s is needed", path, block.Type, kind)
+		return nil, fmt.Errorf("%s: found a %s, need a %s", path, block.Type, kind)
 	case strings.TrimSpace(string(rest)) != "":
-		return nil, fmt.Errorf("%s: there is more in it than one key", path)
+		return nil, fmt.Errorf("%s: must contain exactly one key", path)
 	}
 	key, err := parse(block.Bytes)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: what it has is not a %s", path, kind), err)
+		return nil, errors.Join(fmt.Errorf("%s: invalid %s", path, kind), err)
 	}
 	return key, nil
 }

@@ -54,9 +54,9 @@ func TestSigned(t *testing.T) {
 	by("as it was signed", string(file), pub, "")
 	by("without a key", string(file), nil, "")
 	by("not signed", string(unsigned), pub, "is not signed")
-	by("by another key", string(file), otherPub, "with another")
+	by("by another key", string(file), otherPub, "but by another")
 	resigned, _ := export(t, e, archive.ExportOptions{Sign: other})
-	by("signed by somebody else", string(resigned), pub, "with another")
+	by("signed by somebody else", string(resigned), pub, "but by another")
 
 	lines := strings.SplitAfter(strings.TrimSuffix(string(file), "\n"), "\n")
 	signature := lines[len(lines)-1] + "\n"
@@ -71,9 +71,9 @@ func TestSigned(t *testing.T) {
 	theirs := strings.SplitAfter(strings.TrimSuffix(string(resigned), "\n"), "\n")
 	named := strings.Replace(theirs[len(theirs)-1], archive.KeyName(otherPub), archive.KeyName(pub), 1) + "\n"
 	by("signed by somebody else under the name of the key", strings.Join(body, "")+named, pub, "was altered")
-	by("two signatures", string(file)+signature, pub, "goes on behind its signature")
-	by("a signature of nothing", strings.Join(body, "")+`{"signature":null}`+"\n", pub, "the signature")
-	by("an empty signature", strings.Join(body, "")+`{"signature":{"key":"","ed25519":""}}`+"\n", pub, "with another")
+	by("two signatures", string(file)+signature, pub, "continues after its signature")
+	by("a signature of nothing", strings.Join(body, "")+`{"signature":null}`+"\n", pub, "invalid signature")
+	by("an empty signature", strings.Join(body, "")+`{"signature":{"key":"","ed25519":""}}`+"\n", pub, "but by another")
 	for n := range file {
 		if _, err := archive.Verify(t.Context(), bytes.NewReader(file[:n]), pub); err == nil {
 			t.Fatalf("cut at %d of %d it is taken", n, len(file))
@@ -88,7 +88,7 @@ func TestSigned(t *testing.T) {
 	}
 }
 
-// A file that is no key is refused, and no error shows what is in it.
+// Files without a valid key are refused, and errors do not quote them.
 func TestKeyFiles(t *testing.T) {
 	signing, public := keytest.Pair(t)
 	weak, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -105,21 +105,21 @@ func TestKeyFiles(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ path, want string }{
 		"none":        {filepath.Join(t.TempDir(), "none"), "no such file"},
-		"empty":       {keytest.File(t, ""), "no key in PEM"},
+		"empty":       {keytest.File(t, ""), "no PEM key"},
 		"a directory": {t.TempDir(), "directory"},
 		"endless":     {"/dev/zero", "longer than"},
-		"public":      {public, "has a PUBLIC KEY"},
-		"rsa":         {keytest.File(t, keytest.PEM("PRIVATE KEY", der)), "another kind"},
+		"public":      {public, "found a PUBLIC KEY"},
+		"rsa":         {keytest.File(t, keytest.PEM("PRIVATE KEY", der)), "not an ed25519 key"},
 		"encrypted":   {keytest.File(t, keytest.PEM("ENCRYPTED PRIVATE KEY", der)), "encrypted"},
-		"noise":       {keytest.File(t, keytest.PEM("PRIVATE KEY", []byte("hidden"))), "is not a PRIVATE KEY"},
-		"two":         {keytest.File(t, string(text)+string(text)), "more in it than one"},
+		"noise":       {keytest.File(t, keytest.PEM("PRIVATE KEY", []byte("hidden"))), "invalid PRIVATE KEY"},
+		"two":         {keytest.File(t, string(text)+string(text)), "exactly one key"},
 	} {
 		_, err := archive.ReadSigningKey(c.path)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hidden") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := archive.ReadPublicKey(signing); err == nil || !strings.Contains(err.Error(), "has a PRIVATE KEY") {
+	if _, err := archive.ReadPublicKey(signing); err == nil || !strings.Contains(err.Error(), "found a PRIVATE KEY") {
 		t.Errorf("a private key as a public one: %v", err)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// Spool copies a file that cannot be read twice. It stops with a *Damaged at the first line that is none of an export,
-// so that what is no export, and may have no end, does not fill a disk.
+// Spool copies a file that cannot be read twice. It fails with a *Damaged at the first line that is not of an export,
+// so that an endless input of another kind does not fill the disk.
 func Spool(ctx context.Context, to io.Writer, from io.Reader) error {
 	w := bufio.NewWriterSize(to, 1<<20)
 	err := eachLine(ctx, from, func(n int64, text []byte) error {

@@ -17,22 +17,22 @@ import (
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
-// maxLine is longer than any line that is written: a payload of 1 MiB in base64, and headers.
+// maxLine is more than the length of any line: a payload of 1 MiB in base64, and headers.
 const maxLine = 4 << 20
 
-// File is a file that was verified from end to end.
+// File is a verified file.
 type File struct {
 	Header  Header
 	Trailer Trailer
-	// Signature is nil if the file is not signed. Only Verify with a key has looked whether it is right.
+	// Signature is nil if the file is not signed. It is verified only if Verify had a key.
 	Signature *Signature
-	// Mark names the import of this very file.
+	// Mark identifies the import of this file.
 	Mark  string
 	from  io.ReadSeeker
 	specs queue.SpecParser
 }
 
-// Damaged is a file that is not what an export wrote.
+// Damaged means that a file is not what an export wrote.
 type Damaged struct {
 	Line int64
 	Why  string
@@ -46,9 +46,8 @@ func damaged(line int64, why string, args ...any) error {
 	return &Damaged{line, fmt.Sprintf(why, args...)}
 }
 
-// Verify reads a file through: whether it is whole by its checksum, signed with the key that goes with a public one
-// unless that is nil, and then whether all that it says can be imported. The file must not change until it is imported:
-// it is read again.
+// Verify checks the checksum of a file, its signature if key is not nil, and that everything in it can be imported. The
+// file must not change before the import, which reads it again.
 func Verify(ctx context.Context, from io.ReadSeeker, key ed25519.PublicKey) (*File, error) {
 	f := &File{from: from}
 	if err := f.checkSum(ctx, key); err != nil {
@@ -60,31 +59,31 @@ func Verify(ctx context.Context, from io.ReadSeeker, key ed25519.PublicKey) (*Fi
 	}
 	if c.open != "" || c.done.Rules != f.Trailer.Rules || c.done.Queues != f.Trailer.Queues ||
 		c.done.Jobs != f.Trailer.Jobs {
-		return nil, damaged(f.Trailer.Lines+1, "the trailer does not sum up what is before it")
+		return nil, damaged(f.Trailer.Lines+1, "the totals in the trailer are wrong")
 	}
 	return f, nil
 }
 
-// signatureBegins is how the line of a signature does.
+// signatureBegins is the beginning of the line of a signature.
 var signatureBegins = []byte(`{"signature":`)
 
-// checkSum finds the trailer and compares the sum, and then the signature if a key is given. The header is judged
-// first: of a newer format nothing else is known.
+// checkSum finds the trailer, compares the checksum, and verifies the signature if there is a key. It checks the header
+// first, because a newer format may differ in everything else.
 func (f *File) checkSum(ctx context.Context, key ed25519.PublicKey) error {
 	sum := sha256.New()
 	lines, last := int64(0), []byte(nil)
 	err := f.lines(ctx, func(n int64, text []byte) error {
 		if f.Signature != nil {
-			return damaged(n, "the file goes on behind its signature")
+			return damaged(n, "the file continues after its signature")
 		}
 		if n > 1 && bytes.HasPrefix(text, signatureBegins) {
 			l, err := decode(text)
 			if err != nil {
-				return damaged(n, "the signature: %v", err)
+				return damaged(n, "invalid signature: %v", err)
 			}
 			f.Signature = l.Signature
 			if as, err := l.encode(); err != nil || !bytes.Equal(as, text) {
-				return damaged(n, "the signature is not as penstock writes it")
+				return damaged(n, "penstock did not write this signature")
 			}
 			return nil
 		}
@@ -106,13 +105,12 @@ func (f *File) checkSum(ctx context.Context, key ed25519.PublicKey) error {
 	}
 	l, err := decode(last)
 	if err != nil || l.Trailer == nil {
-		return damaged(lines, "the file ends here, without the trailer of a whole export: it was cut")
+		return damaged(lines, "the file ends here without a trailer: it is incomplete")
 	}
 	f.Trailer = *l.Trailer
 	digest := hex.EncodeToString(sum.Sum(nil))
 	if f.Trailer.Lines != lines-1 || f.Trailer.SHA256 != digest {
-		return damaged(lines, "the checksum of what is before it does not agree with the trailer: the file was "+
-			"altered, or parts of it are missing")
+		return damaged(lines, "wrong checksum: the file was altered, or parts of it are missing")
 	}
 	if key != nil {
 		_, _ = sum.Write(last)
@@ -131,21 +129,21 @@ func (f *File) header(text []byte) error {
 		} `json:"penstock_export"`
 	}
 	if err := laxJSON(text, &v); err != nil || v.Header == nil {
-		return damaged(1, "this is not a file that penstock export wrote")
+		return damaged(1, "not a file written by penstock export")
 	}
 	if v.Header.Format < 1 || v.Header.Format > Format {
-		return damaged(1, "the file has format %d, and this penstock reads up to %d: use the penstock that wrote it, "+
-			"or a newer one", v.Header.Format, Format)
+		return damaged(1, "the file has format %d, but this penstock reads formats up to %d: use a newer penstock",
+			v.Header.Format, Format)
 	}
 	l, err := decode(text)
 	if err != nil {
-		return damaged(1, "the header: %v", err)
+		return damaged(1, "invalid header: %v", err)
 	}
 	f.Header = *l.Header
 	return nil
 }
 
-// lines reads the file from its beginning, line by line. A line without an end is none.
+// lines reads the file line by line from its beginning. A last line without an end is an error.
 func (f *File) lines(ctx context.Context, do func(n int64, text []byte) error) error {
 	if _, err := f.from.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -159,7 +157,7 @@ func eachLine(ctx context.Context, from io.Reader, do func(n int64, text []byte)
 	for n := int64(1); ; {
 		text, err := r.ReadSlice('\n')
 		if len(long)+len(text) > maxLine {
-			return damaged(n, "it is longer than any that penstock writes")
+			return damaged(n, "longer than any line that penstock writes")
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
@@ -168,7 +166,7 @@ func eachLine(ctx context.Context, from io.Reader, do func(n int64, text []byte)
 		case errors.Is(err, io.EOF) && len(long)+len(text) == 0:
 			return nil
 		case errors.Is(err, io.EOF):
-			return damaged(n, "the file was cut in the middle of it")
+			return damaged(n, "the file ends in the middle of it")
 		case err != nil:
 			return err
 		}
@@ -186,19 +184,19 @@ func eachLine(ctx context.Context, from io.Reader, do func(n int64, text []byte)
 	}
 }
 
-// each decodes all lines behind the header and before the trailer.
+// each decodes all lines between the header and the trailer.
 func (f *File) each(ctx context.Context, do func(n int64, l *line) error) error {
-	return f.some(ctx, func([]byte) bool { return true }, do)
+	return f.decoded(ctx, func([]byte) bool { return true }, do)
 }
 
-// heads does so for rules and queues alone, without jobs.
+// heads decodes all lines except jobs.
 func (f *File) heads(ctx context.Context, do func(n int64, l *line) error) error {
-	return f.some(ctx, isHead, do)
+	return f.decoded(ctx, isHead, do)
 }
 
 func isHead(text []byte) bool { return !bytes.HasPrefix(text, jobBegins) }
 
-func (f *File) some(ctx context.Context, which func(text []byte) bool, do func(n int64, l *line) error) error {
+func (f *File) decoded(ctx context.Context, which func(text []byte) bool, do func(n int64, l *line) error) error {
 	return f.raw(ctx, which, func(n int64, text []byte) error {
 		l, err := decode(text)
 		if err != nil {
@@ -208,7 +206,7 @@ func (f *File) some(ctx context.Context, which func(text []byte) bool, do func(n
 	})
 }
 
-// raw is some without decoding.
+// raw passes on the lines between the header and the trailer that which selects.
 func (f *File) raw(ctx context.Context, which func(text []byte) bool, do func(n int64, text []byte) error) error {
 	return f.lines(ctx, func(n int64, text []byte) error {
 		if n == 1 || n > f.Trailer.Lines || !which(text) {
@@ -218,13 +216,13 @@ func (f *File) raw(ctx context.Context, which func(text []byte) bool, do func(n 
 	})
 }
 
-// checker checks that lines follow each other as they must, and that each can be imported.
+// checker checks the order of the lines, and that each can be imported.
 type checker struct {
 	specs *queue.SpecParser
 	rules map[string]bool
-	open  string // the queue that was begun
+	open  string // the present queue
 	last  string
-	jobs  Jobs // of it
+	jobs  Jobs // of the present queue
 	done  Exported
 }
 
@@ -236,7 +234,7 @@ func (c *checker) line(n int64, l *line) error {
 			return damaged(n, "rule %s: %v", clip.Quote(r.Name, 80), err)
 		}
 		if c.rules[r.Name] {
-			return damaged(n, "rule %s is there twice", r.Name)
+			return damaged(n, "rule %s appears twice", r.Name)
 		}
 		c.rules[r.Name] = true
 		c.done.Rules++
@@ -246,11 +244,11 @@ func (c *checker) line(n int64, l *line) error {
 			return damaged(n, "queue %s: %v", q.Spec.Name, err)
 		}
 		if q.Spec.Name <= c.last {
-			return damaged(n, "queue %s comes behind %s", q.Spec.Name, c.last)
+			return damaged(n, "queue %s must come before %s", q.Spec.Name, c.last)
 		}
 		for _, name := range ruleset.Names(q.Spec.Name, nil, q.Spec.Rules) {
 			if !c.rules[name] {
-				return damaged(n, "queue %s names the rule %s, which is not before it", q.Spec.Name, name)
+				return damaged(n, "queue %s uses the rule %s, which must come before it", q.Spec.Name, name)
 			}
 		}
 		c.open, c.last = q.Spec.Name, q.Spec.Name
@@ -265,7 +263,7 @@ func (c *checker) line(n int64, l *line) error {
 		c.done.Jobs.add(c.jobs)
 		c.open, c.jobs = "", Jobs{}
 	default:
-		return damaged(n, "it is not what can follow there")
+		return damaged(n, "unexpected line")
 	}
 	return nil
 }

@@ -9,34 +9,33 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// workersBytes is about how much of the file is under way at once, however many work on it. It has room for more than a
-// page and a line.
+// workersBytes is roughly how many bytes of the file all workers together hold. It is more than a page and a line.
 const workersBytes = 16 << 20
 
-// workers do something with the lines of a file, those of different groups at the same time and those of one group in
-// their order: a store that takes many calls at once puts them on disk together.
+// workers process the lines of a file: different groups concurrently, the lines of a group in order. A store writes
+// concurrent calls to disk together.
 type workers struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	lines  []chan queuedLine
-	groups map[string]int // which of them has which group: the next in turn, as its first line comes
+	groups map[string]int // worker of each group, assigned in turn at its first line
 	work   sync.WaitGroup
 
 	mu    sync.Mutex
 	room  sync.Cond // its L is mu
-	taken int       // bytes under way
+	taken int       // bytes held
 }
 
-// queuedLine is a line on its way, with what it takes of the room.
+// queuedLine is a line on its way to a worker.
 type queuedLine struct {
 	n    int64
 	text []byte
 }
 
-// lineFunc does something with a line, and says how many bytes of the lines that it was given are done with.
+// lineFunc processes a line. done is how many bytes of the lines so far it has finished with.
 type lineFunc func(ctx context.Context, n int64, text []byte) (done int, err error)
 
-// newWorkers starts so many; each has a lineFunc of its own.
+// newWorkers starts count workers, each with its own lineFunc.
 func newWorkers(ctx context.Context, count int, worker func() lineFunc) *workers {
 	c := &workers{lines: make([]chan queuedLine, count), groups: map[string]int{}}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
@@ -47,7 +46,7 @@ func newWorkers(ctx context.Context, count int, worker func() lineFunc) *workers
 		c.work.Go(func() {
 			for p := range c.lines[i] {
 				if c.ctx.Err() != nil {
-					continue // the others are told to end too
+					continue // drain the channel
 				}
 				done, err := do(c.ctx, p.n, p.text)
 				if err != nil {
@@ -74,7 +73,7 @@ func (c *workers) free(n int) {
 	c.room.Broadcast()
 }
 
-// hand gives a line to whoever has its group, when there is room.
+// hand gives a line to the worker of its group, when there is room.
 func (c *workers) hand(group string, n int64, text []byte) error {
 	c.mu.Lock()
 	for c.taken > 0 && c.taken+len(text) > workersBytes && c.ctx.Err() == nil {
@@ -94,7 +93,7 @@ func (c *workers) hand(group string, n int64, text []byte) error {
 	return nil
 }
 
-// end waits until all is done.
+// end waits for the workers.
 func (c *workers) end() error {
 	for _, worker := range c.lines {
 		close(worker)
@@ -105,7 +104,7 @@ func (c *workers) end() error {
 	return err
 }
 
-// inParallel does something with the lines of a file, in the order of each group.
+// inParallel processes the lines that which selects, in the order of each group.
 func (f *File) inParallel(ctx context.Context, count int, which func(text []byte) bool, worker func() lineFunc) error {
 	c := newWorkers(ctx, count, worker)
 	stop := context.AfterFunc(ctx, func() { c.fail(ctx.Err()) })
@@ -127,7 +126,7 @@ func (f *File) inParallel(ctx context.Context, count int, which func(text []byte
 	return err
 }
 
-// What the lines of rules, queues and jobs begin with.
+// Beginnings of the lines of rules, queues and jobs.
 var (
 	ruleBegins  = []byte(`{"rule":`)
 	queueBegins = []byte(`{"queue":`)
@@ -135,7 +134,7 @@ var (
 	specBegins  = []byte(`{"queue":{"spec":{"name":"`)
 )
 
-// nameOf returns the name of the rule or queue that begins with a line, if one does. It reads no more than that.
+// nameOf returns the name of a rule or queue from its first line. begins is false for other lines.
 func nameOf(text []byte) (name string, begins bool, err error) {
 	var v struct {
 		Rule struct {
@@ -147,7 +146,7 @@ func nameOf(text []byte) (name string, begins bool, err error) {
 			} `json:"spec"`
 		} `json:"queue"`
 	}
-	if after, ok := bytes.CutPrefix(text, specBegins); ok { // mostly: as penstock writes it
+	if after, ok := bytes.CutPrefix(text, specBegins); ok { // the fast path: as penstock writes it
 		if before, _, ok := bytes.Cut(after, []byte{'"'}); ok && names.Validate(string(before)) == nil {
 			return string(before), true, nil
 		}

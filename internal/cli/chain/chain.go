@@ -1,8 +1,8 @@
-// Package chain verifies an audit log by nothing but its entries.
+// Package chain verifies an audit log from its entries alone.
 //
-// It promises to find every entry that was changed, removed or put in between others, wherever its digest or what
-// stands beside it was changed along. It cannot tell that the newest entries were removed, nor that all of them were
-// written anew: for that it needs a Head that was remembered elsewhere.
+// It promises to detect every entry that was changed, removed or inserted, even if digests were changed to match. It
+// cannot detect that the newest entries were removed, or that the whole log was rewritten: for that it needs a Head
+// that was kept elsewhere.
 package chain
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/penstock/penstock/queue/audit"
 )
 
-// Log is one chain of entries: those of a budget in a partition.
+// Log identifies a chain: the entries of a budget in a partition.
 type Log struct {
 	Partition int          `json:"partition"`
 	Budget    audit.Budget `json:"budget"`
@@ -29,8 +29,7 @@ func compare(a, b Log) int {
 	return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Budget, b.Budget))
 }
 
-// Head is the newest entry of a log at some time. Whoever remembers it can tell later whether what led to it is still
-// what it was.
+// Head is the newest entry of a log at some time. It proves later that the entries up to it are unchanged.
 type Head struct {
 	Log
 	Number int64        `json:"number"`
@@ -38,15 +37,15 @@ type Head struct {
 	At     time.Time    `json:"at"`
 }
 
-// Part is what was read of one log.
+// Part is the part of a log that was read.
 type Part struct {
 	First   int64 // number of the first entry
 	Entries int64
-	Head    Head  // the last
+	Head    Head  // the last entry
 	follows int64 // number of the entry that the first follows
 }
 
-// Broken is an entry at which a log is not what it was.
+// Broken is the first entry at which a log is not intact.
 type Broken struct {
 	Log
 	Number int64
@@ -54,18 +53,18 @@ type Broken struct {
 }
 
 func (b *Broken) Error() string {
-	return fmt.Sprintf("the audit log does not hold: partition %d, entry %d of %s: %s", b.Partition, b.Number, b.Budget,
+	return fmt.Sprintf("the audit log is not intact: partition %d, entry %d of %s: %s", b.Partition, b.Number, b.Budget,
 		b.Why)
 }
 
-// Verifier reads entries, those of a partition in order.
+// Verifier verifies entries. Those of a partition must come in order.
 type Verifier struct {
 	chains map[int]*audit.Verifier // by partition
 	parts  map[Log]*Part
 	since  map[Log]Head
 }
 
-// New returns a Verifier of a log that begins anywhere. It looks for the heads that are given, if it reads so far.
+// New returns a Verifier for a log that may start at any entry. It also checks that the log contains the given heads.
 func New(since []Head) *Verifier {
 	v := &Verifier{chains: map[int]*audit.Verifier{}, parts: map[Log]*Part{}, since: map[Log]Head{}}
 	for _, h := range since {
@@ -77,10 +76,10 @@ func New(since []Head) *Verifier {
 // Add reads the next entry of its partition. Its error is a *Broken.
 func (v *Verifier) Add(r *wire.AuditRecord) error {
 	record := audit.Record{Text: []byte(r.Text), Digest: r.Digest, Before: r.Before, After: r.After}
-	e, _ := record.Entry() // which the chain refuses if it cannot be read
+	e, _ := record.Entry() // the chain refuses an unreadable entry
 	log := Log{r.Partition, e.Budget}
 	broken := func(number int64, why string) error { return &Broken{log, number, why} }
-	h, remembered := v.since[log]
+	h, hasHead := v.since[log]
 	chain := v.chains[r.Partition]
 	if chain == nil {
 		chain = &audit.Verifier{Partition: r.Partition, Links: map[audit.Budget]audit.Link{}}
@@ -89,7 +88,7 @@ func (v *Verifier) Add(r *wire.AuditRecord) error {
 	part := v.parts[log]
 	if part == nil {
 		part = &Part{First: e.Number, follows: e.Follows}
-		if remembered && h.Number == e.Follows {
+		if hasHead && h.Number == e.Follows {
 			chain.Links[e.Budget] = audit.Link{Number: h.Number, Digest: h.Digest}
 		}
 		v.parts[log] = part
@@ -100,10 +99,10 @@ func (v *Verifier) Add(r *wire.AuditRecord) error {
 		return broken(b.Number, b.Detail)
 	}
 	if said, err := json.Marshal(r.Entry); err != nil || !same(said, e) {
-		return broken(e.Number, "what is shown of it is not what its text says")
+		return broken(e.Number, "its fields differ from its text")
 	}
-	if remembered && h.Number == e.Number && h.Digest != r.Digest {
-		return broken(e.Number, "it is not the one that was remembered: the log was written anew")
+	if hasHead && h.Number == e.Number && h.Digest != r.Digest {
+		return broken(e.Number, "it differs from the head: the log was rewritten")
 	}
 	part.Entries++
 	part.Head = Head{log, e.Number, r.Digest, e.Time()}
@@ -115,18 +114,18 @@ func same(said []byte, e audit.Entry) bool {
 	return err == nil && bytes.Equal(said, text)
 }
 
-// End says, after the last entry, whether all that was remembered was there, and that what the server calls its newest
-// entries was read. Its error is a *Broken.
+// End checks, after the last entry, that all heads and the newest entries that the server states were read. Its error
+// is a *Broken.
 func (v *Verifier) End(chains []wire.AuditChain) error {
 	for _, log := range slices.SortedFunc(maps.Keys(v.since), compare) {
 		h := v.since[log]
 		part := v.parts[log]
 		switch {
 		case part == nil || part.Head.Number < h.Number:
-			return &Broken{log, h.Number, "it was remembered, and is gone with all behind it"}
+			return &Broken{log, h.Number, "the head and all later entries are missing"}
 		case part.First > h.Number && part.follows != h.Number:
 			return &Broken{log, h.Number, fmt.Sprintf(
-				"it was remembered, and the log begins with entry %d: it was dropped for its age, or removed", part.First)}
+				"the head is missing, and the log starts at entry %d: it expired or was removed", part.First)}
 		}
 	}
 	for _, c := range chains {
@@ -142,7 +141,7 @@ func (v *Verifier) End(chains []wire.AuditChain) error {
 	return nil
 }
 
-// Parts is what was read, by partition and budget.
+// Parts returns the parts that were read, by partition and budget.
 func (v *Verifier) Parts() (all []Part) {
 	for _, log := range slices.SortedFunc(maps.Keys(v.parts), compare) {
 		all = append(all, *v.parts[log])

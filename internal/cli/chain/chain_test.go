@@ -60,7 +60,7 @@ func verify(all []wire.AuditRecord, since []Head, chains []wire.AuditChain) ([]P
 	return v.Parts(), v.End(chains)
 }
 
-// A log that is whole holds, one of which the oldest entries were dropped too.
+// An intact log verifies, also if its oldest entries were dropped.
 func TestWhole(t *testing.T) {
 	all := log(t, 5)
 	for _, from := range []int{0, 2, 3} {
@@ -119,7 +119,7 @@ func TestTampering(t *testing.T) {
 		"shown as another": {func(all []wire.AuditRecord) []wire.AuditRecord {
 			all[at].Entry.Name = "other"
 			return all
-		}, "not what its text says"},
+		}, "differ from its text"},
 		"another spec": {func(all []wire.AuditRecord) []wire.AuditRecord {
 			all[at].After = json.RawMessage(`{"rate":"1000/s"}`)
 			return all
@@ -146,7 +146,7 @@ func TestTampering(t *testing.T) {
 }
 
 // A head that was remembered finds a log that was written anew, or cut off.
-func TestRememberedHead(t *testing.T) {
+func TestHeads(t *testing.T) {
 	all := log(t, 5)
 	parts, err := verify(all[:6], nil, nil) // as it was then
 	if err != nil {
@@ -171,9 +171,9 @@ func TestRememberedHead(t *testing.T) {
 		all  []wire.AuditRecord
 		says string
 	}{
-		"written anew": {anew, "written anew"}, "cut off": {all[:4], "is gone with all behind it"},
-		"begins later":           {all[8:], "was dropped for its age"},
-		"written anew behind it": {anew[6:], "entry 3 does not match: one of the two"},
+		"was rewritten": {anew, "was rewritten"}, "cut off": {all[:4], "all later entries are missing"},
+		"begins later":           {all[8:], "it expired"},
+		"written anew behind it": {anew[6:], "names another entry before it than entry 3"},
 	} {
 		if _, err := verify(c.all, since, nil); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v does not say %q", what, err, c.says)

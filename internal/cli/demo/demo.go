@@ -1,13 +1,9 @@
-// Package demo pushes a few hundred messages through a small queue faster than
-// they may leave, and judges what came out at the other end. Messages that may
-// wait are deferred when there is no room; the others are refused, and come back.
+// Package demo pushes a few hundred messages through a small queue, faster than its rate, and judges the arrivals.
+// Without room, messages that may wait are deferred; others are refused and sent again.
 //
-// It promises to end by itself within Limit, and to say that it held only if
-// every message of the file was accepted, each arrived exactly once, all that was
-// deferred came back, and no window of any width saw more starts than the window
-// law allows.
-//
-// It refuses to know how the queue is run: it speaks HTTP to an ingress.
+// It promises to end within Limit, and to report success only if every message was accepted and arrived exactly once,
+// all deferred messages were readmitted, and the window law held. It does not know how the queue is run: it talks HTTP
+// to an ingress.
 package demo
 
 import (
@@ -32,28 +28,28 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// What the demo does. 400 messages through 25/s take 16 s; they are offered at
-// three times that, so that the queue is full after a second.
+// Settings of the demo. 400 messages at 25/s take 16 s; they are offered at three times the rate, so that the queue is
+// full after a second.
 const (
 	QueueName = "demo"
 	Capacity  = 50
 	Slack     = queue.LeastSlack
-	// Delta is what is allowed for the spread of the way to the receiver.
+	// Delta is the tolerance for the way to the receiver.
 	Delta = 5 * time.Millisecond
-	// Limit is when the demo ends, whatever has happened by then.
+	// Limit is the maximum duration of the demo.
 	Limit = 28 * time.Second
 
 	producers = 4
 	batch     = 4
 )
 
-// Outflow and Offered are the rates of the demo's queue and of its producers.
+// Outflow is the rate of the queue, Offered that of its producers.
 var (
 	Outflow = leaky.PerSecond(25)
 	Offered = leaky.PerSecond(75)
 )
 
-// Options of a run. Zero fields mean what the constants say.
+// Options of a run. Zero fields mean the constants.
 type Options struct {
 	Client   *client.Client
 	Messages []byte // NDJSON
@@ -61,11 +57,11 @@ type Options struct {
 	Offered  leaky.Rate
 	Capacity int64
 	Limit    time.Duration
-	// MayWait are what the ids of messages that may be deferred begin with.
+	// MayWait are the prefixes of the ids of messages that may be deferred.
 	MayWait []string
-	// Receiver decides what its answers are; the zero Options take everything.
+	// Receiver are the options of the receiver; the zero value accepts everything.
 	Receiver receiver.Options
-	// Watch is shown a Scene ten times a second, and once at the end.
+	// Watch gets a Scene ten times per second, and once at the end.
 	Watch func(Scene)
 }
 
@@ -90,12 +86,12 @@ func (o *Options) normalize() {
 // Report is the outcome of a demo.
 type Report struct {
 	Messages int `json:"messages"`
-	// Refused is how often the answer was 429; all of those came back.
+	// Refused is the number of 429 answers; those messages were sent again.
 	Refused int `json:"refused"`
-	// Deferred is how many were put on the overflow, Readmitted how many came back.
+	// Deferred is the number of messages put on the overflow, Readmitted the number that returned.
 	Deferred   int `json:"deferred"`
 	Readmitted int `json:"readmitted"`
-	// Failed is how many could not be brought in at all.
+	// Failed is the number of messages that could not be appended.
 	Failed int `json:"failed"`
 	prove.Account
 	Rate string          `json:"rate"`
@@ -114,7 +110,7 @@ type run struct {
 
 	mu       sync.Mutex
 	counts   [producers]push.Count
-	stats    wire.Stats // of the queue, when it was last looked at
+	stats    wire.Stats // of the queue, when last read
 	accepted []string
 	faults   []string
 }
@@ -128,12 +124,12 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	var receiving sync.WaitGroup
-	receiving.Go(func() { _ = rec.Serve(serving) }) // should it fail, messages are lost, and the report says so
+	receiving.Go(func() { _ = rec.Serve(serving) }) // if it fails, the report counts lost messages
 	defer receiving.Wait()
 	defer stopServing()
 
 	d := &run{o: o, rec: rec, start: time.Now()}
-	if err := d.makeQueue(ctx); err != nil {
+	if err := d.createQueue(ctx); err != nil {
 		return nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, o.Limit)
@@ -147,10 +143,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return d.report(), nil
 }
 
-func (d *run) makeQueue(ctx context.Context) error {
+func (d *run) createQueue(ctx context.Context) error {
 	deliver, err := json.Marshal(map[string]any{"http": map[string]any{"url": d.rec.URL() + "/messages", "timeout": "5s"}})
 	if err != nil {
-		return fmt.Errorf("write the target as JSON: %w", err)
+		return fmt.Errorf("encode the target as JSON: %w", err)
 	}
 	spec := queue.Spec{
 		Name: QueueName, Rate: d.o.Outflow, Capacity: d.o.Capacity, Slack: unit.Duration(Slack), Deliver: deliver,
@@ -158,16 +154,15 @@ func (d *run) makeQueue(ctx context.Context) error {
 	spec.Normalize()
 	text, err := json.Marshal(spec)
 	if err != nil {
-		return fmt.Errorf("write the spec as JSON: %w", err)
+		return fmt.Errorf("encode the spec as JSON: %w", err)
 	}
 	if _, err := d.o.Client.Put(ctx, QueueName, text, client.Absent); err != nil {
-		return fmt.Errorf("make the queue: %w", err)
+		return fmt.Errorf("create the queue: %w", err)
 	}
 	return nil
 }
 
-// flow pushes everything, shows what happens meanwhile, and waits until the
-// queue has run empty.
+// flow pushes all messages, shows scenes, and waits until the queue is empty.
 func (d *run) flow(ctx context.Context) error {
 	from, err := push.Open(bytes.NewReader(d.o.Messages), push.NDJSON)
 	if err != nil {
@@ -201,8 +196,7 @@ func (d *run) flow(ctx context.Context) error {
 	}
 }
 
-// produce is one producer: it takes messages from the common file and comes
-// back with what was refused.
+// produce is one producer. It takes messages from the common source, and sends refused ones again.
 func (d *run) produce(ctx context.Context, i int, from push.Source) error {
 	count, err := push.Push(ctx, d.o.Client, QueueName, from, push.Options{
 		Batch: batch,
@@ -261,7 +255,7 @@ func (d *run) report() *Report {
 		Law:     prove.Judge(law.Law{Rate: d.o.Outflow, Slack: Slack, Delta: Delta}, at),
 		Took:    time.Since(d.start),
 	}
-	r.Messages, _ = push.CountLines(bytes.NewReader(d.o.Messages), push.NDJSON) // memory does not fail
+	r.Messages, _ = push.CountLines(bytes.NewReader(d.o.Messages), push.NDJSON) // reading memory never fails
 	for _, n := range d.counts {
 		r.Refused += n.Refusals
 		r.Deferred += n.Deferred
@@ -279,26 +273,26 @@ func (r *Report) conclude(faults []string) {
 		broken("nothing was delivered")
 	}
 	if r.Accepted != r.Messages {
-		broken("%d of %d messages were accepted in the time there was", r.Accepted, r.Messages)
+		broken("only %d of %d messages were accepted in time", r.Accepted, r.Messages)
 	}
 	for _, f := range faults[:min(len(faults), 5)] {
 		broken("%s", f)
 	}
 	if r.Deferred != r.Readmitted {
-		broken("%d messages were deferred, %d came back", r.Deferred, r.Readmitted)
+		broken("%d messages were deferred, but %d were readmitted", r.Deferred, r.Readmitted)
 	}
 	if r.Lost > 0 {
 		broken("%d accepted messages never arrived, such as %v", r.Lost, r.LostIDs)
 	}
 	if r.Twice > 0 {
-		broken("%d arrivals were of a message that had arrived before", r.Twice)
+		broken("%d arrivals were duplicates", r.Twice)
 	}
 	if r.Strangers > 0 {
-		broken("%d arrivals were of no accepted message, such as %v", r.Strangers, r.StrangerIDs)
+		broken("%d arrivals were not accepted messages, such as %v", r.Strangers, r.StrangerIDs)
 	}
 	if !r.Law.Held {
 		broken(
-			"the window law: %d starts in %v where %d are allowed", r.Law.Worst.Starts, r.Law.Worst.Width, r.Law.Worst.Allowed,
+			"the window law: %d starts in %v, but %d are allowed", r.Law.Worst.Starts, r.Law.Worst.Width, r.Law.Worst.Allowed,
 		)
 	}
 	r.Held = len(r.Broken) == 0
@@ -317,12 +311,12 @@ func (s *patientSource) Next() (push.Line, error) {
 	}) {
 		return line, err
 	}
-	// An object with an id in it: what is put before that is followed by a member.
+	// The object has an id, so another member follows the new one.
 	line.Body = append([]byte(`{"overflow":"defer",`), line.Body[1:]...)
 	return line, nil
 }
 
-// pacedSource lets messages out at a steady rate, to whichever producer asks.
+// pacedSource yields messages at a steady rate, to all producers.
 type pacedSource struct {
 	ctx   context.Context
 	every time.Duration

@@ -62,7 +62,7 @@ func stage(t *testing.T, messages int, out outflow) *demo.Report {
 		req.Header.Set(receiver.HeaderID, id)
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
-			return // the receiver has gone; the report tells
+			return // the receiver is gone; the report shows it
 		}
 		_ = resp.Body.Close()
 	}
@@ -97,7 +97,7 @@ func stage(t *testing.T, messages int, out outflow) *demo.Report {
 }
 
 // drainer takes jobs out at their departures, as far as a test's sleeping goes;
-// work does with each what it likes, and says how it ended.
+// work calls a function for each job and settles it.
 func drainer(work func(id string, post func(string)) queue.Verdict) outflow {
 	return func(ctx context.Context, engine queue.Engine, post func(string)) {
 		for number := uint64(1); ctx.Err() == nil; number++ {
@@ -140,8 +140,8 @@ func TestDemoAccountsForEverything(t *testing.T) {
 	}
 }
 
-// TestDemoSeesThrough lets the outflow break one promise at a time.
-func TestDemoSeesThrough(t *testing.T) {
+// TestDemoDetectsFaults lets the outflow break one promise at a time.
+func TestDemoDetectsFaults(t *testing.T) {
 	drop := func(id string, post func(string)) queue.Verdict {
 		if id != "m7" {
 			post(id)
@@ -167,7 +167,7 @@ func TestDemoSeesThrough(t *testing.T) {
 		return queue.Deliver
 	}
 	for want, work := range map[string]func(string, func(string)) queue.Verdict{
-		"never arrived, such as [m7]": drop, "arrived before": double, "no accepted message": rename, "the window law": burst,
+		"never arrived, such as [m7]": drop, "duplicates": double, "not accepted messages": rename, "the window law": burst,
 	} {
 		t.Run(want, func(t *testing.T) {
 			r := stage(t, 40, drainer(work))

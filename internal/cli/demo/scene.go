@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// snapshot is where things stand at one instant.
+// snapshot is the state at one instant.
 type snapshot struct {
 	at       time.Duration // since the start
 	now      time.Duration // on the receiver's clock
@@ -21,23 +21,23 @@ type snapshot struct {
 	setAside int   // of those, deferred
 	deferred int64 // now
 	refused  int
-	waiting  int // with the producers, to come back or on their way
+	waiting  int // with the producers, to be sent
 	arrivals []receiver.Arrival
 }
 
-// Scene is a snapshot and how fast things move.
+// Scene is a snapshot with rates.
 type Scene struct {
 	snapshot
-	Inflow, Out, Refusals float64 // a second, over the last second
+	Inflow, Out, Refusals float64 // per second, over the last second
 }
 
-// film remembers the snapshots of the last second.
+// film keeps the snapshots of the last second.
 type film struct{ frames []snapshot }
 
 func (f *film) scene(s snapshot) Scene {
 	f.frames = append(f.frames, s)
 	for len(f.frames) > 2 && s.at-f.frames[1].at >= time.Second {
-		f.frames[0] = snapshot{} // let go of its arrivals
+		f.frames[0] = snapshot{} // free its arrivals
 		f.frames = f.frames[1:]
 	}
 	old := f.frames[0]
@@ -53,7 +53,7 @@ func (f *film) scene(s snapshot) Scene {
 // Elapsed is the time since the demo started.
 func (s *Scene) Elapsed() time.Duration { return s.at }
 
-// Line is the scene in one line.
+// Line returns the scene in one line.
 func (s *Scene) Line() string {
 	return fmt.Sprintf("%4.1fs  queue %2d/%d %s  in %4.1f/s  refused %3d (%4.1f/s)  deferred %3d  out %4.1f/s  "+
 		"delivered %d of %d",
@@ -61,26 +61,26 @@ func (s *Scene) Line() string {
 		s.accepted)
 }
 
-// Draw is the scene in Height lines, for a terminal of the given width.
+// Draw returns the scene in Height lines for a terminal of a width.
 func (s *Scene) Draw(width int) string {
 	var b strings.Builder
 	wide := min(max(width-44, 10), 50)
 	fmt.Fprintf(
-		&b, "  producers  offered %4d   accepted %4d  %5.1f/s   refused %4d  %5.1f/s   to come back %d\n", s.offered,
+		&b, "  producers  offered %4d   accepted %4d  %5.1f/s   refused %4d  %5.1f/s   to send %d\n", s.offered,
 		s.accepted, s.Inflow, s.refused, s.Refusals, s.waiting,
 	)
 	fmt.Fprintf(&b, "  queue      %s %2d of %d\n", s.bar(wide), s.held, s.capacity)
 	fmt.Fprintf(
-		&b, "  overflow   %s %d deferred, %d of %d came back\n", pile(s.deferred, wide), s.deferred,
+		&b, "  overflow   %s %d deferred, %d of %d readmitted\n", pile(s.deferred, wide), s.deferred,
 		int64(s.setAside)-s.deferred, s.setAside,
 	)
 	fmt.Fprintf(&b, "  outflow    %5.1f/s, configured %s\n", s.Out, s.rate)
-	fmt.Fprintf(&b, "  receiver   %s one column each %v\n", s.strip(wide), s.rate.Interval())
+	fmt.Fprintf(&b, "  receiver   %s one column per %v\n", s.strip(wide), s.rate.Interval())
 	fmt.Fprintf(&b, "  delivered  %4d   after %4.1f s\n", len(s.arrivals), s.at.Seconds())
 	return b.String()
 }
 
-// Height is how many lines Draw returns.
+// Height is the number of lines that Draw returns.
 const Height = 6
 
 func (s *Scene) bar(width int) string {
@@ -91,22 +91,20 @@ func (s *Scene) bar(width int) string {
 	return "[" + strings.Repeat("█", full) + strings.Repeat("░", width-full) + "]"
 }
 
-// pile draws what is deferred, a block for every five.
+// pile draws the deferred messages, one block for five.
 func pile(deferred int64, width int) string {
 	full := int(min((deferred+4)/5, int64(width)))
 	return " " + strings.Repeat("▒", full) + strings.Repeat(" ", width-full) + " "
 }
 
-// strip draws the latest arrivals, a column an interval T: a tick where one
-// came, a dot where none did, a number where several did.
+// strip draws the latest arrivals, one column per interval T: a dot for none, a tick for one, a digit for more.
 func (s *Scene) strip(width int) string {
 	counts := make([]int, width)
 	interval := s.rate.Interval()
 	if interval <= 0 || len(s.arrivals) == 0 {
 		return strings.Repeat("·", width)
 	}
-	// Columns stand still on the grid of the first arrival, half an interval to
-	// each side, or a steady flow would flicker.
+	// Columns are aligned to the first arrival, half an interval to each side. Otherwise a steady flow would flicker.
 	origin := s.arrivals[0].At - interval/2
 	last := int((s.now - origin) / interval)
 	for i := len(s.arrivals) - 1; i >= 0; i-- {

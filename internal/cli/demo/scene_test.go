@@ -36,7 +36,7 @@ func TestSceneDraws(t *testing.T) {
 			t.Errorf("a line of %d: %s", n, line)
 		}
 	}
-	for _, want := range []string{"25 of 50", "||2·|·", "refused   10", "▒▒▒ ", "12 deferred, 8 of 20 came back"} {
+	for _, want := range []string{"25 of 50", "||2·|·", "refused   10", "▒▒▒ ", "12 deferred, 8 of 20 readmitted"} {
 		if !strings.Contains(drawn, want) {
 			t.Errorf("no %q in\n%s", want, drawn)
 		}
@@ -51,14 +51,14 @@ func TestConclude(t *testing.T) {
 		return Report{Messages: 5, Account: prove.Account{Accepted: 5, Delivered: 5}, Law: prove.LawReport{Held: true}}
 	}
 	for want, spoil := range map[string]func(*Report){
-		"":                                      func(*Report) {},
-		"nothing was delivered":                 func(r *Report) { *r = Report{Law: prove.LawReport{Held: true}} },
-		"4 of 5 messages":                       func(r *Report) { r.Accepted = 4 },
-		"2 messages were deferred, 1 came back": func(r *Report) { r.Deferred, r.Readmitted = 2, 1 },
-		"never arrived":                         func(r *Report) { r.Lost = 1 },
-		"had arrived before":                    func(r *Report) { r.Twice = 1 },
-		"no accepted message":                   func(r *Report) { r.Strangers = 1 },
-		"the window law":                        func(r *Report) { r.Law.Held = false },
+		"":                      func(*Report) {},
+		"nothing was delivered": func(r *Report) { *r = Report{Law: prove.LawReport{Held: true}} },
+		"4 of 5 messages":       func(r *Report) { r.Accepted = 4 },
+		"2 messages were deferred, but 1 were readmitted": func(r *Report) { r.Deferred, r.Readmitted = 2, 1 },
+		"never arrived":         func(r *Report) { r.Lost = 1 },
+		"duplicates":            func(r *Report) { r.Twice = 1 },
+		"not accepted messages": func(r *Report) { r.Strangers = 1 },
+		"the window law":        func(r *Report) { r.Law.Held = false },
 	} {
 		r := good()
 		spoil(&r)
@@ -68,7 +68,7 @@ func TestConclude(t *testing.T) {
 		}
 	}
 	r := good()
-	if r.conclude([]string{"line 3: is not JSON"}); r.Held {
+	if r.conclude([]string{"line 3: not JSON"}); r.Held {
 		t.Error("a message that failed was passed over")
 	}
 }

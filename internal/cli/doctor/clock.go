@@ -3,12 +3,14 @@ package doctor
 import (
 	"context"
 	"time"
+
+	"github.com/penstock/penstock/internal/cli/show"
 )
 
-// reading is one of another's clock, between two instants of this machine.
+// reading is the time of another clock, read between two instants of this machine.
 type reading struct{ time, before, after time.Time }
 
-// ahead is by how much the other clock is ahead at least, negative if it is behind; 0 if it may be the same.
+// ahead returns how far the other clock is at least ahead, negative if it is behind, and 0 if it may agree.
 func (r reading) ahead() time.Duration {
 	switch {
 	case r.time.Before(r.before):
@@ -20,14 +22,14 @@ func (r reading) ahead() time.Duration {
 }
 
 const (
-	// badSkew is by how much clocks differ that are not kept at all; warnSkew when the instants that people read and write
-	// are not those that the store goes by.
+	// badSkew is the difference of clocks that nothing synchronizes. From warnSkew on, people notice that the store uses
+	// other times.
 	badSkew  = 10 * time.Second
 	warnSkew = time.Second
 )
 
-// clock compares this machine's with the others. Those of drainers count for nothing: they measure how long ago they
-// asked, and read no clock.
+// clock compares the clock of this machine with the others. Clocks of drainers do not matter: they only measure
+// durations.
 func (v *visit) clock(ctx context.Context) {
 	n := 0
 	compare := func(of string, r reading) {
@@ -50,7 +52,7 @@ func (v *visit) clock(ctx context.Context) {
 	}
 	compare("the store", v.asked)
 	if v.Servers != nil {
-		if servers, err := v.Servers(ctx); err == nil { // else redis has told
+		if servers, err := v.Servers(ctx); err == nil { // otherwise the check redis reports it
 			for _, s := range servers {
 				compare("redis "+s.Addr, reading{s.Time, s.Asked, s.Answered})
 			}
@@ -64,6 +66,6 @@ func (v *visit) clock(ctx context.Context) {
 		}
 	}
 	if n > 0 && v.silent() {
-		v.ok("this machine and %s agree within %v", count(n, "other clock"), warnSkew)
+		v.ok("this machine and %s agree within %v", show.Count(int64(n), "other clock"), warnSkew)
 	}
 }

@@ -1,7 +1,7 @@
-// Package doctor looks at an installation and says what is wrong with it.
+// Package doctor finds problems of an installation.
 //
-// It promises that looking changes nothing and delivers nothing, that each thing that is wrong comes with the command
-// that mends it, and that one check which cannot be made keeps no other from being made. It refuses to mend.
+// It promises to change and deliver nothing, to add to each problem a command that fixes it, and to go on if a check
+// fails. It does not fix problems itself.
 package doctor
 
 import (
@@ -17,78 +17,78 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// Verdict is what a check comes to.
+// Verdict is the result of a check.
 type Verdict string
 
 // The verdicts.
 const (
 	OK      Verdict = "ok"
-	Warning Verdict = "warning" // it works, and may not for long, or not as somebody thinks
+	Warning Verdict = "warning" // it works, but perhaps not for long or not as expected
 	Wrong   Verdict = "wrong"
 )
 
-// Finding is one thing that was found.
+// Finding is one result of a check.
 type Finding struct {
 	Check   string  `json:"check"`
 	Verdict Verdict `json:"verdict"`
 	What    string  `json:"what"`
-	// Do is the command that mends it, or that tells more; empty if nothing is to be done.
+	// Do is a command that fixes or explains the problem; may be empty.
 	Do string `json:"do,omitempty"`
 }
 
-// Patient is the installation. A nil field is what is not looked at.
+// Patient is the installation to examine. Checks of nil fields are skipped.
 type Patient struct {
-	// API is an ingress', or one over the store in this process if Direct. Without it Unreached says why.
+	// API is that of an ingress, or with Direct of the store in this process. If it is nil, Unreached is the reason.
 	API       *client.Client
 	Direct    bool
 	Unreached error
-	// Reach is the command that makes it answer, or tells why it does not, and Start what starts a drainer of the store.
+	// Reach is a command that makes the API answer or explains why it does not. Start is a command that starts a drainer.
 	Reach, Start string
-	// Version is that of who looks.
+	// Version is that of this program.
 	Version string
-	// Servers looks at the Redis of the store.
+	// Servers returns the Redis servers of the store.
 	Servers func(context.Context) ([]redisq.Server, error)
-	// Overflow looks at the streams on NATS.
+	// Overflow returns the streams on NATS.
 	Overflow func(context.Context) ([]deferred.StreamState, error)
-	// Target checks the deliver part of a queue as an ingress does, and Dial connects as a drainer does.
+	// Target validates a target as an ingress does, and Dial connects as a drainer does.
 	Target func(name string, deliver json.RawMessage) error
 	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
-	// Disk is the directory of an embedded store, and Free how much room its disk has.
+	// Disk is the directory of an embedded store, and Free returns the free bytes on its disk.
 	Disk string
 	Free func(dir string) (uint64, error)
-	// Files are those that only their owner may touch.
+	// Files are the files that must be private.
 	Files []File
 }
 
-// File is one that others must not read or change.
+// File is a file that others must not read or change.
 type File struct {
 	Path  string
-	Check func(path string) error // one that is not there is fs.ErrNotExist
-	Mend  string
+	Check func(path string) error // fs.ErrNotExist skips it
+	Fix   string                  // the command that makes it private
 }
 
 const (
-	// checkPatience is how long a check may take: a server that does not answer is a finding too.
+	// checkPatience is the maximum time of a check. A server that does not answer is a finding too.
 	checkPatience = 15 * time.Second
-	// mostFindings is how many of a check are told.
-	mostFindings = 20
+	// maxFindings is the maximum number of findings of a check.
+	maxFindings = 20
 )
 
-// visit is a patient that is looked at.
+// visit is an examination of a patient.
 type visit struct {
 	*Patient
 	queues   []wire.Queue
 	drainers wire.Drainers
 	asked    reading // of the clock of the store
-	err      error   // why there are none of those
-	toAsynq  int     // how many queues have an asynq target
+	err      error   // why they are missing
+	toAsynq  int     // number of queues with an asynq target
 
 	check string
 	found []Finding
-	more  int // that are not told
+	more  int // findings that are left out
 }
 
-// checks are all, in the order in which they are told. One that finds nothing does not concern the patient.
+// checks are all checks in order. A check without findings does not apply to the patient.
 var checks = []struct {
 	name string
 	look func(*visit, context.Context)
@@ -104,7 +104,7 @@ var checks = []struct {
 	{"files", (*visit).files},
 }
 
-// Checks are the names of all checks, in order.
+// Checks returns the names of all checks, in order.
 func Checks() (names []string) {
 	for _, c := range checks {
 		names = append(names, c.name)
@@ -112,13 +112,13 @@ func Checks() (names []string) {
 	return names
 }
 
-// Examine makes all checks, and returns what they found.
+// Examine makes all checks and returns their findings.
 func Examine(ctx context.Context, p *Patient) []Finding {
 	v := &visit{Patient: p}
 	v.read(ctx)
 	for _, c := range checks {
 		looking, cancel := context.WithTimeout(ctx, checkPatience)
-		v.check, v.more = c.name, -mostFindings
+		v.check, v.more = c.name, -maxFindings
 		c.look(v, looking)
 		cancel()
 		if v.more > 0 {
@@ -128,7 +128,7 @@ func Examine(ctx context.Context, p *Patient) []Finding {
 	return v.found
 }
 
-// Worst is the worst verdict.
+// Worst returns the worst verdict.
 func Worst(found []Finding) Verdict {
 	worst := OK
 	for _, f := range found {
@@ -139,7 +139,7 @@ func Worst(found []Finding) Verdict {
 	return worst
 }
 
-// read asks once for what several checks are about.
+// read reads what several checks need.
 func (v *visit) read(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 4*checkPatience) // there may be many queues
 	defer cancel()
@@ -154,17 +154,17 @@ func (v *visit) read(ctx context.Context) {
 	}
 }
 
-func (v *visit) ok(format string, args ...any) { v.tell(OK, "", format, args...) }
+func (v *visit) ok(format string, args ...any) { v.add(OK, "", format, args...) }
 
-func (v *visit) warn(do, format string, args ...any) { v.tell(Warning, do, format, args...) }
+func (v *visit) warn(do, format string, args ...any) { v.add(Warning, do, format, args...) }
 
-func (v *visit) wrong(do, format string, args ...any) { v.tell(Wrong, do, format, args...) }
+func (v *visit) wrong(do, format string, args ...any) { v.add(Wrong, do, format, args...) }
 
-func (v *visit) tell(verdict Verdict, do, format string, args ...any) {
+func (v *visit) add(verdict Verdict, do, format string, args ...any) {
 	if v.more++; v.more <= 0 {
 		v.found = append(v.found, Finding{v.check, verdict, fmt.Sprintf(format, args...), do})
 	}
 }
 
-// silent reports whether a check has found nothing, so that it may say that all is well.
-func (v *visit) silent() bool { return v.more == -mostFindings }
+// silent reports whether the present check has no findings yet, so that it may report success.
+func (v *visit) silent() bool { return v.more == -maxFindings }

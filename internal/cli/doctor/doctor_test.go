@@ -77,19 +77,19 @@ func TestOverflow(t *testing.T) {
 	}
 	dead := deferred.StreamState{Name: "DEAD", MaxBytes: 1 << 20, Time: noon}
 	for want, change := range map[string]func(jobs, dead *deferred.StreamState){
-		"ok: nats holds 2 messages of deferred jobs; the oldest has waited for 1h0m0s []\n": func(
+		"ok: nats holds 2 deferred jobs; the oldest has waited for 1h0m0s []\n": func(
 			_, _ *deferred.StreamState,
 		) {
 		},
-		"warning: JOBS is full to 90% [nats stream edit JOBS --max-bytes 2097152]\n": func(jobs, _ *deferred.StreamState) {
+		"warning: JOBS is 90% full [nats stream edit JOBS --max-bytes 2097152]\n": func(jobs, _ *deferred.StreamState) {
 			jobs.Bytes = jobs.MaxBytes * 9 / 10
 		},
-		"wrong: DEAD is full, and takes no more [nats stream edit DEAD --max-bytes 2097152]\n": func(
+		"wrong: DEAD is full [nats stream edit DEAD --max-bytes 2097152]\n": func(
 			_, dead *deferred.StreamState,
 		) {
 			dead.Bytes = dead.MaxBytes
 		},
-		"warning: DEAD holds 3 deferred jobs that could not come back [nats stream view DEAD]\n": func(
+		"warning: DEAD holds 3 deferred jobs that could not be readmitted [nats stream view DEAD]\n": func(
 			_, dead *deferred.StreamState,
 		) {
 			dead.Messages = 3
@@ -114,9 +114,9 @@ func TestOverflow(t *testing.T) {
 
 func TestDisk(t *testing.T) {
 	for free, want := range map[uint64]string{
-		50 << 30:  "ok: 50 GiB is left on the disk of /d []\n",
-		500 << 20: "warning: 500 MiB is left on the disk of /d [df -h /d]\n",
-		50 << 20:  "wrong: 50 MiB is left on the disk of /d: jobs will be refused [df -h /d]\n",
+		50 << 30:  "ok: 50 GiB is free on the disk of /d []\n",
+		500 << 20: "warning: only 500 MiB is free on the disk of /d [df -h /d]\n",
+		50 << 20:  "wrong: only 50 MiB is free on the disk of /d: jobs will be refused [df -h /d]\n",
 	} {
 		p := &Patient{Disk: "/d", Free: func(string) (uint64, error) { return free, nil }}
 		if got := said(p, "disk"); got != want {

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// littleDisk is what an embedded store, its overflow and a copy of the file need on a busy day.
+	// littleDisk is roughly what an embedded store, its overflow and a copy of the file need.
 	littleDisk = 1 << 30
-	// noDisk is when the next commit may be the last.
+	// noDisk is so little that any commit may fail.
 	noDisk = 100 << 20
 )
 
-// disk says how much room an embedded store has.
+// disk checks the free space of an embedded store.
 func (v *visit) disk(context.Context) {
 	if v.Disk == "" {
 		return
@@ -27,27 +27,27 @@ func (v *visit) disk(context.Context) {
 	case err != nil:
 		v.wrong("df -h "+show.Quoted(v.Disk), "%v", err)
 	case free < noDisk:
-		v.wrong("df -h "+show.Quoted(v.Disk), "%s is left on the disk of %s: jobs will be refused", room, v.Disk)
+		v.wrong("df -h "+show.Quoted(v.Disk), "only %s is free on the disk of %s: jobs will be refused", room, v.Disk)
 	case free < littleDisk:
-		v.warn("df -h "+show.Quoted(v.Disk), "%s is left on the disk of %s", room, v.Disk)
+		v.warn("df -h "+show.Quoted(v.Disk), "only %s is free on the disk of %s", room, v.Disk)
 	default:
-		v.ok("%s is left on the disk of %s", room, v.Disk)
+		v.ok("%s is free on the disk of %s", room, v.Disk)
 	}
 }
 
-// files says which files others may read or change that are nobody else's.
+// files checks that files are private.
 func (v *visit) files(context.Context) {
-	there := 0
+	present := 0
 	for _, f := range v.Files {
 		err := f.Check(f.Path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if there++; err != nil {
-			v.wrong(f.Mend, "%v", err)
+		if present++; err != nil {
+			v.wrong(f.Fix, "%v", err)
 		}
 	}
-	if there > 0 && v.silent() {
-		v.ok("%s nobody else may touch", count(there, "file"))
+	if present > 0 && v.silent() {
+		v.ok("%s readable only by the owner", show.Count(int64(present), "file"))
 	}
 }

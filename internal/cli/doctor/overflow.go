@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/deferred"
+	"github.com/penstock/penstock/internal/cli/show"
 )
 
 const (
-	// oldDeferred is half of what max_age is unless a queue says otherwise: then jobs are given up.
+	// oldDeferred is half of the default max_age, after which deferred jobs are dead.
 	oldDeferred = 12 * time.Hour
-	// fullShare is the share of a stream's bytes from which it is told to fill.
+	// fullShare is the used share of a stream's bytes from which it is a warning.
 	fullShare = 0.8
 )
 
-// overflow says whether deferred jobs are safe, and come back.
+// overflow checks that deferred jobs are safe and return.
 func (v *visit) overflow(ctx context.Context) {
 	if v.Overflow == nil {
 		return
@@ -43,16 +44,16 @@ func (v *visit) overflow(ctx context.Context) {
 		edit := fmt.Sprintf("nats stream edit %s --max-bytes %d", s.Name, 2*max(0, s.MaxBytes))
 		switch {
 		case used >= 0.99:
-			v.wrong(edit, "%s is full, and takes no more", s.Name)
+			v.wrong(edit, "%s is full", s.Name)
 		case used >= fullShare:
-			v.warn(edit, "%s is full to %.0f%%", s.Name, 100*used)
+			v.warn(edit, "%s is %.0f%% full", s.Name, 100*used)
 		}
 		switch {
 		case s.Missing:
-			v.warn("ingress --redis URL --nats URL", "there is no stream %s: a process that is started with --nats makes it",
+			v.warn("ingress --redis URL --nats URL", "there is no stream %s: a process started with --nats creates it",
 				s.Name)
 		case dead && s.Messages > 0:
-			v.warn("nats stream view "+s.Name, "%s holds %d deferred jobs that could not come back", s.Name, s.Messages)
+			v.warn("nats stream view "+s.Name, "%s holds %d deferred jobs that could not be readmitted", s.Name, s.Messages)
 		case !dead && s.Messages > 0:
 			waiting, age = s.Messages, max(0, s.Time.Sub(s.Oldest)).Round(time.Second)
 		}
@@ -61,6 +62,6 @@ func (v *visit) overflow(ctx context.Context) {
 		v.warn("penstock queue ls", "the oldest deferred job has waited for %v: raise the rate of its queue, or max_age", age)
 	}
 	if v.silent() {
-		v.ok("nats holds %s of deferred jobs; the oldest has waited for %v", count(int(waiting), "message"), age)
+		v.ok("nats holds %s; the oldest has waited for %v", show.Count(int64(waiting), "deferred job"), age)
 	}
 }

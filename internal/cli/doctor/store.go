@@ -6,11 +6,12 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/penstock/penstock/internal/cli/show"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// store says whether jobs can be taken, by the readiness of who has the store.
+// store checks that the store takes jobs.
 func (v *visit) store(ctx context.Context) {
 	if v.API == nil {
 		v.wrong(v.Reach, "%v", v.Unreached)
@@ -23,7 +24,7 @@ func (v *visit) store(ctx context.Context) {
 	case errors.As(err, &away):
 		v.wrong(v.Reach, "%v", err)
 	case errors.As(err, &refused) && refused.Reason == "not_ready":
-		v.wrong("penstock doctor --redis URL", "no jobs are taken: %v", err)
+		v.wrong("penstock doctor --redis URL", "jobs are refused: %v", err)
 	case err != nil:
 		v.wrong("penstock whoami", "%v", err)
 	case ready.Store == "full":
@@ -44,21 +45,21 @@ func (v *visit) store(ctx context.Context) {
 		v.warn("penstock queue set NAME deliver.http.timeout=5s", "%s", ready.Detail)
 	}
 	if err == nil && ready.Auth == "off" && !v.Direct {
-		v.warn("penstock up --help", "nobody is asked who he is: it was started with --no-auth")
+		v.warn("penstock up --help", "authentication is disabled (--no-auth)")
 	}
 	if err == nil && v.err != nil {
 		if errors.As(v.err, &refused) && refused.Status == http.StatusForbidden {
-			v.warn("penstock token create --grant view", "not all can be looked at with this token: %v", v.err)
+			v.warn("penstock token create --grant view", "this token cannot read everything: %v", v.err)
 		} else {
-			v.wrong("penstock whoami", "what is in the store cannot be read: %v", v.err)
+			v.wrong("penstock whoami", "the store cannot be read: %v", v.err)
 		}
 	}
 	if v.silent() {
-		v.ok("it answers, and takes jobs")
+		v.ok("it answers and takes jobs")
 	}
 }
 
-// redis says by what of its Redis a store could lose jobs.
+// redis checks that the Redis of the store loses no jobs.
 func (v *visit) redis(ctx context.Context) {
 	if v.Servers == nil {
 		return
@@ -82,7 +83,7 @@ func (v *visit) redis(ctx context.Context) {
 		}
 	}
 	if v.silent() {
-		v.ok("%s keep what they are given", count(len(servers), "server"))
+		v.ok("%s, safe settings", show.Count(int64(len(servers)), "server"))
 	}
 }
 

@@ -19,24 +19,25 @@ import (
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/deliver/smtptarget"
+	"github.com/penstock/penstock/internal/cli/show"
 	"github.com/penstock/penstock/internal/wire"
 )
 
 const (
 	dialPatience = 3 * time.Second
 	dialsAtOnce  = 16
-	// mostHosts is how many are connected to.
-	mostHosts = 200
+	// maxHosts is the maximum number of hosts to connect to.
+	maxHosts = 200
 )
 
-// place is where targets are.
+// place is the address of targets.
 type place struct {
 	name string
 	port uint16
-	tls  bool // from the first byte, by an authority that all know
+	tls  bool // implicit TLS with a public authority
 }
 
-// targets says whether targets can be used, and connects to them without delivering.
+// targets checks the settings of targets, and connects to them without delivering.
 func (v *visit) targets(ctx context.Context) {
 	if v.err != nil || v.Target == nil {
 		return
@@ -60,7 +61,7 @@ func (v *visit) targets(ctx context.Context) {
 			}
 		}
 	}
-	left := max(0, len(places)-mostHosts)
+	left := max(0, len(places)-maxHosts)
 	places = places[:len(places)-left]
 	errs := make([]error, len(places))
 	var all sync.WaitGroup
@@ -68,7 +69,7 @@ func (v *visit) targets(ctx context.Context) {
 	begun := 0
 	for n, p := range places {
 		free <- struct{}{}
-		if ctx.Err() != nil { // the rest would be told as if they could not be reached
+		if ctx.Err() != nil { // the others would look unreachable
 			break
 		}
 		begun++
@@ -85,20 +86,20 @@ func (v *visit) targets(ctx context.Context) {
 		}
 	}
 	if left > 0 {
-		v.warn("penstock top", "%d more hosts were not connected to", left)
+		v.warn("penstock top", "%d more hosts were not checked", left)
 	}
 	if v.silent() && len(places) > 0 {
-		v.ok("%s can be connected to from here", count(len(places), "host"))
+		v.ok("%s reachable from here", show.Count(int64(len(places)), "host"))
 	}
 	if v.toAsynq > 0 {
-		v.ok("%s into asynq: the rate is that of tasks which enter; workers start a backlog of their own at once, unless "+
-			"asynqtarget.Limit holds them to a rate (docs/targets/asynq.md)", count(v.toAsynq, "queue"))
+		v.ok("%s into asynq: the rate limits tasks as they enter; workers start their backlog at once, unless "+
+			"asynqtarget.Limit limits them too (docs/targets/asynq.md)", show.Count(int64(v.toAsynq), "queue"))
 	}
 }
 
-// placesOf are those of a queue's target. One whose connections go by a proxy has none: only drainers have that.
+// placesOf returns the addresses of a queue's target. A target behind a proxy has none, since only drainers reach it.
 func (v *visit) placesOf(q *wire.Queue) (at []place, err error) {
-	// An ingress hides what is secret, which is checked to be no secret that a target could have.
+	// An ingress masks secrets, and the mask would not be a valid secret.
 	raw := json.RawMessage(strings.ReplaceAll(string(q.Deliver), secrets.Hidden, "hidden"))
 	if err := v.Target(q.Name, raw); err != nil {
 		return nil, err
@@ -114,7 +115,7 @@ func (v *visit) placesOf(q *wire.Queue) (at []place, err error) {
 	if !ok {
 		return nil, nil
 	}
-	own := false // it has an authority, or a way, of its own
+	own := false // it has its own authority or protocol
 	switch s := target.Setting.(type) {
 	case *httptarget.Target:
 		if s.Proxy != "" {
@@ -132,7 +133,7 @@ func (v *visit) placesOf(q *wire.Queue) (at []place, err error) {
 	return at, nil
 }
 
-// connect does as a drainer does before a departure, and ends the connection.
+// connect connects as a drainer does before a departure, and closes the connection.
 func (v *visit) connect(ctx context.Context, p place) error {
 	ctx, cancel := context.WithTimeout(ctx, dialPatience)
 	defer cancel()
@@ -149,7 +150,7 @@ func (v *visit) connect(ctx context.Context, p place) error {
 
 func (p place) address() string { return net.JoinHostPort(p.name, strconv.Itoa(int(p.port))) }
 
-// unreached tells why, and what to do about it.
+// unreached reports why a target cannot be reached, and what to do.
 func (v *visit) unreached(queue string, p place, err error) {
 	var refused *egress.Refused
 	var dns *net.DNSError
@@ -158,11 +159,11 @@ func (v *visit) unreached(queue string, p place, err error) {
 	case errors.As(err, &refused):
 		v.wrong(v.Start+" "+egress.Flag+" "+p.name, "%s: %v", queue, err)
 	case errors.As(err, &dns):
-		v.wrong("getent hosts "+p.name, "%s: %s has no address: %v", queue, p.name, err)
+		v.wrong("getent hosts "+p.name, "%s: cannot resolve %s: %v", queue, p.name, err)
 	case errors.As(err, &cert):
 		v.wrong(fmt.Sprintf("openssl s_client -connect %s -servername %s", p.address(), p.name),
 			"%s: the certificate of %s is refused: %v", queue, p.address(), err)
 	default:
-		v.wrong("curl -v telnet://"+p.address(), "%s: %s cannot be connected to from here: %v", queue, p.address(), err)
+		v.wrong("curl -v telnet://"+p.address(), "%s: cannot connect to %s from here: %v", queue, p.address(), err)
 	}
 }

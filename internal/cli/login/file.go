@@ -1,7 +1,7 @@
-// Package login keeps the tokens with which a person comes to servers, in one file of his configuration directory.
+// Package login saves a user's tokens for servers in a file of the configuration directory.
 //
-// It promises that nobody else can read that file, that a login is found only for the server that it was kept for, and
-// that two processes which change the file at once lose nothing. It refuses a file that others can read.
+// It promises that nobody else can read the file, that a login is used only for its server, and that concurrent changes
+// lose nothing. It refuses a file that others can read.
 package login
 
 import (
@@ -19,36 +19,36 @@ import (
 	"github.com/penstock/penstock/internal/cli/outfile"
 )
 
-// Login is how to come to one server.
+// Login is a saved way to reach a server.
 type Login struct {
-	// Profile is its name; empty of the one that a server has without a name.
+	// Profile is its name. The default login of a server has none.
 	Profile string `json:"profile,omitempty"`
-	// URL is the server, as Server writes it.
+	// URL is the server, in the form of Server.
 	URL string `json:"url"`
-	// Token is what is shown there. Or Socket is the path of its Unix socket, which is asked in place of the URL and shown
-	// nothing: who has the port of a server that ended learns no secret.
+	// Token is the token, or Socket the path of a Unix socket to use instead of the URL, without a token. So a process
+	// that takes over the port of a server learns no secret.
 	Token  string `json:"token,omitempty"`
 	Socket string `json:"socket,omitempty"`
 }
 
-// File is where logins are kept.
+// File is a file of logins.
 type File struct{ Path string }
 
-// contents is a File as JSON.
+// contents is the JSON of a File.
 type contents struct {
 	Servers []Login `json:"servers"`
 }
 
-// Default is the File of whoever runs this process. It need not be there yet.
+// Default returns the File of the user. It need not exist.
 func Default() (File, error) {
 	dir, err := os.UserConfigDir()
 	if err != nil {
-		return File{}, fmt.Errorf("where logins are kept: %w", err)
+		return File{}, fmt.Errorf("find the file of logins: %w", err)
 	}
 	return File{filepath.Join(dir, "penstock", "servers.json")}, nil
 }
 
-// Logins are all that are kept, none if there is no file.
+// Logins returns all logins, none without a file.
 func (f File) Logins() ([]Login, error) {
 	if err := Private(f.Path); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -57,21 +57,21 @@ func (f File) Logins() ([]Login, error) {
 	}
 	text, err := os.ReadFile(f.Path)
 	if err != nil {
-		return nil, fmt.Errorf("the logins: %w", err)
+		return nil, fmt.Errorf("file of logins: %w", err)
 	}
 	var c contents
-	if err := json.Unmarshal(text, &c); err != nil { // whose message quotes no token
-		return nil, fmt.Errorf("the logins in %s: %w; mend the file, or remove it and log in again", f.Path, err)
+	if err := json.Unmarshal(text, &c); err != nil { // the error does not quote tokens
+		return nil, fmt.Errorf("logins in %s: %w; fix the file, or remove it and log in again", f.Path, err)
 	}
 	return c.Servers, nil
 }
 
-// Of returns the login of a server that has no name; false if there is none.
+// Of returns the default login of a server.
 func (f File) Of(url string) (Login, bool, error) {
 	return f.find(func(l *Login) bool { return l.Profile == "" && l.URL == url })
 }
 
-// Named returns the login of a profile; false if there is none.
+// Named returns the login of a profile.
 func (f File) Named(profile string) (Login, bool, error) {
 	return f.find(func(l *Login) bool { return l.Profile == profile })
 }
@@ -86,8 +86,8 @@ func (f File) find(is func(*Login) bool) (Login, bool, error) {
 	return Login{}, false, err
 }
 
-// Keep keeps a login, in place of the one with its profile or, without a name, of its server. Those whose socket is
-// gone go.
+// Keep saves a login, replacing that of its profile or the default login of its server. It removes logins whose socket
+// is gone.
 func (f File) Keep(l Login) error {
 	return f.change(func(all []Login) []Login {
 		all = slices.DeleteFunc(all, func(o Login) bool {
@@ -98,7 +98,7 @@ func (f File) Keep(l Login) error {
 	})
 }
 
-// Forget removes the logins that are chosen, and returns them.
+// Forget removes the chosen logins and returns them.
 func (f File) Forget(chosen func(Login) bool) (gone []Login, err error) {
 	err = f.change(func(all []Login) []Login {
 		return slices.DeleteFunc(all, func(l Login) bool {
@@ -112,16 +112,15 @@ func (f File) Forget(chosen func(Login) bool) (gone []Login, err error) {
 	return gone, err
 }
 
-// change writes what change makes of the logins. The file is replaced as a whole, so that a reader never meets half of
-// it.
+// change replaces the file by the changed logins. Readers never see a partial file.
 func (f File) change(change func([]Login) []Login) error {
 	dir := filepath.Dir(f.Path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("where logins are kept: %w", err)
+		return fmt.Errorf("find the file of logins: %w", err)
 	}
 	unlock, err := lock(f.Path + ".lock")
 	if err != nil {
-		return fmt.Errorf("where logins are kept: %w", err)
+		return fmt.Errorf("find the file of logins: %w", err)
 	}
 	defer unlock()
 	before, err := f.Logins()
@@ -137,14 +136,14 @@ func (f File) change(change func([]Login) []Login) error {
 	}
 	text, err := json.MarshalIndent(contents{after}, "", "  ")
 	if err != nil {
-		return fmt.Errorf("the logins: %w", err)
+		return fmt.Errorf("file of logins: %w", err)
 	}
 	err = outfile.Replace(context.Background(), f.Path, outfile.Private, func(w io.Writer) error {
 		_, err := w.Write(append(text, '\n'))
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("the logins: %w", err)
+		return fmt.Errorf("file of logins: %w", err)
 	}
 	return nil
 }

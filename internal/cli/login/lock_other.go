@@ -2,5 +2,5 @@
 
 package login
 
-// lock does nothing: of two processes that keep a login at once, one may lose it.
+// lock does nothing: concurrent changes may lose a login.
 func lock(string) (unlock func(), err error) { return func() {}, nil }

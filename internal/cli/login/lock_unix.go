@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock waits until no other process has the lock.
+// lock waits for the lock.
 func lock(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -24,5 +24,5 @@ func lock(path string) (unlock func(), err error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return func() { _ = f.Close() }, nil // which unlocks it
+	return func() { _ = f.Close() }, nil // closing unlocks it
 }

@@ -23,7 +23,7 @@ func keep(t *testing.T, f File, logins ...Login) {
 	}
 }
 
-// A login is found by its server or its name, and a new one takes its place.
+// A login is found by its server or its name, and a new one replaces it.
 func TestLoginsAreKept(t *testing.T) {
 	f := kept(t)
 	if all, err := f.Logins(); err != nil || len(all) > 0 {
@@ -53,7 +53,7 @@ func TestLoginsAreKept(t *testing.T) {
 	}
 }
 
-// A server's login at its socket goes with the socket, and moves with the server's URL.
+// The login of a socket is removed with the socket, and moves with the server's URL.
 func TestLoginBySocket(t *testing.T) {
 	f, path := kept(t), filepath.Join(t.TempDir(), "penstock.sock")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -73,7 +73,7 @@ func TestLoginBySocket(t *testing.T) {
 	}
 }
 
-// The file of a token is made once, for its owner alone.
+// A token file is created once, readable only by its owner.
 func TestFileOfAToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "admin.token")
 	if err := WriteToken(t.Context(), path, "ps_x"); err != nil {
@@ -93,8 +93,8 @@ func TestFileOfAToken(t *testing.T) {
 	}
 }
 
-// A file that others can read, or that is none of ours, is refused, and left as it is.
-func TestLoginsThatCannotBeUsed(t *testing.T) {
+// A file that others can read, or that is invalid, is refused and not changed.
+func TestInvalidLoginFiles(t *testing.T) {
 	f := kept(t)
 	keep(t, f, Login{URL: "https://a:443", Token: "secret"})
 	if err := os.Chmod(f.Path, 0o604); err != nil {
@@ -118,7 +118,7 @@ func TestLoginsThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// Many at once lose nothing.
+// Concurrent changes lose nothing.
 func TestLoginsOfMany(t *testing.T) {
 	f := kept(t)
 	var all sync.WaitGroup

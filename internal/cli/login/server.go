@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// Server is the URL of a server as logins name it, so that one server has one name: scheme and host in lower case,
-// with its port, and without a path's last slash. A socket is unix:///PATH.
+// Server returns the canonical URL of a server: scheme and host in lower case, with the port, without a trailing slash.
+// A socket is unix:///PATH.
 func Server(server string) (string, error) {
 	u, err := url.Parse(server)
-	if err != nil { // which would quote a password
-		return "", fmt.Errorf("the server's URL cannot be read")
+	if err != nil { // err would quote a password
+		return "", fmt.Errorf("invalid URL")
 	}
 	if u.Scheme == "unix" {
 		return "unix://" + filepath.Clean(u.Path), nil
@@ -24,13 +24,12 @@ func Server(server string) (string, error) {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
 	if u.Host == "" || port == "" {
-		return "", fmt.Errorf("the server's URL must begin with http://, https:// or unix:///")
+		return "", fmt.Errorf("the URL must begin with http://, https:// or unix:///")
 	}
 	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port) + strings.TrimRight(u.Path, "/"), nil
 }
 
-// Safe reports whether what is sent to a server is read by nobody else on the way: it has TLS, or does not leave this
-// machine.
+// Safe reports whether nobody else can read what is sent to a server: it uses TLS, or stays on this machine.
 func Safe(server string) bool {
 	u, err := url.Parse(server)
 	if err != nil {

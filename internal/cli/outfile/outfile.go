@@ -1,8 +1,8 @@
-// Package outfile writes the files that the tool's commands are told to write.
+// Package outfile writes the output files of commands.
 //
-// It promises that a regular file appears whole and on disk, or stays as it was, and that a symbolic link stays one:
-// the file behind it is replaced. Devices, pipes and this process's own standard output are written in place. It never
-// renames over anything but a regular file, and never removes what it did not make.
+// It promises that a regular file appears complete and on disk, or stays unchanged, and that it replaces the file
+// behind a symbolic link, not the link. It writes to devices, pipes and standard output in place. It never renames over
+// anything but a regular file, and removes only files that it created.
 package outfile
 
 import (
@@ -20,8 +20,8 @@ import (
 // Private is the mode of a file that only its owner can read.
 const Private fs.FileMode = 0o600
 
-// Replace has a function write the file at path. A new file gets the mode, less the umask. A file that exists keeps
-// that part of its mode that the new one has as well. When ctx ends, Replace no longer waits for the reader of a pipe.
+// Replace calls do to write the file at path. A new file gets mode minus the umask; an existing file gets the bits of
+// mode that it already has. When ctx ends, Replace stops waiting for the reader of a pipe.
 func Replace(ctx context.Context, path string, mode fs.FileMode, do func(io.Writer) error) error {
 	p, err := find(path)
 	if err != nil {
@@ -46,7 +46,7 @@ func Replace(ctx context.Context, path string, mode fs.FileMode, do func(io.Writ
 	return syncDir(filepath.Dir(p.path))
 }
 
-// Create has a function write a new Private file. A regular file that exists is an error, fs.ErrExist.
+// Create calls do to write a new Private file. An existing regular file is the error fs.ErrExist.
 func Create(ctx context.Context, path string, do func(io.Writer) error) error {
 	p, err := find(path)
 	if err != nil {
@@ -55,7 +55,7 @@ func Create(ctx context.Context, path string, do func(io.Writer) error) error {
 	if p.inPlace && !p.dangling {
 		return p.write(ctx, do)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, Private) // follows no link
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, Private) // does not follow links
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func Create(ctx context.Context, path string, do func(io.Writer) error) error {
 	return nil
 }
 
-// CheckReplace reports why Replace could not write to path. It leaves everything as it is.
+// CheckReplace returns an error if Replace could not write to path. It changes nothing.
 func CheckReplace(path string) error {
 	p, err := find(path)
 	if err != nil || p.inPlace {
@@ -81,7 +81,7 @@ func CheckReplace(path string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// CheckCreate reports why Create could not write to path. It leaves everything as it is.
+// CheckCreate returns an error if Create could not write to path. It changes nothing.
 func CheckCreate(path string) error {
 	p, err := find(path)
 	if err == nil && (p.mode != 0 || p.dangling) {
@@ -93,13 +93,13 @@ func CheckCreate(path string) error {
 	return CheckReplace(path)
 }
 
-// place is where a path leads.
+// place is what a path refers to.
 type place struct {
-	path     string      // without the links on the way, if a regular file is or will be there
-	mode     fs.FileMode // of the regular file that exists; 0 if none does
-	inPlace  bool        // to be opened and written, not replaced
+	path     string      // without links, for a regular file
+	mode     fs.FileMode // of an existing regular file; otherwise 0
+	inPlace  bool        // must be written in place, not replaced
 	dangling bool        // a link to nothing
-	own      *os.File    // the standard stream of this process that it is
+	own      *os.File    // the standard stream that it is, if any
 }
 
 func find(path string) (place, error) {
@@ -111,9 +111,9 @@ func find(path string) (place, error) {
 	case err != nil:
 		return place{}, err
 	case info.IsDir():
-		return place{}, fmt.Errorf("%s is a directory: name a file", path)
+		return place{}, fmt.Errorf("%s is a directory, not a file", path)
 	}
-	for _, own := range []*os.File{os.Stdout, os.Stderr} { // /dev/stdout, which may not be truncated or replaced
+	for _, own := range []*os.File{os.Stdout, os.Stderr} { // such as /dev/stdout, which must not be truncated or replaced
 		if stream, err := own.Stat(); err == nil && os.SameFile(info, stream) {
 			return place{path: path, inPlace: true, own: own}, nil
 		}
@@ -125,7 +125,7 @@ func find(path string) (place, error) {
 	return place{path: path, mode: info.Mode().Perm()}, err
 }
 
-// write writes to what is there already.
+// write writes in place.
 func (p place) write(ctx context.Context, do func(io.Writer) error) error {
 	if p.own != nil {
 		return do(p.own)
@@ -135,7 +135,7 @@ func (p place) write(ctx context.Context, do func(io.Writer) error) error {
 		err error
 	}
 	done := make(chan opened, 1)
-	go func() { // opening a pipe waits for its reader, and nothing else can end that
+	go func() { // opening a pipe waits for its reader, and cannot be canceled
 		f, err := os.OpenFile(p.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, Private)
 		done <- opened{f, err}
 	}()
@@ -150,13 +150,13 @@ func (p place) write(ctx context.Context, do func(io.Writer) error) error {
 	}
 }
 
-// beside makes a file that can take the place of the one at p.
+// beside creates a temporary file in the same directory.
 func (p place) beside(mode fs.FileMode) (*os.File, error) {
 	name := filepath.Join(filepath.Dir(p.path), "."+filepath.Base(p.path)+"."+rand.Text())
 	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode|0o200)
 }
 
-// finish writes a regular file, ends with it on disk, and closes it.
+// finish writes a regular file, syncs it and closes it.
 func finish(f *os.File, do func(io.Writer) error) error {
 	err := do(f)
 	if err == nil {
@@ -166,7 +166,7 @@ func finish(f *os.File, do func(io.Writer) error) error {
 }
 
 func syncDir(dir string) error {
-	if runtime.GOOS == "windows" { // which has no such thing
+	if runtime.GOOS == "windows" { // directories cannot be synced there
 		return nil
 	}
 	d, err := os.Open(dir)

@@ -61,7 +61,7 @@ func TestARegularFileIsReplacedAsAWholeOrStays(t *testing.T) {
 	if err := Replace(t.Context(), path, 0o644, text("two")); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, path, "two", 0o600) // others cannot read what they could not read before
+	expect(t, path, "two", 0o600) // the mode does not get wider
 	alone(t, dir, "file")
 	for _, bad := range []string{dir, filepath.Join(dir, "nowhere", "file")} {
 		if CheckReplace(bad) == nil || Replace(t.Context(), bad, Private, text("x")) == nil {
@@ -114,7 +114,7 @@ func TestALinkStaysALink(t *testing.T) {
 	alone(t, dir, "link", "file")
 }
 
-// Both as root, who may rename over a device, and as others.
+// Both as root, which may rename over a device, and as another user.
 func TestADeviceStaysADevice(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(os.DevNull, link); err != nil {

@@ -6,15 +6,14 @@ import (
 	"io"
 )
 
-// CountLines returns about how many jobs a file has: exactly for NDJSON whose
-// blank lines are empty, and for CSV up to rows with line breaks inside quotes
-// that are not balanced. It is for progress, and for nothing else.
+// CountLines estimates the number of jobs in a file, for showing progress. It is exact unless CSV has unbalanced
+// quotes.
 func CountLines(r io.Reader, format string) (int, error) {
 	var (
 		buf    = make([]byte, 256<<10)
 		n      int
-		filled bool // the present line has something in it
-		quoted bool // inside quotes of CSV
+		filled bool // the present line is not blank
+		quoted bool // inside CSV quotes
 	)
 	for {
 		got, err := r.Read(buf)

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Defaults are what lines say that do not say it themselves. They change no line's
-// id: the same file pushed with others is the same jobs.
+// Defaults are members for lines that lack them. They do not change ids: the same file with other defaults is the same
+// jobs.
 type Defaults struct {
-	Lane      string    // empty is the lane of those that name none
+	Lane      string    // empty is the lane of jobs without a key
 	Priority  int       // 0 is the lowest
-	NotBefore time.Time // zero is at once
+	NotBefore time.Time // zero is now
 	Overflow  string    // reject or defer; empty leaves it to the queue
 	ExpiresAt time.Time // zero is never
 }
 
-// Of returns a source of the same lines with the defaults in them.
+// Of returns a source of the same lines with the defaults.
 func (d Defaults) Of(src Source) Source {
 	s := &filled{Source: src}
 	if d.Lane != "" {
@@ -42,13 +42,13 @@ func (d Defaults) Of(src Source) Source {
 
 func instant(t time.Time) []byte { return appendQuoted(nil, t.UTC().Format(time.RFC3339Nano)) }
 
-// filled is a Source whose lines have further members.
+// filled is a Source that adds members to lines.
 type filled struct {
 	Source
 	members []member
 }
 
-// member is one that lines get: "name":value, with the comma behind it.
+// member is a member to add: "name":value, with a comma.
 type member struct {
 	name string
 	text []byte
@@ -59,8 +59,7 @@ func (f *filled) add(name string, value []byte) {
 	f.members = append(f.members, member{name, append(text, ',')})
 }
 
-// Next implements Source. A line that Err is nil of is an object with an id at least,
-// so that what is put before that is followed by a member.
+// Next implements Source. A valid line is an object with at least an id, so another member follows the added ones.
 func (f *filled) Next() (Line, error) {
 	line, err := f.Source.Next()
 	if err != nil || line.Err != nil {

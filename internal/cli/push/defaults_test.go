@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/internal/cli/push"
 )
 
-// What a line says itself stands; its id does not depend on what it does not say.
+// Members of a line go before defaults, and its id does not depend on defaults.
 func TestDefaults(t *testing.T) {
 	at := time.Date(2030, 1, 2, 16, 4, 5, 500_000_000, time.FixedZone("", 3600))
 	const text = "{\"payload\":1}\n" +

@@ -2,12 +2,11 @@ package push
 
 import "encoding/json"
 
-// A lane that is full keeps its own lines and nobody else's: they are parked while the
-// file is read on, so many of them.
+// Lines of a full lane are parked while more of the file is read, up to these limits.
 const (
 	maxParked      = 10 // batches
 	maxParkedBytes = 16 << 20
-	// probe is how many lines of a full lane are sent at a time: it has room for few.
+	// probe is the number of lines of a full lane to send at a time, since it has room for few.
 	probe = 16
 )
 
@@ -25,26 +24,24 @@ func (p *pusher) mayRead() bool {
 	return true
 }
 
-// laneOf returns the lane of a line, once some lane was full.
+// laneOf returns the lane of a line, if any lane was full so far.
 func (p *pusher) laneOf(h *held) string {
 	if !p.lanes || h.laned {
 		return h.lane
 	}
 	h.laned = true
-	_ = members(h.Body, func(name string, value json.RawMessage) { // it was read before
+	_ = members(h.Body, func(name string, value json.RawMessage) { // it was parsed before
 		if name == "lane" {
-			_ = json.Unmarshal(value, &h.lane) // what is no string is the server's to refuse
+			_ = json.Unmarshal(value, &h.lane) // the server refuses a lane that is not a string
 		}
 	})
 	return h.lane
 }
 
-// fullLanes is how many lines more of each full lane may be sent, as the lines are gone
-// through in their order.
+// fullLanes is the number of lines that may still be sent for each full lane, going through the lines in order.
 type fullLanes map[string]int
 
-// keep reports whether a line stays behind others of its lane; early is one whose time
-// has not come.
+// keep reports whether a line must wait behind others of its lane. early means that it is not due yet.
 func (f fullLanes) keep(lane string, h *held, early bool) bool {
 	if lane == "" {
 		return false

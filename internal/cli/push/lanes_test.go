@@ -46,7 +46,7 @@ func (l *laned) Append(_ context.Context, _ string, jobs [][]byte) ([]client.Ans
 	return answers, nil
 }
 
-// A full lane keeps its own lines, in their order, and nobody else's; as far as memory goes.
+// A full lane holds up only its own lines, in order, within the limits of memory.
 func TestPushPassesAFullLane(t *testing.T) {
 	for _, c := range []struct {
 		slow, other int

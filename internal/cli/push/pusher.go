@@ -17,51 +17,47 @@ type Appender interface {
 	Append(ctx context.Context, queue string, jobs [][]byte) ([]client.Answer, error)
 }
 
-// Options of a Push. Zero fields mean what is said beside them.
+// Options of a Push.
 type Options struct {
-	// NoWait reports refused jobs instead of coming back with them.
+	// NoWait reports refused jobs instead of sending them again.
 	NoWait bool
-	// Batch is how many jobs travel in one request. 0 means 500.
+	// Batch is the number of jobs per request; 0 means 500.
 	Batch int
-	// Patience is how long to go on trying while the server gives no answer, or
-	// none that helps. 0 means 30 s.
+	// Patience is the time to retry while the server does not answer or cannot decide; 0 means 30 s.
 	Patience time.Duration
-	// Progress is told the count after every request, and every second of a wait, Problem of every line
-	// that was refused for good or failed, Taken of every one that is in. They
-	// run on the pushing goroutine.
+	// Progress is called after every request and every second of a wait, Problem for every line that was refused or
+	// failed, and Taken for every line that is in. They run on the pushing goroutine and may be nil.
 	Progress func(Count)
 	Problem  func(line Line, why string)
 	Taken    func(line Line, answer *client.Answer)
 }
 
-// Count says what became of the lines so far.
+// Count is the outcome of the lines so far.
 type Count struct {
-	Read      int // lines with something in them
-	Accepted  int // are in the queue
-	Deferred  int // wait on the overflow until there is room
-	Duplicate int // were in already, or deferred
-	Refused   int // no room, and not waited for
-	Failed    int // cannot be taken
-	// Undecided is what was read but not answered: refused for now, under way
-	// when the push was broken off, or not sent.
+	Read      int // lines that are not blank
+	Accepted  int // in the queue
+	Deferred  int // on the overflow until there is room
+	Duplicate int // already in or deferred
+	Refused   int // no room, with NoWait
+	Failed    int // invalid
+	// Undecided are lines without an answer: to be sent again, interrupted, or not sent.
 	Undecided int
-	// Refusals is how often the answer was that there is no room.
+	// Refusals is the number of answers that there is no room.
 	Refusals int
-	// Waits is why nothing goes on at the moment, empty while something does: what the latest refusal said, or that no
-	// answer came. Until is when the next lines are sent again.
+	// Waits is why the push waits: the latest refusal or error. It is empty while the push goes on. Until is when the next
+	// lines are sent.
 	Waits string
 	Until time.Time
 }
 
-// maxBatchBytes keeps a request well below what a server reads in a minute.
+// maxBatchBytes keeps a request well below what a server can read in a minute.
 const maxBatchBytes = 1 << 20
 
-// maxTries is how often a line is sent on which the server cannot decide.
+// maxTries is the maximum number of tries of a line on which the server cannot decide.
 const maxTries = 10
 
-// Push sends the jobs of a source to a queue. It returns when all of them are
-// decided, with ctx's error when that ended before, or with the error that
-// makes going on useless; the Count is true in every case.
+// Push appends the jobs of a source to a queue. It returns when all are decided, when ctx ends, or at an error that
+// would affect all further lines. The Count is always valid.
 func Push(ctx context.Context, to Appender, queue string, from Source, o Options) (Count, error) {
 	if o.Batch <= 0 {
 		o.Batch = 500
@@ -74,15 +70,15 @@ func Push(ctx context.Context, to Appender, queue string, from Source, o Options
 	return p.count, err
 }
 
-// held is a line that is to be sent at due.
+// held is a line to send when due.
 type held struct {
 	Line
 	due   time.Time
 	tries int
-	// parked is of a line whose lane is full, or that is behind such a one.
+	// parked means that its lane is full.
 	parked bool
 	lane   string
-	laned  bool // lane was read
+	laned  bool // lane is known
 }
 
 type pusher struct {
@@ -91,14 +87,14 @@ type pusher struct {
 	from  Source
 	o     Options
 
-	// held are the lines that are not decided, in the order of the file.
+	// held are the undecided lines, in the order of the file.
 	held    []held
-	ended   bool // the source has no more
+	ended   bool // the source is at its end
 	count   Count
-	silent  time.Time // since when the server has not been answering; zero while it does
+	silent  time.Time // start of the present outage of the server, or zero
 	backoff time.Duration
-	lanes   bool   // some lane was full
-	refusal string // what the latest refusal said
+	lanes   bool   // a lane was full
+	refusal string // the latest refusal
 }
 
 func (p *pusher) run(ctx context.Context) error {
@@ -106,8 +102,8 @@ func (p *pusher) run(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		// Nothing new is read while something is refused: new lines would only
-		// be refused too, or overtake. A full lane keeps only its own lines.
+		// Read no more while lines are refused: new lines would be refused too, or overtake. A full lane holds up only its
+		// own lines.
 		if p.mayRead() {
 			if err := p.read(); err != nil {
 				return err
@@ -138,7 +134,7 @@ func (p *pusher) run(ctx context.Context) error {
 	}
 }
 
-// read fills held with the next batch.
+// read reads the next batch into held.
 func (p *pusher) read() error {
 	bytes := 0
 	for most := len(p.held) + p.o.Batch; len(p.held) < most && bytes < maxBatchBytes; {
@@ -162,8 +158,7 @@ func (p *pusher) read() error {
 	return nil
 }
 
-// due returns the indexes of the held lines whose time has come, or how long
-// it is until the first.
+// due returns the indexes of the lines that are due, or the time until the first is.
 func (p *pusher) due() (batch []int, wait time.Duration) {
 	now := time.Now()
 	wait = time.Hour
@@ -187,7 +182,7 @@ func (p *pusher) due() (batch []int, wait time.Duration) {
 	return batch, wait
 }
 
-// send sends the held lines named by batch and acts on the answers.
+// send sends the lines of a batch and acts on the answers.
 func (p *pusher) send(ctx context.Context, batch []int) error {
 	jobs := make([][]byte, len(batch))
 	for i, at := range batch {
@@ -220,8 +215,7 @@ func (p *pusher) send(ctx context.Context, batch []int) error {
 	return hopeless
 }
 
-// decide acts on one answer: again is true if the line stays held. The error
-// says that nothing else of the file will be taken either.
+// decide acts on one answer. again means that the line stays held. An error means that all other lines would fail too.
 func (p *pusher) decide(h *held, a *client.Answer, now time.Time) (again bool, err error) {
 	switch {
 	case a.Deferred():
@@ -243,7 +237,7 @@ func (p *pusher) decide(h *held, a *client.Answer, now time.Time) (again bool, e
 			return true, nil
 		}
 		p.count.Refused++
-		p.tell(h.Line, a.Why())
+		p.problem(h.Line, a.Why())
 	case a.Again():
 		h.tries++
 		if h.tries < maxTries {
@@ -252,19 +246,19 @@ func (p *pusher) decide(h *held, a *client.Answer, now time.Time) (again bool, e
 			return true, nil
 		}
 		p.count.Failed++
-		p.tell(h.Line, a.Why())
+		p.problem(h.Line, a.Why())
 	case a.Status == http.StatusNotFound:
 		return true, &client.Problem{Status: a.Status, Reason: a.Reason, Detail: a.Detail}
 	default:
 		p.count.Failed++
-		p.tell(h.Line, a.Why())
+		p.problem(h.Line, a.Why())
 	}
 	p.count.Undecided--
 	return false, nil
 }
 
-// unanswered waits before the same batch is sent again, or gives up. The ids
-// make it safe: what was in nevertheless answers duplicate.
+// unanswered waits before the same batch is sent again, or gives up. Sending again is safe: jobs that are in count as
+// duplicates.
 func (p *pusher) unanswered(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -291,7 +285,7 @@ func (p *pusher) unanswered(ctx context.Context, err error) error {
 
 func (p *pusher) fail(line Line, why string) {
 	p.count.Failed++
-	p.tell(line, why)
+	p.problem(line, why)
 }
 
 func (p *pusher) taken(line Line, a *client.Answer) {
@@ -300,17 +294,16 @@ func (p *pusher) taken(line Line, a *client.Answer) {
 	}
 }
 
-func (p *pusher) tell(line Line, why string) {
+func (p *pusher) problem(line Line, why string) {
 	if p.o.Problem != nil {
 		p.o.Problem(line, why)
 	}
 }
 
-// grace is how long a request under way may still be answered after the push
-// was broken off, so that what it brought in is counted.
+// grace is the time for the answer of the last request after an interruption, so that its jobs are counted.
 const grace = 2 * time.Second
 
-// outliving returns a context that ends a grace after ctx does, or after limit.
+// outliving returns a context that ends a grace period after ctx, or after limit.
 func outliving(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	out, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	stop := context.AfterFunc(ctx, func() {
@@ -323,14 +316,14 @@ func outliving(ctx context.Context, limit time.Duration) (context.Context, conte
 	return out, func() { stop(); cancel() }
 }
 
-// toldEvery is how often a wait is told of.
-const toldEvery = time.Second
+// progressInterval is the time between two calls of Progress during a wait.
+const progressInterval = time.Second
 
-// pause waits, and tells why while it does.
+// pause waits, and reports why.
 func (p *pusher) pause(ctx context.Context, d time.Duration, why string) error {
 	p.count.Waits, p.count.Until = why, time.Now().Add(d)
 	defer func() { p.count.Waits, p.count.Until = "", time.Time{} }()
-	timer, tick := time.NewTimer(d), time.NewTicker(toldEvery)
+	timer, tick := time.NewTimer(d), time.NewTicker(progressInterval)
 	defer timer.Stop()
 	defer tick.Stop()
 	for {

@@ -166,7 +166,7 @@ func TestPushNoWait(t *testing.T) {
 	}
 }
 
-func TestPushReportsEveryBadLine(t *testing.T) {
+func TestPushReportsInvalidLines(t *testing.T) {
 	var told []string
 	s := &server{room: 3, before: func(_ int, ids []string) ([]client.Answer, error) {
 		return []client.Answer{{Status: 202, ID: ids[0]}, {
@@ -180,7 +180,7 @@ func TestPushReportsEveryBadLine(t *testing.T) {
 	if err != nil || count != (push.Count{Read: 3, Accepted: 1, Failed: 2}) {
 		t.Fatalf("%+v, %v", count, err)
 	}
-	if len(told) != 2 || !strings.HasPrefix(told[0], "2 is not JSON") || !strings.Contains(told[1], "conflict") {
+	if len(told) != 2 || !strings.HasPrefix(told[0], "2 not JSON") || !strings.Contains(told[1], "conflict") {
 		t.Errorf("told %q", told)
 	}
 }
@@ -259,7 +259,7 @@ func TestPushBrokenOff(t *testing.T) {
 	})
 }
 
-// A wait is told of while it lasts: why, and until when.
+// Progress is called during a wait, with the reason and the end.
 func TestWaitsAreToldOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := func(call int, ids []string) ([]client.Answer, error) {

@@ -5,22 +5,22 @@ import (
 	"io"
 )
 
-// maxRecord is the longest record of a CSV file, its quotes and commas included: room for a payload of 1 MiB in which
-// many quotes are doubled. encoding/csv itself reads a quoted value to its end, however far that is.
+// maxRecord is the maximum length of a CSV record in bytes: room for a payload of 1 MiB with many doubled quotes.
+// encoding/csv has no limit of its own.
 const maxRecord = 3 << 19
 
-// recordLimit ends a reader that goes on for longer than a record may be.
+// recordLimit is a reader that fails when a record is too long.
 type recordLimit struct {
 	from io.Reader
 	left int
 }
 
-// next lets one more record be read. What was read ahead of it counts for it again.
+// next starts a record. Bytes that were read ahead are counted twice.
 func (r *recordLimit) next() { r.left = maxRecord }
 
 func (r *recordLimit) Read(b []byte) (int, error) {
 	if r.left <= 0 {
-		return 0, fmt.Errorf("a record is longer than %d bytes; is a quote left open?", maxRecord)
+		return 0, fmt.Errorf("a record is longer than %d bytes; is a quote missing?", maxRecord)
 	}
 	n, err := r.from.Read(b[:min(len(b), r.left)])
 	r.left -= n

@@ -16,8 +16,8 @@ import (
 	"github.com/penstock/penstock/internal/jsondepth"
 )
 
-// MaxLineBytes is the longest line that is read. It is above what the API takes,
-// so that a line between the two is refused by the server, in its words.
+// MaxLineBytes is the maximum length of a line. It is more than the limit of the API, so that the server refuses most
+// long lines with its own error.
 const MaxLineBytes = 4 << 20
 
 // Line is one job of a file, as the API takes it.
@@ -25,23 +25,22 @@ type Line struct {
 	Number int // of the line in the file, from 1
 	ID     string
 	Body   []byte // one JSON object without line breaks
-	// Err says why the line cannot be sent; the others can.
+	// Err is why the line cannot be sent. It does not affect other lines.
 	Err error
 }
 
-// Source yields the jobs of a file in order, and io.EOF after the last. Any
-// other error ends it: what follows cannot be read.
+// Source yields the jobs of a file in order, then io.EOF. Any other error is final.
 type Source interface {
 	Next() (Line, error)
 }
 
-// Formats are the names that Open takes.
+// The formats.
 const (
 	NDJSON = "ndjson"
 	CSV    = "csv"
 )
 
-// FormatOf guesses a file's format from its name; standard input is NDJSON.
+// FormatOf returns the format of a file by its name. Standard input is NDJSON.
 func FormatOf(name string) (string, error) {
 	lower := strings.ToLower(name)
 	switch {
@@ -50,7 +49,7 @@ func FormatOf(name string) (string, error) {
 	case strings.HasSuffix(lower, ".csv"):
 		return CSV, nil
 	}
-	return "", fmt.Errorf("the name %q does not tell the format: give --format ndjson or --format csv", name)
+	return "", fmt.Errorf("unknown format of %q: use --format ndjson or --format csv", name)
 }
 
 // Open returns a Source that reads r in the named format.
@@ -64,15 +63,14 @@ func Open(r io.Reader, format string) (Source, error) {
 	return nil, fmt.Errorf("format %q: must be ndjson or csv", format)
 }
 
-// LineID is the id of a line that brings none: the first 16 hexadecimal digits
-// of the SHA-256 of its content, a dash, and its number. The same file pushed
-// again has the same ids; two equal lines of one file have different ones.
+// LineID returns the id of a line without one: 16 hexadecimal digits of the SHA-256 of its content, a dash, and its
+// number. The same file always has the same ids, and equal lines have different ids.
 func LineID(content []byte, number int) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:8]) + "-" + strconv.Itoa(number)
 }
 
-// ndjson reads one JSON object a line. Blank lines are passed over.
+// ndjson reads one JSON object per line, and skips blank lines.
 type ndjson struct {
 	in     *bufio.Reader
 	number int
@@ -100,8 +98,7 @@ func (s *ndjson) Next() (Line, error) {
 	}
 }
 
-// read returns the next line in memory of its own, cut short when it is too
-// long; the rest of it is passed over.
+// read returns a copy of the next line. It cuts a line that is too long, and skips the rest.
 func (s *ndjson) read() (text []byte, long bool, err error) {
 	for {
 		part, err := s.in.ReadSlice('\n')
@@ -118,12 +115,12 @@ func (s *ndjson) read() (text []byte, long bool, err error) {
 	}
 }
 
-// withID finds the id of a line, or puts one in. What is not a JSON object is
-// not sent: alone in a stream it could be taken for several.
+// withID finds the id of a line, or adds one. Lines that are not JSON objects are errors, because in a stream the
+// server could read them as several jobs.
 func withID(text []byte, number int) Line {
 	line := Line{Number: number, Body: text}
 	if !utf8.Valid(text) {
-		line.Err = errors.New("is not UTF-8")
+		line.Err = errors.New("not UTF-8")
 		return line
 	}
 	id, fields, err := findID(text)
@@ -131,7 +128,7 @@ func withID(text []byte, number int) Line {
 	case err != nil:
 		line.Err = err
 	case id != nil:
-		// An id that is not a string is the server's to refuse.
+		// The server refuses an id that is not a string.
 		_ = json.Unmarshal(id, &line.ID)
 	default:
 		line.ID = LineID(text, number)
@@ -147,8 +144,7 @@ func withID(text []byte, number int) Line {
 	return line
 }
 
-// findID returns the value of the member "id" of an object, nil if there is
-// none, and whether the object has any members.
+// findID returns the member "id" of an object, or nil, and whether the object has any members.
 func findID(text []byte) (id json.RawMessage, fields bool, err error) {
 	err = members(text, func(name string, value json.RawMessage) {
 		fields = true
@@ -159,7 +155,7 @@ func findID(text []byte) (id json.RawMessage, fields bool, err error) {
 	return id, fields, err
 }
 
-// members calls f with every member of a JSON object, and nothing but one.
+// members calls f with every member of a JSON object. Anything else is an error.
 func members(text []byte, f func(name string, value json.RawMessage)) error {
 	if err := jsondepth.Check(text, jsondepth.Max); err != nil {
 		return err
@@ -170,7 +166,7 @@ func members(text []byte, f func(name string, value json.RawMessage)) error {
 		return notJSON(err)
 	}
 	if open != json.Delim('{') {
-		return errors.New(`is not a JSON object such as {"payload": ...}`)
+		return errors.New(`not a JSON object such as {"payload": ...}`)
 	}
 	for dec.More() {
 		name, err := dec.Token()
@@ -181,20 +177,20 @@ func members(text []byte, f func(name string, value json.RawMessage)) error {
 		if err := dec.Decode(&value); err != nil {
 			return notJSON(err)
 		}
-		f(name.(string), value) // the decoder takes nothing else there
+		f(name.(string), value) // the decoder accepts only strings here
 	}
 	if _, err := dec.Token(); err != nil {
 		return notJSON(err)
 	}
 	if dec.More() {
-		return errors.New("has something behind the JSON object")
+		return errors.New("unexpected text after the JSON object")
 	}
 	return nil
 }
 
 func notJSON(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("is not JSON: it ends too early")
+		return errors.New("not JSON: unexpected end")
 	}
-	return fmt.Errorf("is not JSON: %w", err)
+	return fmt.Errorf("not JSON: %w", err)
 }

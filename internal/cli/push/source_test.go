@@ -55,8 +55,8 @@ func TestSource(t *testing.T) {
 		{"an id in escapes", push.NDJSON, `{"\u0069d":"x"}`, []string{`1 x {"\u0069d":"x"}`}},
 		{"an empty object", push.NDJSON, "{ }", []string{`1 ` + hash("{ }", 1) + ` {"id":"` + hash("{ }", 1) + `" }`}},
 		{"bad lines among good ones", push.NDJSON, "[1]\n{\"id\":\"a\"\n{\"id\":\"b\"} {}\n{\"id\":\"c\"}\n\xff", []string{
-			`1 !is not a JSON object such as {"payload": ...}`, `2 !is not JSON: it ends too early`,
-			`3 !has something behind the JSON object`, `4 c {"id":"c"}`, `5 !is not UTF-8`,
+			`1 !not a JSON object such as {"payload": ...}`, `2 !not JSON: unexpected end`,
+			`3 !unexpected text after the JSON object`, `4 c {"id":"c"}`, `5 !not UTF-8`,
 		}},
 		{"a byte order mark", push.NDJSON, "\ufeff{\"id\":\"a\"}", []string{`1 a {"id":"a"}`}},
 		{"a line too long", push.NDJSON, strings.Repeat("x", push.MaxLineBytes+1) + "\n{\"id\":\"a\"}", []string{
@@ -75,14 +75,14 @@ func TestSource(t *testing.T) {
 		}},
 		{"csv with payload", push.CSV, "payload,id\n\"{\"\"n\"\": 12345678901234567890}\",z\noops,y\n", []string{
 			`2 z {"id":"z","payload":{"n":12345678901234567890}}`,
-			`3 !column payload: is not JSON: invalid character 'o' looking for beginning of value`,
+			`3 !column payload: not JSON: invalid character 'o' looking for beginning of value`,
 		}},
 		{"csv without ids", push.CSV, "to\na\na\n", []string{
 			`2 ` + hash(`{"to":"a"}`, 2) + ` {"id":"` + hash(`{"to":"a"}`, 2) + `","payload":{"to":"a"}}`,
 			`3 ` + hash(`{"to":"a"}`, 3) + ` {"id":"` + hash(`{"to":"a"}`, 3) + `","payload":{"to":"a"}}`,
 		}},
 		{"csv with a short row", push.CSV, "a,b\n1\n2,3\n", []string{
-			`2 !has 1 columns, the header row has 2`,
+			`2 !has 1 columns, but the header row has 2`,
 			`3 ` + hash(`{"a":"2","b":"3"}`, 3) + ` {"id":"` + hash(`{"a":"2","b":"3"}`, 3) + `","payload":{"a":"2","b":"3"}}`,
 		}},
 	}
@@ -99,11 +99,11 @@ func TestSource(t *testing.T) {
 	}
 }
 
-func TestCSVHeadersThatCannotBeUsed(t *testing.T) {
+func TestInvalidCSVHeaders(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                     "empty",
 		"a,a\n":                `column 2 of the header row: "a"`,
-		"a,\n":                 "needs a name",
+		"a,\n":                 "must be unique",
 		"id,payload,to\n":      "found to",
 		"id\n":                 "only a column id",
 		"a,\"b\n":              "header row",
@@ -127,7 +127,7 @@ func TestCSVWithLanes(t *testing.T) {
 		}},
 		{"beside a payload", "payload,domain\n1,a\n2,\"b\xff\"\n", []string{
 			`2 ` + push.LineID([]byte("1"), 2) + ` {"id":"` + push.LineID([]byte("1"), 2) + `","payload":1,"lane":"a"}`,
-			`3 !column domain: is not UTF-8`,
+			`3 !column domain: not UTF-8`,
 		}},
 	} {
 		src, err := push.OpenCSV(strings.NewReader(tt.text), "domain")
@@ -138,15 +138,15 @@ func TestCSVWithLanes(t *testing.T) {
 			t.Errorf("%s: %v, got\n%s\nwant\n%s", tt.name, err, strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
 		}
 	}
-	// A column called lane is payload unless somebody says otherwise.
+	// By default a column called lane is part of the payload.
 	if got, err := all(t, "id,lane\n1,a\n", push.CSV); !errors.Is(err, io.EOF) ||
 		strings.Join(got, "") != `2 1 {"id":"1","payload":{"lane":"a"}}` {
 		t.Errorf("%q, %v", got, err)
 	}
 	for text, want := range map[string]string{
-		"id,to\n":            `no column "domain" for the lanes; there are id, to`,
-		"id,domain\n":        "there is only a column id and a column domain",
-		"domain\n":           "there is only a column domain",
+		"id,to\n":            `no lane column "domain" among the columns id, to`,
+		"id,domain\n":        "found only a column id and a column domain",
+		"domain\n":           "found only a column domain",
 		"payload,domain,x\n": "found x",
 	} {
 		if _, err := push.OpenCSV(strings.NewReader(text), "domain"); err == nil || !strings.Contains(err.Error(), want) {
@@ -155,7 +155,7 @@ func TestCSVWithLanes(t *testing.T) {
 	}
 	for _, name := range []string{"id", "payload"} {
 		if _, err := push.OpenCSV(strings.NewReader("id,payload\n"), name); err == nil ||
-			!strings.Contains(err.Error(), "meaning of its own") {
+			!strings.Contains(err.Error(), "another meaning") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -21,11 +21,11 @@ type table struct {
 	id, payload, lane int // columns, -1 if absent
 }
 
-// OpenCSV returns a Source that reads CSV. If laneColumn is not empty, the column of that name
-// has the lanes of the jobs and is no part of the payload; where it is empty a line names none.
+// OpenCSV returns a Source that reads CSV. If laneColumn is not empty, the column of that name has the lanes of the
+// jobs and is not part of the payload.
 func OpenCSV(r io.Reader, laneColumn string) (Source, error) {
 	if laneColumn == "id" || laneColumn == "payload" {
-		return nil, fmt.Errorf("column %s cannot have the lanes: it has a meaning of its own", laneColumn)
+		return nil, fmt.Errorf("column %s cannot be the lane column: it has another meaning", laneColumn)
 	}
 	limit := &recordLimit{from: r}
 	limit.next()
@@ -33,12 +33,12 @@ func OpenCSV(r io.Reader, laneColumn string) (Source, error) {
 	t.in.ReuseRecord = true
 	head, err := t.in.Read()
 	if errors.Is(err, io.EOF) {
-		return nil, errors.New("the CSV file is empty: its first row names the columns")
+		return nil, errors.New("the CSV file is empty: the first row must name the columns")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the header row, with commas, or semicolons without quotes, between its names: %w", err)
+		return nil, fmt.Errorf("invalid header row, which needs commas, or semicolons without quotes, between names: %w", err)
 	}
-	if len(head) == 1 && strings.Contains(head[0], ";") { // as spreadsheets write it where the comma is in numbers
+	if len(head) == 1 && strings.Contains(head[0], ";") { // as spreadsheets write it where numbers have commas
 		head = strings.Split(head[0], ";")
 		t.in.Comma, t.in.FieldsPerRecord = ';', len(head)
 	}
@@ -49,7 +49,7 @@ func OpenCSV(r io.Reader, laneColumn string) (Source, error) {
 		}
 		name = strings.TrimSpace(name)
 		if name == "" || seen[name] {
-			return nil, fmt.Errorf("column %d of the header row: %q: every column needs a name of its own", i+1, name)
+			return nil, fmt.Errorf("column %d of the header row: %q: column names must be unique and not empty", i+1, name)
 		}
 		seen[name] = true
 		t.names = append(t.names, name)
@@ -63,24 +63,24 @@ func OpenCSV(r io.Reader, laneColumn string) (Source, error) {
 		}
 	}
 	if laneColumn != "" && t.lane < 0 {
-		return nil, fmt.Errorf("there is no column %q for the lanes; there are %s%s", laneColumn,
+		return nil, fmt.Errorf("no lane column %q among the columns %s%s", laneColumn,
 			strings.Join(t.names, ", "), invalid.DidYouMean(laneColumn, t.names))
 	}
 	if t.payload >= 0 && len(t.names) > t.width() {
-		return nil, fmt.Errorf("with a column payload only id and that of the lanes may stand beside it, found %s: put the "+
-			"rest into the payload, or rename payload so that all columns become one",
+		return nil, fmt.Errorf("beside a column payload only id and the lane column are allowed, found %s: move them into "+
+			"the payload, or rename payload so that all columns become the payload",
 			strings.Join(t.others(), ", "))
 	}
 	if t.payload < 0 && len(t.names) == t.width() {
 		return nil, fmt.Errorf(
-			"there is only a column %s: there must be a column payload, or others to make a payload of",
+			"found only a column %s: add a column payload, or other columns for the payload",
 			strings.Join(t.names, " and a column "),
 		)
 	}
 	return t, nil
 }
 
-// width is how many columns have a meaning of their own.
+// width returns the number of columns that are not part of the payload.
 func (t *table) width() int {
 	n := 0
 	for _, i := range []int{t.id, t.payload, t.lane} {
@@ -107,15 +107,15 @@ func (t *table) Next() (Line, error) {
 	switch {
 	case errors.As(err, &bad) && errors.Is(err, csv.ErrFieldCount):
 		return Line{Number: bad.StartLine, Err: fmt.Errorf(
-			"has %d columns, the header row has %d", len(record), len(t.names),
+			"has %d columns, but the header row has %d", len(record), len(t.names),
 		)}, nil
 	case err != nil:
-		return Line{}, err // after a broken quote nothing can be told apart
+		return Line{}, err // after a broken quote, records cannot be told apart
 	}
 	number, _ := t.in.FieldPos(0)
 	line := Line{Number: number}
 	if t.lane >= 0 && !utf8.ValidString(record[t.lane]) {
-		line.Err = fmt.Errorf("column %s: is not UTF-8", t.names[t.lane])
+		line.Err = fmt.Errorf("column %s: not UTF-8", t.names[t.lane])
 		return line, nil
 	}
 	payload, err := t.payloadOf(record)
@@ -155,7 +155,7 @@ func (t *table) payloadOf(record []string) ([]byte, error) {
 			continue
 		}
 		if !utf8.ValidString(record[i]) {
-			return nil, fmt.Errorf("column %s: is not UTF-8", name)
+			return nil, fmt.Errorf("column %s: not UTF-8", name)
 		}
 		if len(out) > 1 {
 			out = append(out, ',')
@@ -165,8 +165,7 @@ func (t *table) payloadOf(record []string) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// appendQuoted appends s as a JSON string, without HTML escapes: a payload
-// should read as the file does.
+// appendQuoted appends s as a JSON string, without HTML escapes, so that payloads look like the file.
 func appendQuoted(b []byte, s string) []byte {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

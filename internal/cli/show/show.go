@@ -1,8 +1,8 @@
-// Package show makes text that others wrote fit to be shown: on a terminal, in a table, as JSON.
+// Package show formats text from others safely for a terminal, a table or JSON, and values for people.
 //
-// It promises that what it returns moves no cursor, turns no text round and hides nothing: every character that prints
-// nothing stands there as an escape such as \u202e, in JSON as one that means the same. It refuses to guess which of
-// them are harmless.
+// It promises that its output moves no cursor, reverses no text and hides nothing: it replaces every character that
+// does not print by an escape, such as \u202e. In JSON the escape has the same meaning. It does not guess which
+// characters are harmless.
 package show
 
 import (
@@ -13,16 +13,16 @@ import (
 	"unicode/utf8"
 )
 
-// Text is one line: tabs and line ends become spaces, what else does not print is replaced visibly.
+// Text returns s on one line. Tabs and line ends become spaces; other characters that do not print become escapes.
 func Text(s string) string { return replaced(s, "") }
 
-// Lines is Text of each line.
+// Lines returns Text of each line.
 func Lines(s string) string { return replaced(s, "\n") }
 
-// JSON replaces what does not print in a text of JSON, whose strings mean the same afterwards.
+// JSON returns JSON with escapes for all characters that do not print. Its strings keep their meaning.
 func JSON(b []byte) []byte { return []byte(replaced(string(b), "\n\r\t")) }
 
-// replaced leaves alone what prints, and the characters of kept.
+// replaced keeps the characters that print, and those in kept.
 func replaced(s, kept string) string {
 	prints := func(r rune) bool { return unicode.IsPrint(r) || strings.ContainsRune(kept, r) }
 	if utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !prints(r) }) < 0 {
@@ -31,7 +31,7 @@ func replaced(s, kept string) string {
 	var b strings.Builder
 	for i, r := range s {
 		switch {
-		case r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)): // no UTF-8
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)): // invalid UTF-8
 			b.WriteRune(utf8.RuneError)
 		case prints(r):
 			b.WriteRune(r)
@@ -47,7 +47,7 @@ func replaced(s, kept string) string {
 	return b.String()
 }
 
-// Quoted is one word of a shell.
+// Quoted returns s quoted as one word for a shell.
 func Quoted(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@") == "" {
 		return s
@@ -55,7 +55,7 @@ func Quoted(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// Wrapped breaks a text at spaces into lines of so many characters; a longer word stays whole.
+// Wrapped breaks a text at spaces into lines of at most width characters. A longer word stays whole.
 func Wrapped(s string, width int) (lines []string) {
 	for _, word := range strings.Fields(s) {
 		last := len(lines) - 1

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Totals is what arrived.
+// Totals counts what arrived.
 type Totals struct {
 	Requests int64            `json:"requests"`
 	Answers  map[string]int64 `json:"answers"` // by Request.Answer
 	Refused  int64            `json:"refused"` // connections
-	// MostInASecond is how many requests arrived at most in any second.
+	// MostInASecond is the maximum number of requests in any second.
 	MostInASecond int           `json:"most_in_a_second"`
 	For           time.Duration `json:"-"` // from the first request to the last
 }
@@ -23,7 +23,7 @@ type counts struct {
 	second      []time.Time // arrivals of the latest second, oldest first
 }
 
-// maxSecond bounds the arrivals that are remembered of a second.
+// maxSecond is the maximum number of arrivals to remember for a second.
 const maxSecond = 1 << 17
 
 func newCounts() *counts { return &counts{sum: Totals{Answers: map[string]int64{}}} }
@@ -39,14 +39,14 @@ func (c *counts) arrived(at time.Time) {
 	for old < len(c.second) && at.Sub(c.second[old]) >= time.Second {
 		old++
 	}
-	c.second = c.second[old:] // appending moves it now and then
+	c.second = c.second[old:] // append reallocates it now and then
 	if len(c.second) < maxSecond {
 		c.second = append(c.second, at)
 	}
 	c.sum.MostInASecond = max(c.sum.MostInASecond, len(c.second))
 }
 
-// answered counts an answer, and shows it before the next one is counted.
+// answered counts an answer and shows it, one at a time.
 func (c *counts) answered(answer string, show func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// door lets connections in: so many at once, and not those that are to be refused.
+// door limits the number of connections, and refuses a share of them.
 type door struct {
 	net.Listener
 	sink   *Sink
@@ -25,28 +25,28 @@ func (d *door) Accept() (net.Conn, error) {
 		}
 		if d.sink.o.random() < d.sink.o.Refuse {
 			d.sink.count.refused()
-			end(c)
+			reset(c)
 			continue
 		}
 		select {
 		case d.places <- struct{}{}:
 			return &visitor{Conn: c, leave: sync.OnceFunc(func() { <-d.places })}, nil
-		default: // to wait here would keep those inside from being counted
+		default: // waiting here would stop Accept
 			d.sink.count.refused()
-			end(c)
+			reset(c)
 		}
 	}
 }
 
-// end ends a connection at once, as a receiver does that does not listen.
-func end(c net.Conn) {
+// reset resets a connection, as if nobody listened.
+func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
 	}
 	_ = c.Close()
 }
 
-// visitor is a connection that has a place.
+// visitor is an accepted connection.
 type visitor struct {
 	net.Conn
 	leave func()

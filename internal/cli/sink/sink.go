@@ -1,8 +1,7 @@
-// Package sink is a receiver to try things out with, of HTTP and of mail: it shows what arrives, and answers as it was
-// told to.
+// Package sink is a test receiver of HTTP requests and mail. It shows what arrives, and answers, fails or delays as
+// configured.
 //
-// It promises bounded memory, whatever arrives and however long it is kept waiting. It refuses to keep anything but
-// counts.
+// It promises limited memory, whatever arrives. It stores only counts.
 package sink
 
 import (
@@ -17,37 +16,37 @@ import (
 	"time"
 )
 
-// Options say how a Sink answers. Shares are from 0 to 1, and 1 together at most.
+// Options are the behavior of a Sink. Shares are from 0 to 1, and at most 1 in total.
 type Options struct {
 	Latency    time.Duration // before each answer
-	Fail       float64       // of requests, answered Status
+	Fail       float64       // share of requests answered with Status
 	Status     int
-	RetryAfter time.Duration // told with it; 0 is not told
-	Drop       float64       // of requests, taken and not answered: the connection ends
-	Hang       float64       // of requests, never answered
-	Refuse     float64       // of connections, ended before anything is read
-	// Shown is told of each request when it has its answer, one at a time. Nil is nobody.
+	RetryAfter time.Duration // header of failures; 0 sends none
+	Drop       float64       // share of requests whose connection is closed without an answer
+	Hang       float64       // share of requests that are never answered
+	Refuse     float64       // share of connections closed before anything is read
+	// Shown is called for each request when it has its answer, one at a time. It may be nil.
 	Shown func(Request)
 
-	random func() float64 // of tests
+	random func() float64 // for tests
 }
 
-// Request is one that arrived.
+// Request is a request or mail that arrived.
 type Request struct {
 	At      time.Time `json:"at"`
-	Method  string    `json:"method"`            // MAIL, of a mail
-	Path    string    `json:"path"`              // sender -> recipients, of a mail
-	ID      string    `json:"id,omitempty"`      // of the job; of a mail, its Message-ID
+	Method  string    `json:"method"`            // MAIL for mail
+	Path    string    `json:"path"`              // sender -> recipients for mail
+	ID      string    `json:"id,omitempty"`      // of the job; the Message-ID for mail
 	Queue   string    `json:"queue,omitempty"`   // of the job
 	Attempt string    `json:"attempt,omitempty"` // of the job
-	// Body is its beginning, and Bytes how long it was.
+	// Body is the beginning of the body, and Bytes its length.
 	Body  string `json:"body"`
 	Bytes int64  `json:"bytes"`
-	// Answer is the status or, of a mail, the reply's codes; or Dropped or Hung.
+	// Answer is the status, or the codes of the reply to a mail, or Dropped or Hung.
 	Answer string `json:"answer"`
 }
 
-// Cut reports whether Body is less than arrived. Of a mail it never has the header.
+// Cut reports whether Body is incomplete. For mail it leaves out the header anyway.
 func (q *Request) Cut() bool {
 	if q.Method == mailMethod {
 		return len(q.Body) >= maxShownBody
@@ -55,13 +54,13 @@ func (q *Request) Cut() bool {
 	return int64(len(q.Body)) < q.Bytes
 }
 
-// What stands as the Answer of a request that got none.
+// Values of Answer for requests without one.
 const (
 	Dropped = "dropped"
 	Hung    = "hung"
 )
 
-// Bounds of what a Sink holds.
+// Limits of a Sink.
 const (
 	maxConnections = 512
 	maxBody        = 4 << 20
@@ -79,14 +78,14 @@ type Sink struct {
 func New(o Options) (*Sink, error) {
 	for _, share := range []float64{o.Fail, o.Drop, o.Hang, o.Refuse} {
 		if !(share >= 0 && share <= 1) {
-			return nil, fmt.Errorf("a share of %g is not from 0 to 1", share)
+			return nil, fmt.Errorf("share %g: must be from 0 to 1", share)
 		}
 	}
 	if sum := o.Fail + o.Drop + o.Hang; sum > 1 {
-		return nil, fmt.Errorf("the shares that fail, are dropped and hang are %g together, at most 1 can be", sum)
+		return nil, fmt.Errorf("the shares of fail, drop and hang are %g in total, but must be at most 1", sum)
 	}
 	if o.Status < 200 || o.Status > 599 {
-		return nil, fmt.Errorf("the status %d is not from 200 to 599", o.Status)
+		return nil, fmt.Errorf("status %d: must be from 200 to 599", o.Status)
 	}
 	if o.random == nil {
 		o.random = rand.Float64
@@ -99,7 +98,7 @@ func (s *Sink) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: maxHeader,
-		BaseContext:    func(net.Listener) context.Context { return ctx }, // so that what hangs ends with it
+		BaseContext:    func(net.Listener) context.Context { return ctx }, // hanging requests end with it
 	}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	err := server.Serve(s.door(listener))
@@ -109,10 +108,10 @@ func (s *Sink) Serve(ctx context.Context, listener net.Listener) error {
 	return fmt.Errorf("serve: %w", err)
 }
 
-// Totals is what arrived so far.
+// Totals returns the counts so far.
 func (s *Sink) Totals() Totals { return s.count.totals() }
 
-// ServeHTTP takes one request.
+// ServeHTTP implements http.Handler.
 func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := Request{
 		At: time.Now(), Method: r.Method, Path: r.URL.RequestURI(),
@@ -120,10 +119,10 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.count.arrived(q.At)
 	head := make([]byte, maxShownBody)
-	n, _ := io.ReadFull(r.Body, head) // what there is of it is shown
+	n, _ := io.ReadFull(r.Body, head) // a short body is fine
 	rest, err := io.Copy(io.Discard, io.LimitReader(r.Body, maxBody-int64(n)))
 	q.Body, q.Bytes = string(head[:n]), int64(n)+rest
-	if err != nil { // it was broken off
+	if err != nil { // interrupted
 		q.Answer = Dropped
 		s.show(q)
 		return
@@ -144,8 +143,8 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (s *Sink) retrySeconds() int64 { return int64((s.o.RetryAfter + time.Second - 1) / time.Second) }
 
-// settle draws how a request ends, shows it, and returns its answer once it is due: good or failed; empty if it gets
-// none and its connection is to end. hang waits for as long as the client does.
+// settle draws the outcome of a request, shows it, and returns the answer when it is due: good, failed, or empty to
+// close the connection. hang waits until the client gives up.
 func (s *Sink) settle(ctx context.Context, q Request, good, failed string, hang func()) string {
 	fate := s.o.random()
 	if fate < s.o.Hang {

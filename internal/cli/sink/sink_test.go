@@ -15,7 +15,7 @@ import (
 	"github.com/penstock/penstock/internal/test/await"
 )
 
-// started is a sink that listens, and what it showed.
+// started starts a sink, and returns the requests that it showed.
 func started(t *testing.T, o Options) (s *Sink, url string, shown func() []Request, stop func()) {
 	t.Helper()
 	s, addr, shown, stop := startedWith(t, (*Sink).Serve, o)
@@ -54,7 +54,7 @@ func startedWith(
 	return s, ln.Addr().String(), func() []Request { mu.Lock(); defer mu.Unlock(); return all }, stop
 }
 
-// answer is what a request was answered, of which the body does not matter.
+// answer returns the status of a request.
 type answer struct {
 	status     int
 	retryAfter string

@@ -21,11 +21,11 @@ const (
 	maxRecipients   = 100 // of a mail
 	shownRecipients = 3
 	mailMethod      = "MAIL"
-	accepted        = "250 2.0.0" // the answer to a mail that goes well
+	accepted        = "250 2.0.0" // the answer to an accepted mail
 )
 
-// ServeSMTP takes mail until ctx ends, and closes the listener. A mail is a request that arrives with its MAIL FROM, by
-// which an SMTP target is paced, and is answered after its text. Any login will do.
+// ServeSMTP receives mail until ctx ends, and closes the listener. A mail arrives with its MAIL FROM, which is when an
+// SMTP target paces it, and is answered after its text. It accepts any login.
 func (s *Sink) ServeSMTP(ctx context.Context, listener net.Listener) error {
 	server := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
 		return &mailer{sink: s, ctx: ctx, conn: c.Conn()}, nil
@@ -41,13 +41,13 @@ func (s *Sink) ServeSMTP(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// mailer is one connection.
+// mailer is a connection.
 type mailer struct {
 	sink *Sink
 	ctx  context.Context
 	conn net.Conn
 	mail *Request // nil between mails
-	to   int      // recipients of it
+	to   int      // number of its recipients
 }
 
 // AuthMechanisms implements smtp.AuthSession.
@@ -82,12 +82,12 @@ func (m *mailer) Data(r io.Reader) error {
 	q := *m.mail
 	m.mail = nil
 	head := make([]byte, maxHeader)
-	n, _ := io.ReadFull(r, head) // what there is of it is shown
+	n, _ := io.ReadFull(r, head) // a short mail is fine
 	rest, err := io.Copy(io.Discard, r)
 	q.describe(head[:n])
 	q.Bytes = int64(n) + rest
 	if err != nil {
-		q.Answer = Dropped // it was broken off
+		q.Answer = Dropped // interrupted
 		if tooLarge := (*smtp.SMTPError)(nil); errors.As(err, &tooLarge) {
 			q.Answer = codes(tooLarge)
 		}
@@ -104,13 +104,13 @@ func (m *mailer) Data(r io.Reader) error {
 	return failed
 }
 
-// hang waits until the client leaves, or the server closes the connection.
+// hang waits until either side closes the connection.
 func (m *mailer) hang() {
 	_ = m.conn.SetReadDeadline(time.Time{})
 	_, _ = io.Copy(io.Discard, m.conn)
 }
 
-// Reset implements smtp.Session: a mail without a text was broken off.
+// Reset implements smtp.Session. A mail without a text counts as dropped.
 func (m *mailer) Reset() {
 	if m.mail != nil {
 		m.mail.Answer = Dropped
@@ -125,7 +125,7 @@ func (m *mailer) Logout() error {
 	return nil
 }
 
-// describe fills in what the beginning of a mail says: its Message-ID, its subject and its text.
+// describe sets the Message-ID, subject and text from the beginning of a mail.
 func (q *Request) describe(head []byte) {
 	q.Body = string(head[:min(len(head), maxShownBody)])
 	parsed, err := mail.ReadMessage(bytes.NewReader(head))
@@ -143,7 +143,7 @@ func (q *Request) describe(head []byte) {
 	q.Body = q.Body[:min(len(q.Body), maxShownBody)]
 }
 
-// failure is what mails are answered that fail: the nearest that SMTP has to the status.
+// failure returns the SMTP error that is closest to the status of failures.
 func (s *Sink) failure() *smtp.SMTPError {
 	again := ""
 	if s.o.RetryAfter > 0 {
@@ -160,7 +160,7 @@ func (s *Sink) failure() *smtp.SMTPError {
 	return &smtp.SMTPError{Code: 250, EnhancedCode: smtp.EnhancedCode{2, 0, 0}, Message: "OK"}
 }
 
-// codes are those of a reply, such as 451 4.3.2.
+// codes returns the codes of a reply, such as 451 4.3.2.
 func codes(e *smtp.SMTPError) string {
 	c := e.EnhancedCode
 	return fmt.Sprintf("%d %d.%d.%d", e.Code, c[0], c[1], c[2])

@@ -76,7 +76,7 @@ func TestSinkFailsMail(t *testing.T) {
 	}
 }
 
-// A mail that has no text counts as one that was broken off. One that hangs ends with the sink.
+// A mail without a text counts as dropped. A mail that hangs ends with the sink.
 func TestSinkHangsMail(t *testing.T) {
 	s, addr, _, stop := startedWith(t, (*Sink).ServeSMTP, Options{Hang: 1})
 	c, err := smtp.Dial(addr)

@@ -8,15 +8,15 @@ import (
 	"github.com/penstock/penstock/deliver/smstarget"
 )
 
-// Fault is what goes wrong with a request: an error of the provider by its code, a status of HTTP that something in
-// front of it answers, or one of those named here.
+// Fault is what goes wrong with a request: an error code of the provider, an HTTP status of a proxy before it, or a
+// constant below.
 type Fault int
 
-// What is not an error code: those have five digits.
+// Faults other than the error codes of the provider, which have five digits.
 const (
 	None        Fault = iota
-	LoseAnswer        // the text is taken, and the connection ends
-	LoseRequest       // the text is not taken, and the connection ends
+	LoseAnswer        // the text is taken, but the connection closes
+	LoseRequest       // the connection closes before the text is taken
 
 	BadGateway  Fault = http.StatusBadGateway
 	Unavailable Fault = http.StatusServiceUnavailable
@@ -34,8 +34,8 @@ func (f Fault) String() string {
 	return ": " + strconv.Itoa(int(f))
 }
 
-// Numbers are those that do not get their text, and why: the first as the provider's own test numbers, the others of
-// this simulator.
+// Numbers are the numbers whose texts fail. The first are test numbers of the provider, the others are only of this
+// simulator.
 var Numbers = map[string]Fault{
 	"+15005550001": 21211, // no phone number
 	"+15005550002": 21612, // cannot be reached
@@ -52,7 +52,7 @@ var Numbers = map[string]Fault{
 	"+15005550026": 30001, // queue overflow
 }
 
-// Senders are those that may not send, as the provider's own test numbers.
+// Senders are the senders that are refused, like test numbers of the provider.
 var Senders = map[string]Fault{
 	"+15005550001": 21212, // no phone number
 	"+15005550007": 21606, // not the account's
@@ -87,7 +87,7 @@ var codes = map[Fault]struct {
 	30001: {http.StatusBadRequest, "Queue overflow"},
 }
 
-// check returns the error that a request gets, 0 if none.
+// check returns the error of a request, or 0.
 func (s *Simulator) check(t *Text, fault Fault) (code, status int, text string) {
 	f := fault
 	switch {

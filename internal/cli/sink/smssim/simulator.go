@@ -1,8 +1,8 @@
-// Package smssim answers as Twilio's message API does, for tests, demos and trying things out: it takes texts and lists
-// them, refuses what the provider refuses, throttles, is slow, and loses answers.
+// Package smssim simulates Twilio's message API for tests and demos. It takes and lists texts, refuses what the
+// provider refuses, throttles, delays and loses answers.
 //
-// It promises to write down every text that it took, with the instant, and to answer by numbers as the provider's own
-// test numbers do (see Numbers). It refuses to send anything.
+// It promises to record every text that it takes with its time, and to handle test numbers like the provider (see
+// Numbers). It never sends anything.
 package smssim
 
 import (
@@ -19,31 +19,31 @@ import (
 	"github.com/penstock/penstock/deliver/smstarget"
 )
 
-// Options of a Simulator. The zero Options take everything, at once, from anybody who knows the account.
+// Options of a Simulator. The zero value takes everything at once, from any caller that knows the account.
 type Options struct {
-	Account  string        // DefaultAccount
-	Token    string        // the account's; empty is not looked at
+	Account  string        // empty is DefaultAccount
+	Token    string        // of the account; empty accepts any
 	Interval time.Duration // between segments; 0 is no limit
-	Burst    int           // segments that may come at once; 1
-	// RetryAfter has a throttled answer say when to come back; as the provider's do not.
+	Burst    int           // segments that may come at once; 0 is 1
+	// RetryAfter adds a Retry-After header to throttled answers; the provider sends none.
 	RetryAfter bool
-	Latency    time.Duration // before a text is looked at
-	// Listed is how long it takes until a text is in the list.
+	Latency    time.Duration // before each answer
+	// Listed is the delay until a text appears in the list.
 	Listed time.Duration
-	// Fault says what goes wrong with the nth request to send, from 1. Nil: what Numbers say.
+	// Fault returns the fault of the nth request to send, from 1. If nil, Numbers decide.
 	Fault func(n int) Fault
-	// Log gets a line for each request to send. Nil discards.
+	// Log gets a line for each request to send. It may be nil.
 	Log io.Writer
 }
 
-// DefaultAccount is whose texts they are.
+// DefaultAccount is the default account.
 const DefaultAccount = "ACsimulator"
 
-// Text is one that was taken.
+// Text is a text that was taken.
 type Text struct {
 	SID, To, From, Service, Body string
 	Segments                     int
-	At                           time.Time // when it came
+	At                           time.Time // of the request
 }
 
 // Simulator is an http.Handler. It is safe for use by many goroutines.
@@ -76,21 +76,21 @@ func New(o Options) *Simulator {
 // ServeHTTP implements http.Handler.
 func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// Texts returns those that were taken, in the order in which they came.
+// Texts returns the texts that were taken, in order.
 func (s *Simulator) Texts() []Text {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.texts)
 }
 
-// Counts returns how many requests to send came, how many were throttled, and how often the list was asked for.
+// Counts returns the numbers of requests to send, of throttled ones, and of requests for the list.
 func (s *Simulator) Counts() (requests, throttled, asked int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.requests, s.throttled, s.asked
 }
 
-func (s *Simulator) known(w http.ResponseWriter, r *http.Request) bool {
+func (s *Simulator) authenticate(w http.ResponseWriter, r *http.Request) bool {
 	_, token, _ := r.BasicAuth()
 	if r.PathValue("account") == s.o.Account && (s.o.Token == "" ||
 		subtle.ConstantTimeCompare([]byte(token), []byte(s.o.Token)) == 1) {
@@ -102,17 +102,17 @@ func (s *Simulator) known(w http.ResponseWriter, r *http.Request) bool {
 
 func (s *Simulator) send(w http.ResponseWriter, r *http.Request) {
 	at := time.Now()
-	if !s.known(w, r) {
+	if !s.authenticate(w, r) {
 		return
 	}
-	if err := r.ParseForm(); err != nil { // all of the body is here, or the text is not taken
+	if err := r.ParseForm(); err != nil { // an incomplete body is refused
 		refuse(w, http.StatusBadRequest, 20001, "The request cannot be read")
 		return
 	}
 	if s.o.Latency > 0 {
 		select {
 		case <-time.After(s.o.Latency):
-		case <-r.Context().Done(): // it takes the text all the same
+		case <-r.Context().Done(): // the text is taken anyway
 		}
 	}
 	form := r.PostForm
@@ -167,7 +167,7 @@ func (s *Simulator) log(t *Text, f Fault) {
 	_, _ = fmt.Fprintf(s.o.Log, "%s  %d segments to %s%s\n", t.At.Format("15:04:05.000"), t.Segments, t.To, f)
 }
 
-// pace decides whether segments may come now.
+// pace reports whether segments may come now.
 func (s *Simulator) pace(segments int) bool {
 	if s.o.Interval == 0 {
 		return true
@@ -211,9 +211,9 @@ func (s *Simulator) shown(t *Text) map[string]any {
 	return shown
 }
 
-// list lists the texts to a number, newest first.
+// list lists texts, newest first.
 func (s *Simulator) list(w http.ResponseWriter, r *http.Request) {
-	if !s.known(w, r) {
+	if !s.authenticate(w, r) {
 		return
 	}
 	size, err := strconv.Atoi(r.FormValue("PageSize"))
@@ -241,7 +241,7 @@ func (s *Simulator) list(w http.ResponseWriter, r *http.Request) {
 func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // whoever is gone does not read it
+	_ = json.NewEncoder(w).Encode(body) // the client may be gone
 }
 
 func refuse(w http.ResponseWriter, status, code int, text string) {
@@ -251,7 +251,7 @@ func refuse(w http.ResponseWriter, status, code int, text string) {
 	})
 }
 
-// hangUp ends the connection without an answer.
+// hangUp closes the connection without an answer.
 func hangUp() {
-	panic(http.ErrAbortHandler) // as net/http has it done
+	panic(http.ErrAbortHandler) // see net/http
 }

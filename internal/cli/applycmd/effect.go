@@ -1,0 +1,126 @@
+package applycmd
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/penstock/penstock/internal/cli/changes"
+	"github.com/penstock/penstock/internal/cli/command"
+	"github.com/penstock/penstock/internal/cli/show"
+	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
+)
+
+// effect is the effect of a change on the present jobs of a queue. Zero fields are unaffected.
+type effect struct {
+	Backlog int64 `json:"backlog,omitempty"` // waiting and deferred jobs
+	// DrainedAt is when the backlog has left without the change, DrainedThen with it.
+	DrainedAt   *time.Time `json:"drained_at,omitempty"`
+	DrainedThen *time.Time `json:"drained_then,omitempty"`
+	// IfResumed means that the queue is paused without an end; the instants assume that it is resumed now.
+	IfResumed     bool   `json:"if_resumed_now,omitempty"`
+	Unknown       string `json:"unknown,omitempty"` // why there is no forecast
+	AboveCapacity int64  `json:"above_capacity,omitempty"`
+	InFlight      int64  `json:"in_flight,omitempty"`
+}
+
+// effectOf returns the effect of changes on the jobs of a queue, and describes it in each of them.
+func effectOf(
+	r *command.Run, api *client.Client, present *wire.Queue, file *queue.Spec, list []changes.Field,
+) (*effect, error) {
+	e := &effect{}
+	for i := range list {
+		c, s := &list[i], &present.Stats
+		switch c.Name {
+		case "rate", "burst":
+			if e.Backlog = s.Waiting + s.Deferred; e.Backlog == 0 {
+				continue
+			}
+			if err := e.forecast(r, api, file); err != nil {
+				return nil, err
+			}
+			if file.Rate == present.Rate {
+				c.Effect = e.drained(", except for departures saved up while idle")
+			} else if c.Name == "rate" {
+				c.Effect = e.drained("")
+			}
+		case "max_bytes":
+			if over := s.Bytes - int64(file.MaxBytes); file.MaxBytes > 0 && over > 0 {
+				c.Effect = fmt.Sprintf("the queue holds %d bytes more; none are dropped, and it is full until they have left", over)
+			}
+		case "capacity":
+			if e.AboveCapacity = max(0, s.Size()-file.Capacity); e.AboveCapacity > 0 {
+				c.Effect = fmt.Sprintf(
+					"the queue holds %d jobs more; none are dropped, and it is full until they have left", e.AboveCapacity,
+				)
+			}
+		case "max_in_flight":
+			if e.InFlight = s.Leased; e.InFlight == 0 {
+				continue
+			}
+			c.Effect = fmt.Sprintf("%d in flight now", e.InFlight)
+			if bound := file.MaxInFlight; bound > 0 && e.InFlight >= bound {
+				c.Effect += fmt.Sprintf("; nothing leaves until there are fewer than %d", bound)
+			}
+		}
+	}
+	if *e == (effect{}) {
+		return nil, nil
+	}
+	return e, nil
+}
+
+// forecast asks the server once when the backlog is drained, at the present rate and at that of the file. It ignores
+// another burst, which changes nothing for a backlog that leaves at the rate.
+func (e *effect) forecast(r *command.Run, api *client.Client, file *queue.Spec) error {
+	if e.DrainedAt != nil || e.Unknown != "" {
+		return nil
+	}
+	rate := file.Rate.String()
+	q, err := api.Quote(r.Ctx, file.Name, wire.QuoteRequest{Rate: &rate})
+	var refused *client.Problem
+	if errors.As(err, &refused) && refused.Status == 400 {
+		e.Unknown = refused.Error() // the new rate does not fit the present burst
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	e.IfResumed, e.DrainedAt = q.Paused && q.PausedUntil == nil, q.Now.DrainedAt
+	if q.Then != nil {
+		e.DrainedThen = q.Then.DrainedAt
+	}
+	return nil
+}
+
+// drained describes when the backlog is drained; empty if it has left meanwhile. but is added if that does not change.
+func (e *effect) drained(but string) string {
+	if e.Unknown != "" {
+		return "no forecast for the backlog: " + show.Text(e.Unknown)
+	}
+	if e.DrainedAt == nil || e.DrainedThen == nil {
+		return ""
+	}
+	before, then := clock(e.DrainedAt), clock(e.DrainedThen)
+	text := fmt.Sprintf("the backlog of %s will be drained at %s", show.Jobs(e.Backlog), then)
+	if before == then {
+		text += ", as before" + but
+	} else {
+		text += " instead of " + before
+	}
+	if e.IfResumed {
+		text += ", if the queue is resumed now"
+	}
+	return text
+}
+
+// clock returns an instant to the second, without the day if it is today.
+func clock(t *time.Time) string {
+	at := t.Local().Round(time.Second)
+	if at.Format(time.DateOnly) == time.Now().Format(time.DateOnly) {
+		return at.Format(time.TimeOnly)
+	}
+	return at.Format(time.DateTime)
+}

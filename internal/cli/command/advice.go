@@ -1,0 +1,101 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/clip"
+	"github.com/penstock/penstock/queue/invalid"
+)
+
+// commandFor replaces requests of the API, as errors of a server name them, by commands.
+var commandFor = strings.NewReplacer(
+	"PUT /v1/queues/{queue}", `"penstock queue set"`,
+	"PUT /v1/rules/{rule}", `"penstock rule apply"`,
+	"PUT /v1/apps/{app}", `"penstock app put"`,
+	"POST /v1/tokens", `"penstock token create"`,
+	"PUT /v1/subjects/{subject}", `"penstock subject put"`,
+	"GET /v1/whoami", `"penstock whoami"`,
+	"and GET tells which", `and "penstock rule info" tells which`,
+	"GET /readyz with the role view for everything tells", `"penstock doctor" with the role view for everything tells`,
+	"with ?force=true", "with --force",
+)
+
+// unknownName matches the error of a server about an unknown name.
+var unknownName = regexp.MustCompile(`^there is no (queue|rule) "([^"]+)"`)
+
+// Advise adds to an error of a server how to fix it with this tool.
+func (r *Run) Advise(err error) error {
+	var p *client.Problem
+	if !errors.As(err, &p) {
+		return err
+	}
+	if p.Status == http.StatusUnauthorized {
+		return fmt.Errorf("%w; save a token with \"penstock login --server %s\", or use %s or --token-file; \"penstock up\" "+
+			"writes its token to admin.token in its --data; with Redis, \"penstock token init\" creates the first token",
+			err, r.ServerURL(), EnvToken)
+	}
+	p.Detail = commandFor.Replace(p.Detail)
+	if found := unknownName.FindStringSubmatch(p.Detail); found != nil {
+		near := r.NearQueue
+		if found[1] == "rule" {
+			near = r.nearRule
+		}
+		p.Detail = found[0] + near(found[2]) + strings.TrimPrefix(p.Detail, found[0])
+	}
+	return err
+}
+
+// NearQueue returns a hint at the queue whose name is most like an unknown name, as invalid.DidYouMean formats it.
+func (r *Run) NearQueue(name string) string {
+	return r.near(name, func(api *client.Client, prefix string) ([]string, error) { return api.QueueNames(r.Ctx, prefix) })
+}
+
+func (r *Run) nearRule(name string) string {
+	return r.near(name, func(api *client.Client, prefix string) ([]string, error) { return api.RuleNames(r.Ctx, prefix) })
+}
+
+// near looks among the first names, and then among names with the same first letter.
+func (r *Run) near(name string, list func(*client.Client, string) ([]string, error)) string {
+	api, err := r.Client()
+	if err != nil {
+		return ""
+	}
+	for _, prefix := range []string{"", name[:min(1, len(name))]} {
+		names, err := list(api, prefix)
+		if err != nil {
+			return ""
+		}
+		if near := invalid.DidYouMean(name, names); near != "" {
+			return near
+		}
+	}
+	return ""
+}
+
+// SayNearLane hints at a lane with jobs whose key is like that of a lane without jobs.
+func (r *Run) SayNearLane(queueName string, lane *string) {
+	if lane == nil || *lane == "" {
+		return
+	}
+	api, err := r.Client()
+	if err != nil {
+		return
+	}
+	t, err := api.Timetable(r.Ctx, queueName, time.Minute)
+	if err != nil {
+		return
+	}
+	var lanes []string
+	for i := range t.Lanes {
+		lanes = append(lanes, t.Lanes[i].Lane)
+	}
+	if near := invalid.DidYouMean(*lane, lanes); near != "" {
+		r.Say("no jobs in lane %s%s", clip.Quote(*lane, 80), near)
+	}
+}

@@ -1,0 +1,138 @@
+package queuecmd
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/penstock/penstock/internal/cli/show"
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
+)
+
+// limitsText describes the limits of a queue besides its rate and capacity.
+func limitsText(q *wire.Queue) string {
+	var parts []string
+	for i := range q.Limits {
+		parts = append(parts, limitText(&q.Limits[i]))
+	}
+	if q.MaxInFlight > 0 {
+		parts = append(parts, fmt.Sprintf("at most %d in flight", q.MaxInFlight))
+	}
+	if q.MaxScheduled > 0 {
+		parts = append(parts, fmt.Sprintf("at most %d scheduled", q.MaxScheduled))
+	}
+	if q.Ordered {
+		parts = append(parts, "ordered: one job of a lane at a time")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// bytesText returns the size of a queue in bytes, and its maximum.
+func bytesText(s *wire.Stats) string {
+	used := unit.Bytes(s.Bytes).Short()
+	if s.MaxBytes == 0 {
+		return used
+	}
+	return used + " of " + unit.Bytes(s.MaxBytes).Short()
+}
+
+func limitText(l *queue.Limit) string {
+	switch {
+	case l.Paced() && l.Burst > 1:
+		return fmt.Sprintf("%s burst %d", l.Rate, l.Burst)
+	case l.Paced():
+		return l.Rate.String()
+	case l.Timezone != "":
+		return l.Quota.String() + " " + l.Timezone
+	}
+	return l.Quota.String()
+}
+
+// quotasText returns what is left of each quota.
+func quotasText(quotas []wire.Quota) string {
+	var parts []string
+	for _, q := range quotas {
+		parts = append(parts, fmt.Sprintf("%d of %s left until %s", q.Left, q.Quota, show.Instant(&q.Ends)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// parentText describes the limits that a queue shares with its siblings.
+func parentText(p *wire.Parent) string {
+	if p == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s, %s shared by all its children", p.Name, p.Rate)
+	if left := quotasText(p.Quotas); left != "" {
+		text += ", " + left
+	}
+	if p.Paused {
+		text += ", paused"
+	}
+	return text
+}
+
+func childrenText(q *wire.Queue) string {
+	if q.Stats.Children == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d, which share its rate", q.Stats.Children)
+}
+
+// lanesText returns the number of lanes with waiting jobs, and the limits of each lane. It is empty if the queue uses
+// no lanes.
+func lanesText(q *wire.Queue) string {
+	rule := laneRuleText(&q.Lanes.LaneRule)
+	switch {
+	case rule != "":
+		return fmt.Sprintf("%d with jobs waiting; each %s", q.Stats.Lanes, rule)
+	case q.Stats.Lanes > 1 || len(q.Lanes.Overrides) > 0:
+		return fmt.Sprintf("%d with jobs waiting", q.Stats.Lanes)
+	}
+	return ""
+}
+
+// laneRuleText describes the limits of a lane; empty without limits.
+func laneRuleText(r *queue.LaneRule) string {
+	var parts []string
+	if !r.Rate.Unlimited() {
+		rate := r.Rate.String()
+		if r.Burst > 1 {
+			rate += fmt.Sprintf(" burst %d", r.Burst)
+		}
+		parts = append(parts, rate)
+	}
+	if r.Capacity > 0 {
+		parts = append(parts, fmt.Sprintf("at most %d jobs", r.Capacity))
+	}
+	if r.MaxBytes > 0 {
+		parts = append(parts, fmt.Sprintf("at most %s", r.MaxBytes))
+	}
+	if r.MaxInFlight > 0 {
+		parts = append(parts, fmt.Sprintf("at most %d in flight", r.MaxInFlight))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// maxOverrides is the maximum number of overrides to show; -o json shows all.
+const maxOverrides = 10
+
+func overridesText(q *wire.Queue) string {
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(q.Lanes.Overrides)) {
+		if len(parts) == maxOverrides {
+			parts = append(parts, fmt.Sprintf("and %d more", len(q.Lanes.Overrides)-maxOverrides))
+			break
+		}
+		r := q.Lanes.Overrides[key]
+		rule := laneRuleText(&r)
+		if rule == "" {
+			rule = "no limits"
+		}
+		parts = append(parts, key+": "+rule)
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,57 @@
+package queuecmd
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
+)
+
+// The output has every counter of the table.
+func TestInfoShowsEveryCounter(t *testing.T) {
+	q := wire.Queue{Flow: &wire.Flow{}}
+	values := make([]int64, len(queue.CounterTable))
+	for n := range values {
+		values[n] = int64(7001 + n)
+	}
+	q.Stats.Add(values)
+	v := report{Queue: q}
+	text := v.text(time.Now())
+	for n, c := range queue.CounterTable {
+		if !strings.Contains(text, fmt.Sprint(values[n])) {
+			t.Errorf("%s is not shown:\n%s", c.Name, text)
+		}
+	}
+}
+
+// The text of a circuit has the time after which a missing answer is a failure.
+func TestInfoShowsTheCircuit(t *testing.T) {
+	watched := queue.Circuit{
+		Failures: 5, MinProbe: unit.Duration(time.Second), MaxProbe: unit.Duration(time.Minute),
+		Slow: unit.Duration(10 * time.Second),
+	}
+	for _, c := range []struct {
+		circuit queue.Circuit
+		pull    bool
+		state   *wire.Circuit
+		want    string
+	}{
+		{watched, false, nil, "closed; opens after 5 failures, 10s unanswered is a failure; probes each 1s to 1m0s"},
+		{
+			watched, false, &wire.Circuit{State: "closed", Failures: 2},
+			"closed, 2 failures in a row; opens after 5 failures, 10s unanswered is a failure; probes each 1s to 1m0s",
+		},
+		{watched, true, nil, "closed; opens after 5 failures; probes each 1s to 1m0s"}, // workers are not timed
+		{queue.Circuit{Off: true, Slow: watched.Slow}, false, nil, "off"},
+	} {
+		q := wire.Queue{Flow: &wire.Flow{CircuitState: c.state}}
+		q.Circuit, q.Pull = c.circuit, c.pull
+		if got := circuitText(&q); got != c.want {
+			t.Errorf("%+v:\n%s\nwant\n%s", c, got, c.want)
+		}
+	}
+}
