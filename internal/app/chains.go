@@ -8,7 +8,7 @@ import (
 	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
@@ -23,26 +23,26 @@ import (
 // without the guard, and all tell refusals in one way. A request goes down this list:
 //
 //	ops.Listen          TLS
-//	ops.Server          bounds connections and time, and charges memory to the client, or refuses it (api.RefuseBudget)
+//	ops.Server          bounds connections and time, and charges memory to the client, or refuses it (httpio.RefuseBudget)
 //	withoutPrefix       takes off the path what a proxy in front has before it
-//	api.Guard           refuses what a web page may have sent
+//	httpio.Guard        refuses what a web page may have sent
 //	api.Beside          of a listener for health and metrics alone: nothing else is served
 //	tracing.Serve       reads whose trace a request is part of
 //	console.Before      pages for people, which ask the API in their name
 //	api.New             finds the operation, names the request and asks who sends it; changes are logged and recorded
 //	newEngine
 func newServer(
-	l ops.Listen, o ops.ServerOptions, c ConsoleFlags, refused func(*http.Request, *api.Problem),
+	l ops.Listen, o ops.ServerOptions, c ConsoleFlags, refused func(*http.Request, *httpio.Problem),
 ) (*ops.Server, error) {
 	if err := validHosts(l.Hosts); err != nil {
 		return nil, err
 	}
 	o.Guard = func(h http.Handler) http.Handler {
-		return withoutPrefix(c.PathPrefix, api.Guard(h, api.GuardOptions{
+		return withoutPrefix(c.PathPrefix, httpio.Guard(h, httpio.GuardOptions{
 			Names: l.Names(), Forms: c.forms(), Refused: refused,
 		}))
 	}
-	o.Own = api.HTTPRefusal
+	o.Own = httpio.ServerProblem
 	return ops.NewServer(l, o)
 }
 

@@ -8,7 +8,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/console"
 	"github.com/penstock/penstock/internal/ops"
 )
@@ -54,11 +54,11 @@ func (f *ConsoleFlags) consoleOver(full http.Handler, log *slog.Logger) http.Han
 	}
 	return console.New(console.Options{
 		API: full, Prefix: f.PathPrefix, Version: ops.Version,
-		Logged: func(h http.Handler) http.Handler { return api.LogAccess(log, h) },
+		Logged: func(h http.Handler) http.Handler { return httpio.LogRequests(log, h) },
 	}).Before(full)
 }
 
-// forms is where web pages may send forms: see api.Guard.
+// forms is where web pages may send forms: see httpio.Guard.
 func (f *ConsoleFlags) forms() string {
 	if !f.Console {
 		return ""

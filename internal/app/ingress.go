@@ -15,6 +15,7 @@ import (
 	"github.com/penstock/penstock/admission"
 	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/app/tracing"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/metrics"
@@ -90,7 +91,7 @@ func NewIngress(store queue.Engine, o IngressOptions) (_ *Ingress, err error) {
 	if o.Server.Memory == nil {
 		o.Server.Memory = ops.NewBudget(ops.DefaultMemory)
 	}
-	o.Server.Refuse = api.RefuseBudget
+	o.Server.Refuse = httpio.RefuseBudget
 	if o.Auth != nil {
 		o.Server.ConnContext = auth.WithPeer
 	}
@@ -145,7 +146,7 @@ func NewIngress(store queue.Engine, o IngressOptions) (_ *Ingress, err error) {
 func (i *Ingress) holdPulled(bytes int64) { i.o.Server.Memory.Nobody().Add(2 * bytes) }
 
 // noteGuarded is told what the Guard refused, which stands before there is an API.
-func (i *Ingress) noteGuarded(r *http.Request, p *api.Problem) {
+func (i *Ingress) noteGuarded(r *http.Request, p *httpio.Problem) {
 	if a := i.api.Load(); a != nil {
 		a.NoteGuarded(r, p)
 	}
@@ -190,7 +191,7 @@ func (i *Ingress) Run(ctx context.Context) error {
 	full := api.New(i.engine, o)
 	i.api.Store(full)
 	defer full.Close()
-	front := i.o.Console.consoleOver(full, o.Access)
+	front := i.o.Console.consoleOver(full, o.RequestLog)
 	serve := func(ctx context.Context) error {
 		defer i.turns.Close() // nobody waits any more
 		return ops.RunAll(ctx,

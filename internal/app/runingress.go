@@ -107,7 +107,7 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 	}
 	collectBefore(server.Memory.Limit() + besideBudget)
 	i, err := NewIngress(engine, IngressOptions{
-		API:      api.Options{Access: f.Access(log), Decisions: decisions, EgressAllow: f.EgressAllow},
+		API:      api.Options{RequestLog: f.Access(log), Decisions: decisions, EgressAllow: f.EgressAllow},
 		Overflow: overflow.Stream, Auth: authority, NoAuth: f.NoAuth,
 		Listen: f.listenOn(guard), Health: f.Beside(f.listenOn(guard)), DrainDelay: f.DrainDelay, Server: server,
 		Console:        f.ConsoleFlags,

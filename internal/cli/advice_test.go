@@ -20,10 +20,10 @@ func TestNamesThatAreNearlyRightGetASuggestion(t *testing.T) {
 	}{
 		{"there is no queue emial; did you mean email?", []string{"queue", "set", "emial", "capacity=5"}},
 		{"give it a rate, such as rate=14/s", []string{"queue", "set", "letters", "capacity=5"}},
-		{`"emial"; did you mean email?; "penstock queue set" makes one`, []string{"queue", "info", "emial"}},
+		{`"emial"; did you mean email?; "penstock queue set" creates it`, []string{"queue", "info", "emial"}},
 		{"did you mean capacity?", []string{"queue", "set", "email", "capcity=5"}},
 		{"did you mean max_attempts?", []string{"queue", "set", "email", "retry.max_attemps=5"}},
-		{`"penstock rule apply" makes one`, []string{"rule", "take", "otp"}},
+		{`"penstock rule apply" creates it`, []string{"rule", "take", "otp"}},
 	} {
 		expect(t, ExitRefused, "", c.want, c.args...)
 	}
@@ -42,6 +42,11 @@ func TestTheToolTurnsRequestsIntoCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	below, err := filepath.Glob("../api/httpio/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = append(files, below...)
 	n := 0
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "routes.go") {

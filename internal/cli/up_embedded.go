@@ -135,7 +135,7 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 		Auth:   authority, NoAuth: o.auth != nil && o.auth.NoAuth,
 		Console: o.console,
 		API: api.Options{
-			Hanging: e.drainer.Hanging, DrainerPace: e.drainer.Pace, Access: o.logs.Access(o.log), Decisions: decisions,
+			Hanging: e.drainer.Hanging, DrainerPace: e.drainer.Pace, RequestLog: o.logs.Access(o.log), Decisions: decisions,
 			EgressAllow: o.egressAllow,
 		},
 	})
