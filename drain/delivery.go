@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/penstock/penstock/internal/grant"
+	"github.com/penstock/penstock/internal/departure"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -31,12 +31,12 @@ type delivery struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	asked        time.Time // when the engine was asked for the job
-	grant.Window           // LeaseEnd is guarded by mu
-	latest       time.Time // Window.Latest
-	slack        time.Duration
-	interval     time.Duration // cost x T
-	toldToWait   time.Time     // until when, by pace.start
+	asked            time.Time // when the engine was asked for the job
+	departure.Window           // LeaseEnd is guarded by mu
+	latest           time.Time // Window.Latest
+	slack            time.Duration
+	interval         time.Duration // cost x T
+	toldToWait       time.Time     // until when, by pace.start
 
 	mu       sync.Mutex
 	handling bool      // the handler has the job
@@ -101,14 +101,14 @@ func (dl *delivery) run() {
 // repeats an earlier one.
 func (dl *delivery) prepare(spec *queue.Spec) bool {
 	dl.job.Spec = spec
-	if grant.Paced(spec) {
+	if departure.Paced(spec) {
 		dl.part.clock.Took(time.Since(dl.asked))
 	}
 	if deadline := spec.Retry.Deadline.D(); deadline > 0 {
 		asked := dl.Departs.Add(-dl.job.In) // the answer came no earlier, so the job is at least as old as it says
 		dl.job.Deadline = asked.Add(deadline - dl.job.Age)
 	}
-	dl.slack = grant.Slack(spec)
+	dl.slack = departure.Slack(spec)
 	dl.interval = spec.Fastest().Interval() * time.Duration(dl.job.Cost)
 	dl.mu.Lock()
 	defer dl.mu.Unlock()
@@ -189,4 +189,4 @@ func (dl *delivery) settle(s queue.Settlement) {
 	dl.part.settler.add(pendingSettlement{s, until, span})
 }
 
-func (dl *delivery) lease() queue.Lease { return grant.LeaseOf(&dl.job.Reservation) }
+func (dl *delivery) lease() queue.Lease { return departure.LeaseOf(&dl.job.Reservation) }

@@ -256,7 +256,7 @@ func TestLatenessHeals(t *testing.T) {
 	at := time.Now()
 	begin, lost, sum := at, 0, time.Duration(0)
 	for i := range n {
-		r := &delivery{Window: grant.Window{Earliest: begin.Add(time.Duration(i) * ms)}, slack: slack, interval: ms}
+		r := &delivery{Window: departure.Window{Earliest: begin.Add(time.Duration(i) * ms)}, slack: slack, interval: ms}
 		wake := func(due time.Time) {
 			if at.Before(due) { // the previous goroutine may still be running
 				at = due.Add(time.Duration(rng.Int64N(int64(ms))))

@@ -118,7 +118,7 @@ func (p *partition) reserve(limit, held int, shares map[string]int) (queue.Reser
 		// The request answers earlier wakeups, but not later ones.
 		p.ask.Store(false)
 		p.backup.Store(false)
-		a, err := p.call(req, grant.Timeout)
+		a, err := p.call(req, departure.Timeout)
 		if err == nil {
 			p.recovered()
 			if repeated {
@@ -162,7 +162,7 @@ func (p *partition) ping() {
 }
 
 // call makes a request once, and reports its side results to the observer.
-func (p *partition) call(req queue.ReserveRequest, timeout time.Duration) (grant.Answer, error) {
+func (p *partition) call(req queue.ReserveRequest, timeout time.Duration) (departure.Answer, error) {
 	leave := p.d.turnstile.enter(p.d.work)
 	defer leave()
 	a, err := departure.Ask(p.d.work, p.d.engine, &p.clock, req, timeout)
@@ -179,7 +179,7 @@ func (p *partition) call(req queue.ReserveRequest, timeout time.Duration) (grant
 }
 
 // start starts the granted jobs. It owns n tokens, acquires more if it can, and returns those left over.
-func (p *partition) start(granted *grant.Answer, n int) {
+func (p *partition) start(granted *departure.Answer, n int) {
 	if extra := len(granted.Jobs) - n; extra > 0 {
 		n += p.d.tokens.tryAcquire(extra)
 	}
@@ -226,7 +226,7 @@ func (p *partition) start(granted *grant.Answer, n int) {
 	p.d.pool.unclaim(p)
 }
 
-func (p *partition) newDelivery(job *queue.Reservation, w grant.Window, asked time.Time) *delivery {
+func (p *partition) newDelivery(job *queue.Reservation, w departure.Window, asked time.Time) *delivery {
 	dl := &delivery{
 		job: Job{Reservation: *job}, part: p, asked: asked, Window: w, extendAt: w.Departs.Add(job.Lease / 3),
 	}
@@ -291,7 +291,7 @@ func (p *partition) rest(pause time.Duration) {
 func (p *partition) sweep() {
 	defer p.d.loops.Done()
 	defer p.sweeping.Store(false)
-	if err := grant.Sweep(p.d.stop, p.d.engine, p.index); err != nil {
+	if err := departure.Sweep(p.d.stop, p.d.engine, p.index); err != nil {
 		p.d.complain("sweeping deleted queues failed", err, "partition", p.index)
 	}
 }

@@ -19,7 +19,7 @@ type client struct {
 
 // reply is the result of one request to the engine.
 type reply struct {
-	grant.Answer
+	departure.Answer
 	spec  *queue.Spec // the latest known
 	asked bool        // for jobs, and not only for the spec
 	err   error
@@ -81,7 +81,7 @@ func (l *loop) ask(now time.Time) {
 		if l.stopped {
 			l.tries++
 		}
-		if l.tries > grant.StopTries {
+		if l.tries > departure.StopTries {
 			l.repeat = false // the engine takes jobs it may have granted back when their leases have run out
 			return
 		}
@@ -110,7 +110,7 @@ func (l *loop) ask(now time.Time) {
 }
 
 // reserve reads the queue's spec if it is not known yet, and otherwise requests jobs.
-func (d *Dispatcher) reserve(clock *grant.Clock, req queue.ReserveRequest, spec *queue.Spec) reply {
+func (d *Dispatcher) reserve(clock *departure.Clock, req queue.ReserveRequest, spec *queue.Spec) reply {
 	if spec == nil {
 		spec, err := d.specs.AtLeast(d.calls, req.Queue, 0)
 		if err == nil && !spec.Pull {
@@ -134,8 +134,8 @@ func (d *Dispatcher) reserve(clock *grant.Clock, req queue.ReserveRequest, spec 
 }
 
 // call makes a request once, and reports its side results to the observer.
-func (d *Dispatcher) call(clock *grant.Clock, req queue.ReserveRequest) (grant.Answer, error) {
-	a, err := grant.Ask(d.calls, d.engine, clock, req, grant.Timeout)
+func (d *Dispatcher) call(clock *departure.Clock, req queue.ReserveRequest) (departure.Answer, error) {
+	a, err := departure.Ask(d.calls, d.engine, clock, req, departure.Timeout)
 	for _, name := range a.Expired {
 		d.o.Observer.Expired(name)
 	}

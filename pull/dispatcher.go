@@ -228,7 +228,7 @@ func (d *Dispatcher) sweep() {
 	d.loops.Go(func() {
 		defer d.sweeping.Store(false)
 		for p := range d.engine.Partitions() {
-			if err := grant.Sweep(d.stop, d.engine, p); err != nil {
+			if err := departure.Sweep(d.stop, d.engine, p); err != nil {
 				return // the next answer reports it again
 			}
 		}

@@ -17,20 +17,20 @@ import (
 // job is a granted job and its window.
 type job struct {
 	queue.Reservation
-	grant.Window
+	departure.Window
 	latest time.Time // the last instant to hand it over
 	text   []byte    // the job as JSON, except what depends on when it is handed over
 }
 
 // newJob returns a granted job. It encodes the job now, because little time is left between departure and answer.
-func newJob(r *queue.Reservation, w grant.Window, spec *queue.Spec) *job {
-	j := &job{Reservation: *r, Window: w, latest: w.Latest(grant.Slack(spec))}
+func newJob(r *queue.Reservation, w departure.Window, spec *queue.Spec) *job {
+	j := &job{Reservation: *r, Window: w, latest: w.Latest(departure.Slack(spec))}
 	j.text = appendJob(nil, j)
 	j.Payload = nil // text has it
 	return j
 }
 
-func (j *job) lease() queue.Lease { return grant.LeaseOf(&j.Reservation) }
+func (j *job) lease() queue.Lease { return departure.LeaseOf(&j.Reservation) }
 
 // Token returns the token by which a worker names its lease: the fence, and the number of the attempt, on which a
 // backoff depends.

@@ -37,8 +37,8 @@ type loop struct {
 	client  *client            // of the last request to the engine
 	spec    *queue.Spec        // nil until it was read
 
-	clock   grant.Clock // of the request under way
-	asking  bool        // a request to the engine is under way
+	clock   departure.Clock // of the request under way
+	asking  bool            // a request to the engine is under way
 	replies chan reply
 	repeat  bool // the last request must be repeated under its number
 	askAt   time.Time

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/admission"
+	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/survey"
@@ -18,70 +19,65 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// Options are the settings of the API. Zero fields mean what is said beside them.
+// Options are the settings of the API. Zero fields have the defaults named here. What a field points to is run and
+// closed by its owner, not by the API.
 type Options struct {
-	// Auth says who asks, and is run by somebody else. Nil: nobody is asked, and everybody may do everything.
+	// Auth identifies callers. Nil disables authentication: anyone who can reach the API has full access.
 	Auth *auth.Authority
-	// Prefix is what a proxy in front has before every path, such as /penstock. Empty is none.
+	// Prefix is the path prefix that a proxy in front removes, such as /penstock. Default: none.
 	Prefix string
-	// Rule tells a rule as the engine goes by it when it is asked, and its revision; one that remembers rules, say. Nil
-	// asks the engine each time.
+	// Rule returns a rule as the engine applies it, and its revision. It may cache. Nil asks the engine each time.
 	Rule func(ctx context.Context, name string) (rule rules.Rule, revision int64, err error)
-	// EgressAllow is where targets may be besides at public addresses, to be told with the store.
+	// EgressAllow lists where targets may be besides at public addresses. It is shown with the store.
 	EgressAllow []string
-	// Overflow says that the engine puts jobs that may wait on an overflow. Without one,
-	// jobs and specs that ask for it are refused.
+	// Overflow says that the engine has an overflow. Without an overflow, jobs and specs that ask for it are refused.
 	Overflow bool
-	// OverflowState is asked for readiness. Nil: the overflow is always there.
+	// OverflowState reports the state of the overflow, for readiness. Nil: always available.
 	OverflowState OverflowState
-	// Pull hands out the jobs of pull queues, and is run by somebody else. Nil: nobody can ask
-	// for them.
+	// Pull hands out the jobs of pull queues. Nil: no pull queues.
 	Pull *pull.Dispatcher
-	// Turns lets requests wait for their turn in a pull queue, and is closed by somebody else. Nil: nobody can.
+	// Turns lets requests wait for their turn in a pull queue. Nil: no turns.
 	Turns *pull.QueueTurns
-	// Waits lets takes wait for what a rule refuses now. Nil is one over the engine.
+	// Waits lets takes wait while a rule refuses them. Nil is a new one over the engine.
 	Waits TakeWaiter
-	// Pace returns err if most of the jobs that are pulled are late, and lacks if more than 1% are released. Readiness
-	// shows both. Nil: neither is known.
+	// Pace returns err if most pulled jobs are late, and lacks if more than 1% are released. Readiness shows both. Nil:
+	// unknown.
 	Pace func() (lacks, err error)
-	// Survey reads all queues for those who look at them, and is run by somebody else. Nil: they are read once, when
-	// somebody asks first.
+	// Survey reads all queues, for overviews and events. Nil is a new one, which reads once, on the first request.
 	Survey *survey.Survey
-	// ValidateTarget checks the deliver part of a queue's spec before it is stored. Nil takes any.
+	// ValidateTarget checks the deliver part of a queue's spec before it is stored. Nil accepts any.
 	ValidateTarget func(queue string, target json.RawMessage) error
-	// Metrics serves GET /metrics to callers who may see everything. Nil: there is no such page.
+	// Metrics serves GET /metrics to callers who may see everything. Nil: no such page.
 	Metrics http.Handler
-	// OwnMetrics serves it to all others: the queues and rules that a caller sees, with the label app unless that is
-	// empty. It goes with Metrics.
+	// OwnMetrics serves GET /metrics to all other callers: the queues and rules for which sees is true, with the label app
+	// unless that is empty. It is required if Metrics is set.
 	OwnMetrics func(app string, sees func(name string) bool) http.Handler
-	// Draining turns readiness off while requests are still served, so that no more are sent here. Nil: never.
+	// Draining ends readiness while requests are still served, so that load balancers send no more. Nil: never.
 	Draining context.Context
-	// Stopping ends streams and turns readiness off while the server shuts down. Nil: never.
+	// Stopping ends streams and readiness when the server shuts down. Nil: never.
 	Stopping context.Context
-	// Logger is told of errors that are nobody's request's fault. Nil discards.
+	// Logger gets the errors that are not a client's fault. Nil discards them.
 	Logger *slog.Logger
-
-	// Access gets a record of each request. Nil: none is kept.
-	Access *slog.Logger
-	// Decisions is told of jobs that are refused or deferred. Nil: nobody is.
+	// RequestLog gets a line for each request. Nil: not logged.
+	RequestLog *slog.Logger
+	// Decisions logs jobs that are refused or deferred. Nil: not logged.
 	Decisions *ops.Decisions
 
-	// BodyTimeout is how long a stream may go without a job: silent, with a line that does not end, or with
-	// lines that are none. 0 means 60 s.
+	// BodyTimeout is how long a stream may go without a valid job. Default: 60 s.
 	BodyTimeout time.Duration
-	// AnswerTimeout is how long a client may take to read a piece of the answer. 0 means 30 s.
+	// AnswerTimeout is how long a client may take to read a part of the answer. Default: 30 s.
 	AnswerTimeout time.Duration
-	// CheckTimeout bounds what /readyz asks of the engine. 0 means 1 s.
+	// CheckTimeout bounds the checks of /readyz. Default: 1 s.
 	CheckTimeout time.Duration
-	// MaxStreams is how many streams may be open at once. 0 means 256.
+	// MaxStreams is the maximum number of open streams. Default: 256.
 	MaxStreams int
-	// MaxWaits is how many requests may wait at once, of which one client has at most half. 0 means 4,096.
+	// MaxWaits is the maximum number of waiting requests; one client may have half of them. Default: 4,096.
 	MaxWaits int
-	// Hanging is which queue of a drainer in this process hangs, nil if none does. Nil: there is no such drainer.
+	// Hanging returns an error if a receiver makes the drainer in this process hang. Nil: no such drainer.
 	Hanging func() error
-	// DrainerPace is Pace of a drainer in this process. Nil: there is no such drainer.
+	// DrainerPace is Pace for the drainer in this process. Nil: no such drainer.
 	DrainerPace func() (lacks, err error)
-	// Memory is what requests are charged to that come without an account; see ops.ClientOf. Nil is one of its own.
+	// Memory pays for requests that have no account of their own; see ops.ClientOf. Nil is a new one.
 	Memory *ops.Budget
 }
 
@@ -108,20 +104,27 @@ func (o *Options) normalize() {
 	}
 }
 
-// handler holds what the requests share.
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// handler is the state that all requests share.
 type handler struct {
 	engine   queue.Engine
 	o        Options
-	requests *requestIDs
+	requests *httpio.RequestIDs
 	streams  *ops.Budget
 	waits    *ops.Budget
-	noted    noted
+	warned   warnedQueues
 	refusals *refusals
-	puts     nameLocks // of who asks in the name of an app that has limits
-	open     appPlaces
-	store    shared[struct{}, wire.Store]
-	looks    looks
-	replays  *turns // those that compute
+	puts     httpio.NameLocks // held by app; see lockLimits
+	open     openCounts
+	store    httpio.Shared[struct{}, wire.Store]
+	caches   caches
+	replays  *replayPlaces
 	tops     *tops
 	receipts *receipts
 }
@@ -129,12 +132,12 @@ type handler struct {
 // API serves requests. It is safe for use by many goroutines.
 type API struct {
 	http.Handler
-	refusals *refusals
-	access   *slog.Logger
+	refusals   *refusals
+	requestLog *slog.Logger
 }
 
-// Close records what was refused and is not recorded yet, for as long as the store may take for one entry. It is called
-// when the last request has ended, before the engine is closed.
+// Close records the remaining refusals. It waits at most as long as the store may take for one entry. Call it after the
+// last request, before the engine is closed.
 func (a *API) Close() { a.refusals.stop() }
 
 // New returns the API over an engine. It starts nothing and does not close the engine.
@@ -154,15 +157,15 @@ func New(engine queue.Engine, o Options) *API {
 	}
 	tops := &tops{rule: o.Rule, now: time.Now}
 	h := &handler{
-		engine: &counting{&recorded{engine, o.Logger}, tops}, tops: tops, o: o, requests: newRequestIDs(),
+		engine: &counting{&changeLog{engine, o.Logger}, tops}, tops: tops, o: o, requests: httpio.NewRequestIDs(),
 		streams: ops.NewBudget(int64(o.MaxStreams)), waits: ops.NewBudget(int64(o.MaxWaits)),
-		replays: newTurns(maxReplays), receipts: newReceipts(time.Now),
+		replays: newReplayPlaces(maxReplays), receipts: newReceipts(time.Now),
 	}
 	h.refusals = &refusals{store: engine, logger: o.Logger}
-	return &API{h.dispatch(), h.refusals, o.Access}
+	return &API{h.dispatch(), h.refusals, o.RequestLog}
 }
 
-// Beside returns what of the API is served by a listener of its own: health and metrics, and nothing else.
+// Beside returns a handler that serves only health and metrics, for a listener of its own.
 func Beside(full http.Handler, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	for _, path := range []string{"/healthz", "/readyz"} {
@@ -171,4 +174,38 @@ func Beside(full http.Handler, metrics http.Handler) http.Handler {
 	mux.Handle("GET /metrics", metrics)
 	mux.HandleFunc("/", notFound)
 	return mux
+}
+
+// account returns the account that pays for a request.
+func (h *handler) account(r *http.Request) *ops.Account {
+	if a := ops.ClientOf(r.Context()); a != nil {
+		return a
+	}
+	return h.o.Memory.Nobody()
+}
+
+// readJSON reads a small JSON body into v. An empty body leaves v unchanged.
+func (h *handler) readJSON(r *http.Request, limit int, v any) *httpio.Problem {
+	return httpio.ReadJSON(r, h.account(r), limit, v)
+}
+
+func (h *handler) writeJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
+	httpio.WriteJSON(w, r, status, v, httpio.NewCharge(h.account(r)))
+}
+
+// fail answers with an error about a queue. An empty name stands for none.
+func (h *handler) fail(w http.ResponseWriter, err error, name string) {
+	p := httpio.ProblemOf(err)
+	if p.Reason == httpio.ReasonUnknownQueue {
+		p = httpio.UnknownQueue(name)
+	}
+	h.logInternal(p, err, name)
+	p.Write(w)
+}
+
+// logInternal logs the error behind an internal problem, since the answer does not show it.
+func (h *handler) logInternal(p *httpio.Problem, err error, name string) {
+	if p.Reason == httpio.ReasonInternal {
+		h.o.Logger.Error("request failed", "queue", httpio.Shorten(name), "error", err)
+	}
 }

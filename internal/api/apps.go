@@ -5,48 +5,28 @@ import (
 	"net/http"
 
 	"github.com/penstock/penstock/deliver/setting"
+	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/changekind"
-	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// unknownDocuments are what is answered of a document that is not there, by its kind.
-var unknownDocuments = map[string]struct {
-	reason Reason
-	makes  string
-}{
-	auth.KindApp:     {ReasonUnknownApp, "PUT /v1/apps/{app}"},
-	auth.KindToken:   {ReasonUnknownToken, "POST /v1/tokens"},
-	auth.KindSubject: {ReasonUnknownSubject, "PUT /v1/subjects/{subject}"},
-}
+// maxDocument is the limit of a body that describes an app, a token or a subject.
+const maxDocument = document.MaxBytes
 
-func unknownDocument(e *document.Missing) *Problem {
-	row, ok := unknownDocuments[e.Kind]
-	if !ok {
-		return &Problem{Reason: ReasonNotFound, Detail: e.Error()}
-	}
-	return &Problem{
-		Reason: row.reason,
-		Detail: "there is no " + e.Kind + " " + clip.Quote(e.Name, 80) + "; " + row.makes + " makes one",
-	}
-}
-
-// maxAccessBody is the limit of a body that describes an app, a token or a subject.
-const maxAccessBody = document.MaxBytes
-
-// managed serves what manages who may do what, where there is somebody who keeps that.
+// managed returns a handler for apps, tokens and subjects. They exist only with authentication.
 func managed(
 	serve func(*handler, http.ResponseWriter, *http.Request),
 ) func(*handler, http.ResponseWriter, *http.Request) {
 	return func(h *handler, w http.ResponseWriter, r *http.Request) {
 		if h.o.Auth == nil {
-			(&Problem{
-				Reason: ReasonNotFound, Detail: "this server asks nobody who he is (--no-auth), and has no apps or tokens",
-			}).write(w)
+			(&httpio.Problem{
+				Reason: httpio.ReasonNotFound, Detail: "authentication is disabled (--no-auth), so there are no apps, tokens " +
+					"or subjects",
+			}).Write(w)
 			return
 		}
 		serve(h, w, r)
@@ -54,18 +34,18 @@ func managed(
 }
 
 func (h *handler) listApps(w http.ResponseWriter, r *http.Request) {
-	after, limit, p := pageOf(r)
+	after, limit, p := httpio.Page(r)
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	apps, err := h.o.Auth.Apps(r.Context(), caller(r.Context()), after, limit+1)
 	if err != nil {
-		h.failAccess(w, err)
+		h.failAuth(w, err)
 		return
 	}
 	page := wire.Apps{}
-	page.Apps, page.Next = pageFrom(w, r, apps, limit, shownApp, func(a *wire.App) string { return a.Name })
+	page.Apps, page.Next = httpio.NextPage(w, r, apps, limit, shownApp, func(a *wire.App) string { return a.Name })
 	h.writeJSON(w, r, http.StatusOK, page)
 }
 
@@ -74,7 +54,7 @@ func shownApp(a *auth.App) wire.App { return wire.App{App: *a, Revision: a.Revis
 func (h *handler) getApp(w http.ResponseWriter, r *http.Request) {
 	app, err := h.o.Auth.App(r.Context(), caller(r.Context()), r.PathValue("app"))
 	if err != nil {
-		h.failAccess(w, err)
+		h.failAuth(w, err)
 		return
 	}
 	h.writeRevised(w, r, http.StatusOK, app.Revision, shownApp(&app))
@@ -84,53 +64,54 @@ func (h *handler) putApp(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("app")
 	app, p := h.readApp(r, name)
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
-	expect, p := h.expectedAccess(r, func() (int64, error) {
+	expect, p := h.expectedDocument(r, func() (int64, error) {
 		app, err := h.o.Auth.App(r.Context(), caller(r.Context()), name)
 		return app.Revision, err
 	})
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	left, err := h.leftUnder(r, &app)
 	if err != nil {
-		h.failAccess(w, err)
+		h.failAuth(w, err)
 		return
 	}
 	if left != "" {
-		isLeft(left).write(w)
+		leftBehind(left).Write(w)
 		return
 	}
-	if err := h.readyRate(r.Context(), &app); err != nil {
-		h.failAccess(w, err)
+	if err := h.prepareRate(r.Context(), &app); err != nil {
+		h.failAuth(w, err)
 		return
 	}
 	app, err = h.o.Auth.PutApp(r.Context(), caller(r.Context()), app, expect)
 	if err != nil {
-		h.keepToRate(r.Context(), name)
+		h.restoreRate(r.Context(), name)
 		h.failRevised(w, err, app.Revision)
 		return
 	}
-	h.didAccess(r, auth.KindApp, name, madeOrChanged(app.New), app.Revision)
-	if err := h.holdToRate(r.Context(), caller(r.Context()), &app); err != nil {
-		h.o.Logger.Warn("the rule of an app may be another than its rate; put the app again", "app", name, "error", err)
+	h.logDocument(r, auth.KindApp, name, madeOrChanged(app.New), app.Revision)
+	if err := h.syncRate(r.Context(), caller(r.Context()), &app); err != nil {
+		h.o.Logger.Warn("the rule of an app may not match its rate; put the app again", "app", name, "error", err)
 	}
 	h.writePut(w, r, app.New, app.Revision, shownApp(&app))
 }
 
-func isLeft(what string) *Problem {
-	return &Problem{
-		Reason: ReasonNotEmpty, Field: "prefixes",
-		Detail: "the " + what + " is from before, and the app would see it; delete it, with the dead jobs of a queue, or " +
+func leftBehind(what string) *httpio.Problem {
+	return &httpio.Problem{
+		Reason: httpio.ReasonNotEmpty, Field: "prefixes",
+		Detail: "the " + what + " already exists, and the app would take it over; delete it, including the dead jobs of " +
+			"a queue, or " +
 			"give it to the app with adopt=true (penstock app put --adopt)",
 	}
 }
 
-// leftUnder returns a queue, a deleted queue that keeps dead jobs, or a rule under a prefix that the app gains, or "".
-// Specs and jobs may be a former owner's, so the operator must confirm with adopt=true that this app may have them.
+// leftUnder returns a queue, a deleted queue with dead jobs, or a rule under a prefix that the app gains, or "". They
+// may have had another owner, so the operator must confirm with adopt=true that the app may have them.
 func (h *handler) leftUnder(r *http.Request, app *auth.App) (left string, err error) {
 	if r.URL.Query().Get("adopt") == "true" {
 		return "", nil
@@ -140,7 +121,7 @@ func (h *handler) leftUnder(r *http.Request, app *auth.App) (left string, err er
 		return "", err
 	}
 	gained := app.Gains(&present)
-	if len(gained) == 0 || app.Validate() != nil { // PutApp says what is wrong
+	if len(gained) == 0 || app.Validate() != nil { // PutApp reports invalid apps
 		return "", nil
 	}
 	keep := func(what, name string) {
@@ -164,8 +145,8 @@ func (h *handler) leftUnder(r *http.Request, app *auth.App) (left string, err er
 	return left, err
 }
 
-// readApp reads the app of a PUT. The name may be left out of the body; it cannot be another one than the URL's.
-func (h *handler) readApp(r *http.Request, name string) (auth.App, *Problem) {
+// readApp reads the app of a PUT. The body may omit the name, but must not contradict the URL.
+func (h *handler) readApp(r *http.Request, name string) (auth.App, *httpio.Problem) {
 	var v struct {
 		Name     string           `json:"name"`
 		Prefixes []string         `json:"prefixes"`
@@ -175,7 +156,7 @@ func (h *handler) readApp(r *http.Request, name string) (auth.App, *Problem) {
 		Senders  setting.Patterns `json:"senders"`
 		Note     string           `json:"note"`
 	}
-	if p := h.readJSON(r, maxAccessBody, &v); p != nil {
+	if p := h.readJSON(r, maxDocument, &v); p != nil {
 		return auth.App{}, p
 	}
 	if v.Name != "" && v.Name != name {
@@ -187,19 +168,19 @@ func (h *handler) readApp(r *http.Request, name string) (auth.App, *Problem) {
 	}, nil
 }
 
-// otherName is the refusal of a body that has another name than the URL.
-func otherName(body, url string) *Problem {
-	return badField("name", "is "+shorten(body)+" but the URL says "+shorten(url))
+// otherName returns the problem for a body whose name differs from the URL.
+func otherName(body, url string) *httpio.Problem {
+	return httpio.BadField("name", "is "+httpio.Shorten(body)+" but the URL says "+httpio.Shorten(url))
 }
 
 func (h *handler) deleteApp(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("app")
-	expect, p := h.expectedAccess(r, func() (int64, error) {
+	expect, p := h.expectedDocument(r, func() (int64, error) {
 		app, err := h.o.Auth.App(r.Context(), caller(r.Context()), name)
 		return app.Revision, err
 	})
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	revision, err := h.o.Auth.DeleteApp(r.Context(), caller(r.Context()), name, expect)
@@ -207,9 +188,9 @@ func (h *handler) deleteApp(w http.ResponseWriter, r *http.Request) {
 		h.failRevised(w, err, revision)
 		return
 	}
-	h.didAccess(r, auth.KindApp, name, changekind.Deleted, revision)
-	if err := h.holdToRate(r.Context(), caller(r.Context()), &auth.App{Name: name}); err != nil {
-		h.o.Logger.Warn("the rule of an app that was deleted could not be deleted", "app", name, "error", err)
+	h.logDocument(r, auth.KindApp, name, changekind.Deleted, revision)
+	if err := h.syncRate(r.Context(), caller(r.Context()), &auth.App{Name: name}); err != nil {
+		h.o.Logger.Warn("the rule of a deleted app could not be deleted", "app", name, "error", err)
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
@@ -221,33 +202,33 @@ func madeOrChanged(made bool) changekind.Kind {
 	return changekind.Changed
 }
 
-// didAccess logs a change of who may do what. The store records it by itself.
-func (h *handler) didAccess(r *http.Request, kind, name string, what changekind.Kind, revision int64) {
-	done := deed{what: what, of: queue.Subject(kind), name: name, revision: revision}
-	done.tell(r.Context(), h.o.Logger)
+// logDocument logs a change of an app, a token or a subject. The Authority records it in the store.
+func (h *handler) logDocument(r *http.Request, kind, name string, what changekind.Kind, revision int64) {
+	done := changed{what: what, of: queue.Subject(kind), name: name, revision: revision}
+	done.log(r.Context(), h.o.Logger)
 }
 
-// expectedAccess is expected of an app, a token or a subject.
-func (h *handler) expectedAccess(r *http.Request, present func() (int64, error)) (int64, *Problem) {
-	return expected(r, func() (int64, *Problem) {
+// expectedDocument reads the conditions of a change of an app, a token or a subject.
+func (h *handler) expectedDocument(r *http.Request, present func() (int64, error)) (int64, *httpio.Problem) {
+	return httpio.Expected(r, func() (int64, *httpio.Problem) {
 		revision, err := present()
 		if errors.Is(err, document.ErrUnknown) {
-			return 0, &Problem{Reason: ReasonRevision, Detail: "there is none of this name"}
+			return 0, &httpio.Problem{Reason: httpio.ReasonRevision, Detail: "nothing has this name"}
 		}
 		if err != nil {
-			return 0, refused(err)
+			return 0, httpio.ProblemOf(err)
 		}
 		return revision, nil
 	})
 }
 
-// writeRevised answers with what has a revision.
+// writeRevised answers with v and the ETag of its revision.
 func (h *handler) writeRevised(w http.ResponseWriter, r *http.Request, status int, revision int64, v any) {
-	w.Header().Set("ETag", etag(revision))
+	w.Header().Set("ETag", httpio.ETag(revision))
 	h.writeJSON(w, r, status, v)
 }
 
-// writePut is writeRevised of what was made or changed at its own URL.
+// writePut is writeRevised after a PUT.
 func (h *handler) writePut(w http.ResponseWriter, r *http.Request, made bool, revision int64, v any) {
 	status := http.StatusOK
 	if made {
@@ -257,19 +238,19 @@ func (h *handler) writePut(w http.ResponseWriter, r *http.Request, made bool, re
 	h.writeRevised(w, r, status, revision, v)
 }
 
-// failAccess answers with an error of what manages who may do what.
-func (h *handler) failAccess(w http.ResponseWriter, err error) { h.failRevised(w, err, -1) }
+// failAuth answers with an error of the Authority.
+func (h *handler) failAuth(w http.ResponseWriter, err error) { h.failRevised(w, err, -1) }
 
-// failRevised is failAccess where the present revision is known.
+// failRevised is failAuth with the present revision.
 func (h *handler) failRevised(w http.ResponseWriter, err error, revision int64) {
 	var refusal *auth.Refusal
-	p := refused(err)
+	p := httpio.ProblemOf(err)
 	if errors.As(err, &refusal) {
-		p = refusedAccess(w, err)
+		p = authProblem(w, err)
 	}
-	if p.Reason == ReasonRevision {
+	if p.Reason == httpio.ReasonRevision {
 		p.Revision = revision
 	}
 	h.logInternal(p, err, "")
-	p.write(w)
+	p.Write(w)
 }

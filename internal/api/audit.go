@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
@@ -15,22 +16,22 @@ import (
 )
 
 const (
-	// auditPage is how many entries are read at a time, of all partitions together, but of each at least leastAuditPage
-	// and at most mostAuditPage.
+	// auditPage is how many entries are read at a time, over all partitions; of each partition at least leastAuditPage and
+	// at most mostAuditPage.
 	auditPage, leastAuditPage, mostAuditPage = 200, 5, 100
-	// auditCost is what an entry takes at most, with what was before and after.
+	// auditCost is the memory of the largest entry, with before and after.
 	auditCost = 2 * (infoCost + queue.MaxDeliverBytes)
-	// maxAudited is how many entries one request looks at, about.
+	// maxAudited is about how many entries one request reads.
 	maxAudited = 5000
 )
 
-// listAudit answers with a page of the audit log: the entries of all partitions by time, those that are asked for and
-// that whoever asks may see.
+// listAudit answers with a page of the audit log: the entries of all partitions by time that match the query and that
+// the caller may see.
 func (h *handler) listAudit(w http.ResponseWriter, r *http.Request) {
 	sees := auditViewOf(r.Context())
 	ask, p := auditRequest(r, h.engine.Partitions(), sees.all)
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	if !sees.all {
@@ -39,8 +40,8 @@ func (h *handler) listAudit(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	c := &charge{account: h.account(r)}
-	defer c.free()
+	c := httpio.NewCharge(h.account(r))
+	defer c.Free()
 	page := wire.Audit{Records: []wire.AuditRecord{}}
 	begun, place := ask.place, ask.place
 	place.passed = 0
@@ -60,7 +61,7 @@ func (h *handler) listAudit(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err, "")
 		return
 	case p != nil && len(page.Records) == 0:
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	if page.More = more; more || ask.oldest {
@@ -72,34 +73,36 @@ func (h *handler) listAudit(w http.ResponseWriter, r *http.Request) {
 			page.Next = ask.at.text()
 		}
 	}
-	h.writeCharged(w, r, http.StatusOK, page, c)
+	httpio.WriteJSON(w, r, http.StatusOK, page, c)
 }
 
-// audited is an entry that was read.
+// audited is an entry of the audit log.
 type audited struct {
 	partition int
 	entry     audit.Entry
 	record    audit.Record
 }
 
-// cost is what an entry takes that was read, about.
+// cost returns about how much memory the entry takes.
 func (e *audited) cost() int {
 	return 2*len(e.record.Text) + len(e.record.Before) + len(e.record.After)
 }
 
-// auditRun is what was read of a partition, and not merged yet.
+// auditRun holds the entries of a partition that were read and not merged yet.
 type auditRun struct {
 	entries []audited
-	over    bool // nothing more is there
+	over    bool // the partition has no more entries
 	chains  []wire.AuditChain
 }
 
-// audit hands the entries behind a cursor to see, by time, until that returns false, there are no more, or it has
-// looked at enough, or there is no memory for more, which p says. The cursor is then behind the last of them, and more
-// says that others follow. held is how much of the charge is of entries that are kept.
+// audit merges the entries after the query's cursor by time and passes them to see. It ends when see returns false,
+// when there are no more entries, when maxAudited were read, or when memory runs out, which p reports.
+//
+// The cursor then points after the last entry passed to see, and more says that others follow. held is the size of the
+// entries that are kept; the charge is for those.
 func (h *handler) audit(
-	ctx context.Context, ask *auditQuery, c *charge, held *int, see func(*audited) bool,
-) (chains []wire.AuditChain, more bool, p *Problem, err error) {
+	ctx context.Context, ask *auditQuery, c *httpio.Charge, held *int, see func(*audited) bool,
+) (chains []wire.AuditChain, more bool, p *httpio.Problem, err error) {
 	runs := make([]auditRun, len(ask.at))
 looking:
 	for looked := 0; looked < maxAudited; looked++ {
@@ -120,7 +123,7 @@ looking:
 			break
 		}
 		e := &runs[first].entries[0]
-		if !ask.oldest && e.entry.Time().Before(ask.since) { // and so are all behind it
+		if !ask.oldest && e.entry.Time().Before(ask.since) { // and so are all that follow
 			runs[first].entries, runs[first].over, ask.at[first] = nil, true, auditEnd
 			continue
 		}
@@ -137,10 +140,10 @@ looking:
 	return chains, more, p, nil
 }
 
-// readAudit reads on in a partition, if all that was read of it is merged.
+// readAudit reads the next entries of a partition, once all earlier ones are merged.
 func (h *handler) readAudit(
-	ctx context.Context, ask *auditQuery, n int, run *auditRun, c *charge, held *int,
-) (*Problem, error) {
+	ctx context.Context, ask *auditQuery, n int, run *auditRun, c *httpio.Charge, held *int,
+) (*httpio.Problem, error) {
 	if run.over || len(run.entries) > 0 {
 		return nil, nil
 	}
@@ -148,8 +151,8 @@ func (h *handler) readAudit(
 		run.over = true
 		return nil, nil
 	}
-	c.shrink(*held)
-	limit, p := c.ahead(min(max(leastAuditPage, auditPage/len(ask.at)), mostAuditPage), auditCost)
+	c.Shrink(*held)
+	limit, p := c.Ahead(min(max(leastAuditPage, auditPage/len(ask.at)), mostAuditPage), auditCost)
 	if p != nil {
 		return p, nil
 	}
@@ -175,18 +178,18 @@ func (h *handler) readAudit(
 		*held += e.cost()
 		run.entries[i] = e
 	}
-	c.shrink(*held)
+	c.Shrink(*held)
 	switch {
 	case ask.oldest:
 	case len(run.entries) == 0:
 		ask.at[n] = auditEnd
-	default: // what is written meanwhile is not for the next page
+	default: // entries written meanwhile do not belong on the next page
 		ask.at[n] = run.entries[0].entry.Number
 	}
 	return nil, nil
 }
 
-// auditEntry reads the text of a record.
+// auditEntry parses a record.
 func auditEntry(r *audit.Record) (audit.Entry, error) {
 	e, err := r.Entry()
 	if err != nil {
@@ -195,7 +198,7 @@ func auditEntry(r *audit.Record) (audit.Entry, error) {
 	return e, err
 }
 
-// auditView is what of the audit log somebody may see.
+// auditView is what a caller may see of the audit log.
 type auditView struct {
 	id  *auth.Identity
 	all bool
@@ -225,27 +228,27 @@ func (v auditView) record(e *audited) (wire.AuditRecord, bool) {
 	shown.Entry.Number, shown.Entry.Follows = 0, 0
 	shown.Entry.Previous, shown.Entry.Before, shown.Entry.After = "", "", ""
 	app, by := v.id.App, e.entry.Actor.App
-	his := app != nil && by == app.Name
-	all := v.id.ManagesAll() || his && e.entry.Actor.Name == v.id.Actor.Name
-	if app != nil && (by != "" && !his || e.entry.Time().Before(app.Created)) {
+	own := app != nil && by == app.Name
+	all := v.id.ManagesAll() || own && e.entry.Actor.Name == v.id.Actor.Name
+	if app != nil && (by != "" && !own || e.entry.Time().Before(app.Created)) {
 		return shown, false
 	}
-	if !his {
+	if !own {
 		shown.Entry.Actor.Token, shown.Entry.Actor.Address, shown.Entry.Actor.Request = "", "", ""
 	}
 	switch e.entry.Of {
 	case string(queue.OfQueue), string(queue.OfRule):
-		had := his || app == nil || app.HadAt(e.entry.Name, e.entry.Time())
-		return shown, had && v.id.Can(auth.Admin, e.entry.Name) || his && all && !v.id.Owns(e.entry.Name)
+		had := own || app == nil || app.HadAt(e.entry.Name, e.entry.Time())
+		return shown, had && v.id.Can(auth.Admin, e.entry.Name) || own && all && !v.id.Owns(e.entry.Name)
 	case auth.KindApp:
 		return shown, app != nil && e.entry.Name == app.Name
 	}
 	belongs, within := v.holds(e)
-	return shown, (his || belongs) && (all || within)
+	return shown, (own || belongs) && (all || within)
 }
 
-// holds reports whether a document that changed is of the app, and not of an earlier one of its name; and within,
-// whether all its grants, before and after, are such as who asks may give.
+// holds reports whether a changed document belongs to the caller's app, and not to an earlier app of that name. within
+// reports whether the caller may give all of its permissions, before and after the change.
 func (v auditView) holds(e *audited) (belongs, within bool) {
 	if v.id.App == nil {
 		return false, false

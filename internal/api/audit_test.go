@@ -304,7 +304,7 @@ func TestAuditThatCannotBeRead(t *testing.T) {
 		s.by(acme, "GET", "/v1/audit?limit=1&after="+place, ""),
 	} {
 		a.want(t, 500, "reason", "internal")
-		if detail := a.body["detail"].(string); !strings.Contains(detail, "not Penstock's") {
+		if detail := a.body["detail"].(string); !strings.Contains(detail, "foreign or corrupt") {
 			t.Error(detail)
 		}
 	}

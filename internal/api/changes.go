@@ -5,24 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
-// listChanges tells what was done to a queue.
+// listChanges answers with the changes of a queue.
 func (h *handler) listChanges(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("queue")
 	ask, p := changesRequest(r, queue.OfQueue, name)
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	page, err := h.engine.Changes(r.Context(), ask)
@@ -35,12 +34,12 @@ func (h *handler) listChanges(w http.ResponseWriter, r *http.Request) {
 	}))
 }
 
-// listRuleChanges tells what was done to a rule.
+// listRuleChanges answers with the changes of a rule.
 func (h *handler) listRuleChanges(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("rule")
 	ask, p := changesRequest(r, queue.OfRule, name)
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	page, err := h.engine.Changes(r.Context(), ask)
@@ -72,21 +71,17 @@ func shownDone(c *queue.Change) wire.Done {
 	return d
 }
 
-// changesRequest reads what is asked of a record.
-func changesRequest(r *http.Request, of queue.Subject, name string) (ask queue.ChangesRequest, p *Problem) {
+// changesRequest reads a query of changes.
+func changesRequest(r *http.Request, of queue.Subject, name string) (ask queue.ChangesRequest, p *httpio.Problem) {
 	q := r.URL.Query()
-	ask = queue.ChangesRequest{Subject: of, Name: name, Limit: queue.MaxChanges}
-	if s := q.Get("limit"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 || n > queue.MaxChanges {
-			return ask, badField("limit", shorten(s)+" must be a whole number from 1 to "+strconv.Itoa(queue.MaxChanges))
-		}
-		ask.Limit = n
+	ask = queue.ChangesRequest{Subject: of, Name: name}
+	if ask.Limit, p = httpio.Limit(q, queue.MaxChanges, queue.MaxChanges); p != nil {
+		return ask, p
 	}
 	if s := q.Get("before"); s != "" {
 		n, err := strconv.ParseInt(s, 10, 64)
 		if err != nil || n < 1 {
-			return ask, badField("before", shorten(s)+" must be a number of a change, as next says it")
+			return ask, httpio.BadField("before", httpio.Shorten(s)+" must be the next of an answer")
 		}
 		ask.Before = n
 	}
@@ -94,17 +89,17 @@ func changesRequest(r *http.Request, of queue.Subject, name string) (ask queue.C
 		for _, s := range strings.Split(list, ",") {
 			kind := changekind.Kind(s)
 			if !slices.Contains(changekind.Kinds, kind) {
-				return ask, badField("what", fmt.Sprintf(
-					"%s must be one of %s", shorten(s), strings.Trim(fmt.Sprint(changekind.Kinds), "[]"),
+				return ask, httpio.BadField("what", fmt.Sprintf(
+					"%s must be one of %s", httpio.Shorten(s), strings.Trim(fmt.Sprint(changekind.Kinds), "[]"),
 				))
 			}
 			ask.What = append(ask.What, kind)
 		}
 	}
-	if p := readSpan(q, &ask.Since, &ask.Until); p != nil {
+	if p := httpio.Span(q, &ask.Since, &ask.Until); p != nil {
 		return ask, p
 	}
-	if app := appOfCaller(r.Context()); app != nil { // what was done before is of another owner
+	if app := appOfCaller(r.Context()); app != nil { // earlier changes belong to another owner
 		if own := app.OwnSince(name); own.After(ask.Since) {
 			ask.Since = own
 		}
@@ -112,23 +107,7 @@ func changesRequest(r *http.Request, of queue.Subject, name string) (ask queue.C
 	return ask, nil
 }
 
-// readSpan reads since and until, which may be left out.
-func readSpan(q url.Values, since, until *time.Time) *Problem {
-	for field, to := range map[string]*time.Time{"since": since, "until": until} {
-		s := q.Get(field)
-		if s == "" {
-			continue
-		}
-		at, err := time.Parse(time.RFC3339Nano, s)
-		if err != nil {
-			return badField(field, shorten(s)+" must be an instant such as 2026-01-02T15:04:05Z")
-		}
-		*to = at
-	}
-	return nil
-}
-
-// masked is a spec as it may be shown.
+// masked returns a spec with its secrets masked.
 func masked(s *queue.Spec) *queue.Spec {
 	if s == nil {
 		return nil
@@ -137,18 +116,18 @@ func masked(s *queue.Spec) *queue.Spec {
 	return &q.Spec
 }
 
-// rollbackQueue puts an earlier spec of a queue again, or shows it. The spec comes from the
-// engine's record, so that its secrets need not be known to whoever asks.
+// rollbackQueue rolls a queue back to an earlier revision, or shows its spec. The spec comes from the engine's record,
+// so the caller need not know its secrets.
 func (h *handler) rollbackQueue(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("queue")
 	ask, p := h.readRollback(r)
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
-	expect, p := h.expected(r, name)
+	expect, p := h.expectedQueue(r, name)
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	history, err := h.ownHistory(r.Context(), name)
@@ -159,9 +138,9 @@ func (h *handler) rollbackQueue(w http.ResponseWriter, r *http.Request) {
 	now := history.Revision
 	spec, err := history.Earlier(ask.Revision)
 	if expect != queue.AnyRevision && expect != now {
-		(&Problem{
-			Reason: ReasonRevision, Revision: now, Detail: "the queue has changed since it was read; get it and try again",
-		}).write(w)
+		(&httpio.Problem{
+			Reason: httpio.ReasonRevision, Revision: now, Detail: httpio.ChangedSince,
+		}).Write(w)
 		return
 	}
 	if err != nil {
@@ -169,10 +148,10 @@ func (h *handler) rollbackQueue(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if p := h.o.refusesSpec(&spec); p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
-	unlock, err := h.onePut(r.Context())
+	unlock, err := h.lockLimits(r.Context())
 	if err != nil {
 		h.fail(w, err, name)
 		return
@@ -203,7 +182,7 @@ func (h *handler) rollbackQueue(w http.ResponseWriter, r *http.Request) {
 	h.showChanged(w, r, name, "the queue was rolled back")
 }
 
-// ownHistory returns the specs that a queue had since its name is the caller's, and the present one.
+// ownHistory returns the specs of a queue since its name belongs to the caller, and the present one.
 func (h *handler) ownHistory(ctx context.Context, name string) (queue.History, error) {
 	history, err := h.engine.History(ctx, name)
 	app := appOfCaller(ctx)
@@ -227,20 +206,22 @@ func (h *handler) ownHistory(ctx context.Context, name string) (queue.History, e
 func (h *handler) failRollback(w http.ResponseWriter, err error, name string) {
 	var unknown *queue.UnknownRevision
 	if errors.As(err, &unknown) {
-		(&Problem{Reason: ReasonUnknownRev, Field: "revision", Detail: unknown.Error(), Revisions: unknown.Known}).write(w)
+		(&httpio.Problem{
+			Reason: httpio.ReasonUnknownRev, Field: "revision", Detail: unknown.Error(), Revisions: unknown.Known,
+		}).Write(w)
 		return
 	}
 	h.fail(w, err, name)
 }
 
 // readRollback reads the body of a rollback, which may be empty.
-func (h *handler) readRollback(r *http.Request) (ask wire.RollbackRequest, p *Problem) {
+func (h *handler) readRollback(r *http.Request) (ask wire.RollbackRequest, p *httpio.Problem) {
 	if p := h.readJSON(r, maxSmallBody, &ask); p != nil {
 		return ask, p
 	}
 	if ask.Revision < 0 {
-		return ask, badField(
-			"revision", strconv.FormatInt(ask.Revision, 10)+" is below 1; leave it out for the one before the last change",
+		return ask, httpio.BadField(
+			"revision", strconv.FormatInt(ask.Revision, 10)+" is below 1; omit it for the revision before the last change",
 		)
 	}
 	return ask, nil

@@ -7,23 +7,23 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/names"
 )
 
-// listDeadQueues answers with the names that have dead jobs, those of deleted queues among
-// them, or with one of them.
+// listDeadQueues answers with the queues that have dead jobs, deleted queues included, or with one of them.
 func (h *handler) listDeadQueues(w http.ResponseWriter, r *http.Request) {
 	only := r.URL.Query().Get("queue")
-	after, limit, p := pageOf(r)
+	after, limit, p := httpio.Page(r)
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	if only != "" {
 		if err := names.Validate(only); err != nil {
-			badField("queue", shorten(only)+" is not a queue name").write(w)
+			httpio.BadField("queue", httpio.Shorten(only)+" is not a queue name").Write(w)
 			return
 		}
 		after, limit = before(only), 1
@@ -48,46 +48,46 @@ func (h *handler) listDeadQueues(w http.ResponseWriter, r *http.Request) {
 	h.writeJSON(w, r, http.StatusOK, page)
 }
 
-// replayJob puts one dead job back into its queue.
+// replayJob returns a dead job to its queue.
 func (h *handler) replayJob(w http.ResponseWriter, r *http.Request) {
 	name, id := r.PathValue("queue"), r.PathValue("id")
 	if err := names.ValidateID(id); err != nil {
-		refused(err).write(w)
+		httpio.ProblemOf(err).Write(w)
 		return
 	}
 	outcomes, err := h.engine.Replay(r.Context(), name, []string{id})
 	switch {
 	case errors.Is(err, queue.ErrUnknownQueue):
-		p := unknownQueue(name)
-		p.ID, p.Detail = id, p.Detail+"; its dead jobs can be replayed when it is made again"
-		p.write(w)
+		p := httpio.UnknownQueue(name)
+		p.ID, p.Detail = id, p.Detail+"; recreate it to replay its dead jobs"
+		p.Write(w)
 	case err != nil:
 		h.failJob(w, err, name, id)
 	case outcomes[0] == queue.NotDead:
 		h.notDead(w, r, name, id)
 	case outcomes[0] == queue.NoRoom:
-		(&Problem{
-			Reason: ReasonFull, ID: id, RetryAfter: retryUnavailable,
-			Detail: "the queue, the job's lane or the schedule has no room for it: the job is still dead",
-		}).write(w)
+		(&httpio.Problem{
+			Reason: httpio.ReasonFull, ID: id, RetryAfter: httpio.RetryUnavailable,
+			Detail: "the queue, the job's lane or the schedule is full: the job is still dead",
+		}).Write(w)
 	case outcomes[0] == queue.Broken:
-		(&Problem{
-			Reason: ReasonInternal, ID: id, Detail: "what the store has kept of this job is not a job; it can only be deleted",
-		}).write(w)
+		(&httpio.Problem{
+			Reason: httpio.ReasonInternal, ID: id, Detail: "the stored job is corrupt; it can only be deleted",
+		}).Write(w)
 	default:
 		state := queue.Waiting
-		if info, err := h.engine.Job(r.Context(), name, id); err == nil { // else that it was replayed is true all the same
+		if info, err := h.engine.Job(r.Context(), name, id); err == nil { // on an error, the job was replayed all the same
 			state = info.State
 		}
 		h.writeJSON(w, r, http.StatusOK, wire.Replayed{Queue: name, ID: id, State: state})
 	}
 }
 
-// deleteJob drops a dead job for good.
+// deleteJob deletes a dead job.
 func (h *handler) deleteJob(w http.ResponseWriter, r *http.Request) {
 	name, id := r.PathValue("queue"), r.PathValue("id")
 	if err := names.ValidateID(id); err != nil {
-		refused(err).write(w)
+		httpio.ProblemOf(err).Write(w)
 		return
 	}
 	dropped, err := h.engine.Forget(r.Context(), name, []string{id})
@@ -101,17 +101,17 @@ func (h *handler) deleteJob(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// notDead says where a job is that is not dead.
+// notDead answers about a job that is not dead.
 func (h *handler) notDead(w http.ResponseWriter, r *http.Request, name, id string) {
 	info, err := h.engine.Job(r.Context(), name, id)
 	if err != nil {
 		h.failJob(w, err, name, id)
 		return
 	}
-	(&Problem{
-		Reason: ReasonNotDead, ID: id, State: info.State,
+	(&httpio.Problem{
+		Reason: httpio.ReasonNotDead, ID: id, State: info.State,
 		Detail: "the job is " + info.State.String() + ", not dead; nothing was changed",
-	}).write(w)
+	}).Write(w)
 }
 
 func (h *handler) replayJobs(w http.ResponseWriter, r *http.Request) {
@@ -147,32 +147,33 @@ func (h *handler) forgetJobs(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// maxChoice is the limit of a body that names jobs.
+// maxChoice is the limit of a body that selects jobs.
 const maxChoice = 128 << 10
 
-// deciding does something with some jobs, and counts what became of them.
+// deciding applies a decision to jobs and counts the results in d.
 type deciding func(ctx context.Context, name string, ids []string, d *wire.Decided) error
 
-// decide does something with the dead jobs that a request chooses.
+// decide applies a decision to the dead jobs that a request selects.
 func (h *handler) decide(w http.ResponseWriter, r *http.Request, do deciding) {
 	var c wire.Choice
 	if p := h.readJSON(r, maxChoice, &c); p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	h.decideChosen(w, r, queue.Dead, &c, do)
 }
 
-// decideChosen does something with the jobs in a state that are chosen, up to maxPages pages of them.
+// decideChosen applies a decision to the selected jobs in a state, up to maxPages pages of them.
 func (h *handler) decideChosen(w http.ResponseWriter, r *http.Request, state queue.State, c *wire.Choice, do deciding) {
 	name := r.PathValue("queue")
 	var d wire.Decided
 	var err error
 	if len(c.IDs) > 0 {
 		if c.Reason != "" || c.Before != nil || c.Since != nil || c.After != "" || c.DryRun {
-			(&Problem{
-				Reason: ReasonInvalidRequest, Field: "ids", Detail: "cannot be given with reason, before, since, after or dry_run",
-			}).write(w)
+			(&httpio.Problem{
+				Reason: httpio.ReasonInvalidRequest, Field: "ids", Detail: "cannot be given with reason, before, since, after " +
+					"or dry_run",
+			}).Write(w)
 			return
 		}
 		d.LookedAt, d.Matched = int64(len(c.IDs)), int64(len(c.IDs))
@@ -189,8 +190,8 @@ func (h *handler) decideChosen(w http.ResponseWriter, r *http.Request, state que
 	h.writeJSON(w, r, http.StatusOK, d)
 }
 
-// decidePages does something with the jobs of pages of a list. Where it fails behind the first page it says how far it
-// has come, and the next request, which goes on there, finds what is wrong.
+// decidePages applies a decision to the jobs of a list, page by page. On an error after the first page it reports how
+// far it got; the next request continues there and finds the error.
 func (h *handler) decidePages(
 	ctx context.Context, req queue.ListRequest, c *wire.Choice, d *wire.Decided, do deciding,
 ) error {
@@ -202,7 +203,7 @@ func (h *handler) decidePages(
 			err = do(ctx, req.Queue, ids, d)
 		}
 		if err != nil && d.Next != "" {
-			h.logInternal(refused(err), err, req.Queue)
+			h.logInternal(httpio.ProblemOf(err), err, req.Queue)
 			return nil
 		}
 		if err != nil {
@@ -236,7 +237,7 @@ func chooses(c *wire.Choice, j *queue.JobInfo) bool {
 		!stands(j).Before(*c.Since))
 }
 
-// stands is the instant by which a job stands in its list: when it died, or since when it is held.
+// stands returns the instant that orders a job in its list: when it died, or when it was held.
 func stands(j *queue.JobInfo) time.Time {
 	if j.State == queue.Held {
 		return j.HeldAt
@@ -244,15 +245,14 @@ func stands(j *queue.JobInfo) time.Time {
 	return j.EndedAt
 }
 
-// beginAt lets a list of dead or held jobs, which stand by such an instant, begin with the first that may
-// be chosen.
+// beginAt makes a list of dead or held jobs begin with the first job that can match.
 func beginAt(r *queue.ListRequest, c *wire.Choice) {
 	if c.Since != nil && r.After == "" {
 		r.After = r.Next(queue.Cursor{At: max(0, c.Since.UnixMicro()) - 1, ID: "~"})
 	}
 }
 
-// pastChoice reports whether none behind these can be chosen.
+// pastChoice reports whether no later job can match.
 func pastChoice(c *wire.Choice, jobs []queue.JobInfo) bool {
 	n := len(jobs)
 	return n > 0 && c.Before != nil && !stands(&jobs[n-1]).Before(*c.Before)

@@ -1,17 +1,12 @@
-// Package api is the HTTP face of an engine: jobs in, queues looked at and
-// changed, health told.
+// Package api serves the HTTP API of an engine.
 //
-// It promises that every request gets a truthful answer: accepted jobs are in
-// the engine, refused ones carry a machine-readable reason as RFC 9457 problem
-// details, and when nobody can know, the answer says that repeating with the
-// same id is safe. No answer shows a secret of a queue's target. Memory is bounded
-// whatever is sent, and however slowly.
+// Every request gets a truthful answer. Accepted jobs are in the engine. Refusals are RFC 9457 problems with a
+// machine-readable reason. If the outcome is unknown, the answer says so, and that repeating the request with the same
+// id is safe. No answer shows a secret of a queue's target. Memory is bounded, however much is sent and however slowly.
 //
-// With an Authority each request is asked once who sends it and whether he may, before anything of it is read (see
-// access.go; the table of routes says which role each operation needs). What is another app's is answered as what does
-// not exist. Changes are recorded with who made them, and so are those that were refused.
+// With an Authority, each caller is identified and authorized before the body is read (see authorize.go). The table of
+// routes names the role that each operation needs. Names of other apps are answered like unknown names. Changes and
+// refused changes are recorded with their actor.
 //
-// It refuses what it does not understand: unknown and duplicate fields, other
-// content types, bodies over the limit. It decides nothing about jobs itself;
-// the engine does.
+// The package reads requests and writes answers with httpio. It decides nothing about jobs; the engine does.
 package api

@@ -15,9 +15,6 @@ func Operations() []string {
 	return list
 }
 
-// Reasons lists the reasons of refusals.
-func Reasons() []Reason { return reasons }
-
 // Operation is one row of the routes.
 type Operation struct{ Name, Method, Path string }
 

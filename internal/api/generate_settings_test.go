@@ -79,7 +79,7 @@ func describe(t *testing.T, schema *object, s *queue.Setting) {
 	case err == nil:
 		initial = s.Absent
 	case s.Absent != "":
-		doc += " If it is left out: " + s.Absent + "."
+		doc += " Default: " + s.Absent + "."
 	}
 	switch s.Type {
 	case "integer":

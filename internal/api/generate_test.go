@@ -4,10 +4,14 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/penstock/penstock/internal/api/httpio"
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -21,10 +25,10 @@ import (
 var update = flag.Bool("update", false, "write openapi.json again, as the tables say")
 
 // What openapi.json says of refusals, states, counters, algorithms and settings is that of the tables in package queue
-// and in reasons.go.
+// and in httpio/reasons.go.
 func TestOpenAPIFollowsTheTables(t *testing.T) {
 	doc := string(openAPIDocument)
-	doc = withList(doc, list(reasons, func(r Reason) string { return r.Code }), "Reason", "enum")
+	doc = withList(doc, list(httpio.Reasons(), func(r httpio.Reason) string { return r.Code }), "Reason", "enum")
 	doc = withList(doc, stateNames(), "State", "enum")
 	doc = withList(
 		doc, list(status.Codes(), func(c status.Code) string { return string(c) }), "QueueStatus", "code", "enum",
@@ -82,7 +86,7 @@ func withUsers(doc string) string {
 	for number, names := range users {
 		at, _ := find(doc, "Bound", number, "description")
 		end := at + strings.Index(doc[at:], ": ")
-		doc = doc[:at] + `"Of ` + enumeration(names) + doc[end:]
+		doc = doc[:at] + `"For ` + enumeration(names) + doc[end:]
 	}
 	return doc
 }
@@ -137,4 +141,52 @@ func withList(doc string, list []string, path ...string) string {
 	last := doc[:end]
 	last = last[strings.LastIndex(last, "\n"):]
 	return doc[:at] + "[" + between + `"` + strings.Join(list, `",`+between+`"`) + `"` + last + doc[end:]
+}
+
+//go:generate go test -run ^TestRolesPageFollowsTheRoutes$ . -args -update
+
+var rolesTable = regexp.MustCompile(`(?m)^\|operation\|.*\n(?:\|.*\n)*`)
+
+// docs/roles.md has the roles that each route needs. The rows have no spaces, as each would count as a word.
+func TestRolesPageFollowsTheRoutes(t *testing.T) {
+	const name = "../../docs/roles.md"
+	old, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := rolesTable.ReplaceAllLiteralString(string(old), tableOfRoles())
+	switch {
+	case text == string(old):
+	case !*update:
+		t.Error("docs/roles.md is stale: run go generate ./internal/api")
+	default:
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil { //nolint:gosec // for all to read
+			t.Fatal(err)
+		}
+	}
+}
+
+var whoseNames = map[whose]string{
+	nobody: "nobody", anybody: "anybody", theQueue: "queue", theRule: "rule", anything: "anything",
+	everything: "everything",
+}
+
+func tableOfRoles() string {
+	var b strings.Builder
+	b.WriteString("|operation|for|")
+	for _, role := range auth.Roles() {
+		b.WriteString(string(role) + "|")
+	}
+	b.WriteString("\n|---|---|" + strings.Repeat(":-:|", len(auth.Roles())) + "\n")
+	for _, rt := range routes {
+		b.WriteString("|`" + rt.operation + "`|" + whoseNames[rt.need.of] + "|")
+		for _, role := range auth.Roles() {
+			if rt.need.of <= anybody || role == auth.Admin || slices.Contains(rt.need.roles, role) {
+				b.WriteString("✓")
+			}
+			b.WriteString("|")
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
@@ -17,153 +18,166 @@ import (
 var openAPIDocument []byte
 
 func (h *handler) openAPI(w http.ResponseWriter, _ *http.Request) {
-	w.Header()["Content-Type"] = typeJSON
+	w.Header()["Content-Type"] = httpio.TypeJSON
 	_, _ = w.Write(openAPIDocument)
 }
 
-// healthz says that the process runs. It asks nobody: a store that is away is no
-// reason to restart the ingress.
+// OverflowState reports how the overflow is doing. Its methods do not block.
+type OverflowState interface {
+	// Connected returns nil, or why jobs cannot be put on the overflow now.
+	Connected() error
+	// Stuck returns nil, or why deferred jobs do not come back, as far as this process readmits them.
+	Stuck() error
+}
+
+// healthz reports that the process runs. It does not check the store: restarting the ingress does not bring a store
+// back.
 func (h *handler) healthz(w http.ResponseWriter, r *http.Request) {
 	h.writeJSON(w, r, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// readyz says whether jobs can be taken now.
+// readyz reports whether jobs can be accepted now.
 func (h *handler) readyz(w http.ResponseWriter, r *http.Request) {
 	if h.o.Stopping.Err() != nil {
-		(&Problem{Reason: ReasonStopping, RetryAfter: retryUnavailable, Detail: "this server is stopping"}).write(w)
+		(&httpio.Problem{
+			Reason: httpio.ReasonStopping, RetryAfter: httpio.RetryUnavailable, Detail: "this server is stopping",
+		}).Write(w)
 		return
 	}
 	if h.o.Draining.Err() != nil {
-		(&Problem{
-			Reason: ReasonDraining, RetryAfter: retryUnavailable,
+		(&httpio.Problem{
+			Reason: httpio.ReasonDraining, RetryAfter: httpio.RetryUnavailable,
 			Detail: "this server is about to stop; send requests to another",
-		}).write(w)
+		}).Write(w)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.o.CheckTimeout)
 	defer cancel()
-	a, p := h.ability(ctx)
+	a, p := h.readiness(ctx)
 	if p == nil && h.o.Auth != nil {
 		if err := h.o.Auth.Ready(); err != nil {
-			p = &Problem{Reason: ReasonNotReady, RetryAfter: retryUnavailable, Detail: err.Error()}
+			p = &httpio.Problem{Reason: httpio.ReasonNotReady, RetryAfter: httpio.RetryUnavailable, Detail: err.Error()}
 		}
 	}
 	if h.o.Auth == nil {
 		a.Auth = "off"
 	} else if id, err := h.o.Auth.Identify(r); err != nil || !id.Everything(auth.View) {
-		a.Detail = "" // it may name queues, drainers and servers
+		a.Detail = "" // the detail may name queues, drainers and servers
 		if p != nil {
-			p.Detail = "GET /readyz with the role view for everything tells why"
+			p.Detail = "GET /readyz with the role view for everything shows the reason"
 		}
 	}
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	h.writeJSON(w, r, http.StatusOK, a)
 }
 
-// ability says what of its work the server can do, or that it can do none. Of several things that ail it the answer has
-// the one that stands first.
-func (h *handler) ability(ctx context.Context) (wire.Readiness, *Problem) {
-	store := h.engine.Check(ctx)
-	overflow, stuck := h.overflowState()
-	pulledBack, pulledLate := paceOf(h.o.Pace)
-	drainedBack, drainedLate := paceOf(h.o.DrainerPace)
-	var undrained, jumped, full, filling string
-	if store == nil {
-		undrained, jumped, store = h.drainers(ctx)
-	}
-	var hanging error
-	if h.o.Hanging != nil {
-		hanging = h.o.Hanging()
-	}
-	if store == nil {
-		full, filling = h.filling(ctx)
-	}
-	if store != nil && !(h.o.Overflow && overflow == nil && away(store)) {
-		detail := store.Error()
-		if overflow != nil {
-			detail += "; and " + overflow.Error()
+// readiness returns the state of the server, or a problem if it can accept no jobs.
+func (h *handler) readiness(ctx context.Context) (wire.Readiness, *httpio.Problem) {
+	c := h.check(ctx)
+	if c.store != nil && !(h.o.Overflow && c.overflow == nil && away(c.store)) {
+		detail := c.store.Error()
+		if c.overflow != nil {
+			detail += "; and " + c.overflow.Error()
 		}
-		return wire.Readiness{}, &Problem{Reason: ReasonNotReady, RetryAfter: retryUnavailable, Detail: detail}
+		return wire.Readiness{}, &httpio.Problem{
+			Reason: httpio.ReasonNotReady, RetryAfter: httpio.RetryUnavailable, Detail: detail,
+		}
 	}
-	for _, ails := range []struct {
-		is     bool
-		says   wire.Readiness
-		before string // what stands before err in the detail
-		err    error
-	}{
-		{
-			store != nil,
-			wire.Readiness{Store: "unavailable", Overflow: "ok"},
-			"only jobs that may be deferred are taken: ", store,
-		},
-		{
-			overflow != nil,
-			wire.Readiness{Store: "ok", Overflow: "unavailable"},
-			"jobs are taken while there is room, and none is deferred: ", overflow,
-		},
-		{stuck != nil, wire.Readiness{Store: "ok", Overflow: "stuck"}, "", stuck},
-		{filling != "", wire.Readiness{Store: full, Detail: filling}, "", nil},
-		{jumped != "", wire.Readiness{Store: "clock", Detail: jumped}, "", nil},
-		{
-			pulledLate != nil,
-			wire.Readiness{Store: "ok", Pull: "late"},
-			"jobs are taken, and those of pull queues mostly given back: ",
-			pulledLate,
-		},
-		{undrained != "", wire.Readiness{Store: "ok", Drainers: "none", Detail: undrained}, "", nil},
-		{
-			drainedLate != nil,
-			wire.Readiness{Store: "ok", Drainers: "late"},
-			"jobs are taken, and the drainer in this process gives most back: ",
-			drainedLate,
-		},
-		{hanging != nil, wire.Readiness{Store: "ok", Drainers: "hanging"}, "", hanging},
-		{
-			pulledBack != nil,
-			wire.Readiness{Store: "ok", Pull: "releasing"},
-			"jobs are taken; of pull queues this server ",
-			pulledBack,
-		},
-		{
-			drainedBack != nil,
-			wire.Readiness{Store: "ok", Drainers: "releasing"},
-			"jobs are taken; the drainer in this process ",
-			drainedBack,
-		},
-	} {
-		if !ails.is {
-			continue
+	for _, d := range c.defects() {
+		if d.err != nil || d.Detail != "" {
+			if d.Status = "degraded"; d.err != nil {
+				d.Detail = d.before + d.err.Error()
+			}
+			return d.Readiness, nil
 		}
-		ails.says.Status = "degraded"
-		if ails.err != nil {
-			ails.says.Detail = ails.before + ails.err.Error()
-		}
-		return ails.says, nil
 	}
 	return wire.Readiness{Status: "ready"}, nil
 }
 
-// drainers says that no drainer lives, if none does, and that the clock of the store jumped, if it did just now. Jobs
-// are taken all the same, so neither is a reason to send them elsewhere.
+// checks are the results of the checks behind readiness. nil and empty mean no defect.
+type checks struct {
+	store, overflow, stuck   error
+	pulledBack, pulledLate   error // of pull queues
+	drainedBack, drainedLate error // of the drainer in this process
+	hanging                  error
+	undrained, jumped        string
+	space, filling           string
+}
+
+func (h *handler) check(ctx context.Context) (c checks) {
+	c.store = h.engine.Check(ctx)
+	c.overflow, c.stuck = h.overflowState()
+	c.pulledBack, c.pulledLate = paceOf(h.o.Pace)
+	c.drainedBack, c.drainedLate = paceOf(h.o.DrainerPace)
+	if c.store == nil {
+		c.undrained, c.jumped, c.store = h.drainers(ctx)
+	}
+	if h.o.Hanging != nil {
+		c.hanging = h.o.Hanging()
+	}
+	if c.store == nil {
+		c.space, c.filling = h.filling(ctx)
+	}
+	return c
+}
+
+// defect is a way in which a server can be degraded. It applies if it has an err or a Detail.
+type defect struct {
+	wire.Readiness
+	before string // precedes err in the detail
+	err    error
+}
+
+// defects returns all possible defects, the most important first.
+func (c *checks) defects() []defect {
+	return []defect{
+		{wire.Readiness{Store: "unavailable", Overflow: "ok"}, "only jobs that may be deferred are accepted: ", c.store},
+		{
+			wire.Readiness{Store: "ok", Overflow: "unavailable"},
+			"jobs are accepted while there is room, but not deferred: ", c.overflow,
+		},
+		{wire.Readiness{Store: "ok", Overflow: "stuck"}, "", c.stuck},
+		{wire.Readiness{Store: c.space, Detail: c.filling}, "", nil},
+		{wire.Readiness{Store: "clock", Detail: c.jumped}, "", nil},
+		{
+			wire.Readiness{Store: "ok", Pull: "late"},
+			"jobs are accepted, but most jobs of pull queues are released: ", c.pulledLate,
+		},
+		{wire.Readiness{Store: "ok", Drainers: "none", Detail: c.undrained}, "", nil},
+		{
+			wire.Readiness{Store: "ok", Drainers: "late"},
+			"jobs are accepted, but the drainer in this process releases most of them: ", c.drainedLate,
+		},
+		{wire.Readiness{Store: "ok", Drainers: "hanging"}, "", c.hanging},
+		{wire.Readiness{Store: "ok", Pull: "releasing"}, "jobs are accepted; for pull queues, this server ", c.pulledBack},
+		{
+			wire.Readiness{Store: "ok", Drainers: "releasing"},
+			"jobs are accepted; the drainer in this process ", c.drainedBack,
+		},
+	}
+}
+
+// drainers reports that no drainer is alive, and that the clock of the store jumped recently. Jobs are still accepted,
+// so neither is a reason to send them elsewhere.
 func (h *handler) drainers(ctx context.Context) (undrained, jumped string, err error) {
 	d, err := h.engine.Drainers(ctx)
 	if err != nil {
 		return "", "", err
 	}
 	if d.Jumping() {
-		jumped = fmt.Sprintf("the clock of the store's host jumped %v ago: schedules and expiries go by what it shows now; "+
-			"see that its time is kept (timedatectl)", d.Now.Sub(d.Clock.Jumped).Round(time.Second))
+		jumped = fmt.Sprintf("the clock of the store's host jumped %v ago, and schedules and expiries follow it; "+
+			"check its time synchronization (timedatectl)", d.Now.Sub(d.Clock.Jumped).Round(time.Second))
 	}
 	switch {
 	case len(d.Seen) > 0:
 	case d.Last.IsZero():
-		undrained = "jobs are taken, and none leaves: no drainer has ever asked for one; start one with this store"
+		undrained = "jobs are accepted, but none depart: no drainer has ever used this store; start one"
 	default:
 		undrained = fmt.Sprintf(
-			"jobs are taken, and none leaves: no drainer has asked for one for %v; start one with this store",
+			"jobs are accepted, but none depart: no drainer has used this store for %v; start one",
 			d.Now.Sub(d.Last).Round(time.Second),
 		)
 	}
@@ -177,8 +191,8 @@ func (h *handler) overflowState() (away, stuck error) {
 	return h.o.OverflowState.Connected(), h.o.OverflowState.Stuck()
 }
 
-// filling says that the store fills, or is full; nothing if it has room. Either way this server stays in service:
-// what makes room comes through it too.
+// filling reports that the store is full or nearly full. The server stays in service either way: requests that free
+// space come through it too.
 func (h *handler) filling(ctx context.Context) (state, detail string) {
 	s, err := h.engine.Space(ctx)
 	switch {
@@ -186,27 +200,30 @@ func (h *handler) filling(ctx context.Context) (state, detail string) {
 		return "", ""
 	case s.Memory && s.Full():
 		return "full", fmt.Sprintf(
-			"the memory of this process is full: %d of %d bytes live, and no jobs are taken from %d on; let queues drain, "+
+			"the memory of this process is full: %d of %d bytes are in use, and the limit for new jobs is %d; let queues "+
+				"drain, "+
 				"purge, lower capacity, max_bytes or retention, or give the process more memory",
 			s.Used, s.Limit, s.Stop,
 		)
 	case s.Memory:
 		return "filling", fmt.Sprintf(
-			"the memory of this process fills: %d of %d bytes live, and no jobs are taken from %d on", s.Used, s.Limit, s.Stop,
+			"the memory of this process is nearly full: %d of %d bytes are in use, and the limit for new jobs is %d",
+			s.Used, s.Limit, s.Stop,
 		)
 	case s.Full():
 		return "full", fmt.Sprintf(
-			"the store is full: %d of %d bytes are used, and no jobs are taken from %d on; let queues drain, purge, lower "+
+			"the store is full: %d of %d bytes are in use, and the limit for new jobs is %d; let queues drain, purge, lower "+
 				"retention, or give the store more room",
 			s.Used, s.Limit, s.Stop,
 		)
 	}
 	return "filling", fmt.Sprintf(
-		"the store fills: %d of %d bytes are used, and no jobs are taken from %d on", s.Used, s.Limit, s.Stop,
+		"the store is nearly full: %d of %d bytes are in use, and the limit for new jobs is %d",
+		s.Used, s.Limit, s.Stop,
 	)
 }
 
-// paceOf asks a pace that may not be known.
+// paceOf calls pace, if there is one.
 func paceOf(pace func() (lacks, err error)) (lacks, err error) {
 	if pace == nil {
 		return nil, nil
@@ -214,8 +231,8 @@ func paceOf(pace func() (lacks, err error)) (lacks, err error) {
 	return pace()
 }
 
-// away reports whether an error says that the store was not reached, or did not answer
-// in time. One that is not ours, is full or broken was reached.
+// away reports whether an error means that the store was not reached, or did not answer in time. A store that is not
+// ours, full or corrupt was reached.
 func away(err error) bool {
 	return !errors.Is(err, queue.ErrNoStore) && (errors.Is(err, queue.ErrUnavailable) ||
 		errors.Is(err, queue.ErrOutcomeUnknown) || errors.Is(err, context.DeadlineExceeded))

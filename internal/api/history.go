@@ -6,23 +6,24 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/survey"
 	"github.com/penstock/penstock/internal/wire"
 )
 
-// maxHistories is of how many queues one request asks what they did.
+// maxHistories is the maximum number of queues in one request.
 const maxHistories = 200
 
-// getHistory tells what a queue did in a window.
+// getHistory answers with the history of a queue.
 func (h *handler) getHistory(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("queue")
 	ask, p := readHistory(r)
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	snapshot, err := h.o.Survey.First(r.Context())
-	if err == nil && snapshot.Row(name) == nil { // it may have been made since
+	if err == nil && snapshot.Row(name) == nil { // it may be newer than the survey
 		_, err = h.engine.Get(r.Context(), name)
 	}
 	if err != nil {
@@ -35,7 +36,7 @@ func (h *handler) getHistory(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// listHistories tells the same of several queues, without those that there are not.
+// listHistories answers with the histories of several queues. Unknown queues are left out.
 func (h *handler) listHistories(w http.ResponseWriter, r *http.Request) {
 	ask, p := readHistory(r)
 	names, p2 := readNames(r)
@@ -43,7 +44,7 @@ func (h *handler) listHistories(w http.ResponseWriter, r *http.Request) {
 		p = p2
 	}
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	snapshot, err := h.o.Survey.First(r.Context())
@@ -64,7 +65,7 @@ func (h *handler) histories(ask *historyQuery, names []string) wire.Histories {
 	all.From, all.Step = frame.From, frame.Step.Seconds()
 	for _, name := range names {
 		one := h.o.Survey.History(name, ask.window)
-		if !one.From.Equal(frame.From) { // a reading came between
+		if !one.From.Equal(frame.From) { // a new reading came between
 			return h.histories(ask, names)
 		}
 		of := wire.HistoryOf{Since: instant(one.Since), Values: map[string]wire.Series{}}
@@ -78,18 +79,16 @@ func (h *handler) histories(ask *historyQuery, names []string) wire.Histories {
 	return all
 }
 
-// historyQuery is which part of a history is asked for.
+// historyQuery selects a part of a history.
 type historyQuery struct {
 	window  survey.Window
-	columns []string // none is all
+	columns []string // empty: all
 }
 
-func readHistory(r *http.Request) (q historyQuery, p *Problem) {
+func readHistory(r *http.Request) (q historyQuery, p *httpio.Problem) {
 	values := r.URL.Query()
-	for _, field := range []string{"window", "columns"} {
-		if len(values[field]) > 1 {
-			return q, &Problem{Reason: ReasonDuplicateField, Field: field, Detail: "is given twice"}
-		}
+	if p := httpio.Once(values, "window", "columns"); p != nil {
+		return q, p
 	}
 	switch window := values.Get("window"); window {
 	case "", "15m":
@@ -97,33 +96,33 @@ func readHistory(r *http.Request) (q historyQuery, p *Problem) {
 	case "24h":
 		q.window = survey.Coarse
 	default:
-		return q, badField("window", shorten(window)+" must be 15m or 24h")
+		return q, httpio.BadField("window", httpio.Shorten(window)+" must be 15m or 24h")
 	}
 	if columns := values.Get("columns"); columns != "" {
 		q.columns = strings.Split(columns, ",")
 		known := survey.ColumnNames()
 		for _, name := range q.columns {
 			if !slices.Contains(known, name) {
-				return q, badField("columns", shorten(name)+" must be one of "+strings.Join(known, ", "))
+				return q, httpio.BadField("columns", httpio.Shorten(name)+" must be one of "+strings.Join(known, ", "))
 			}
 		}
 	}
 	return q, nil
 }
 
-// readNames reads which queues are asked about.
-func readNames(r *http.Request) ([]string, *Problem) {
+// readNames reads the parameter queues.
+func readNames(r *http.Request) ([]string, *httpio.Problem) {
 	const field = "queues"
 	values := r.URL.Query()[field]
 	switch {
 	case len(values) > 1:
-		return nil, &Problem{Reason: ReasonDuplicateField, Field: field, Detail: "is given twice"}
+		return nil, httpio.Duplicate(field)
 	case len(values) == 0 || values[0] == "":
-		return nil, badField(field, "must be names of queues, with commas between them")
+		return nil, httpio.BadField(field, "must be names of queues, separated by commas")
 	}
 	names := strings.Split(values[0], ",")
 	if len(names) > maxHistories {
-		return nil, badField(field, "names "+strconv.Itoa(len(names))+" queues, at most "+strconv.Itoa(maxHistories))
+		return nil, httpio.BadField(field, "names "+strconv.Itoa(len(names))+" queues, at most "+strconv.Itoa(maxHistories))
 	}
 	return names, nil
 }

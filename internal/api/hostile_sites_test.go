@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue/boltq"
@@ -117,17 +117,18 @@ func TestHostNames(t *testing.T) {
 	for _, name := range []string{
 		"penstock", "penstock.jobs.svc.cluster.local", "Example.com.", "xn--bcher-kva.example", "a_b",
 	} {
-		if err := api.ValidateHost(name); err != nil {
+		if err := httpio.ValidateHost(name); err != nil {
 			t.Error(err)
 		}
 	}
 	for name, want := range map[string]string{
 		"": "is empty", ".": "is empty", "*": "has a *", "*.example.com": "has a *", "http://a.example": "is a URL",
 		"a.example:80": "has a port", "::1": "is an address",
-		"a b": "is no host name", "a..b": "is no host name", ".a": "is no host name", "bücher.example": "is no host name",
-		strings.Repeat("a", 254): "is no host name",
+		"a b": "is not a host name", "a..b": "is not a host name",
+		".a": "is not a host name", "bücher.example": "is not a host name",
+		strings.Repeat("a", 254): "is not a host name",
 	} {
-		if err := api.ValidateHost(name); err == nil || !strings.Contains(err.Error(), want) ||
+		if err := httpio.ValidateHost(name); err == nil || !strings.Contains(err.Error(), want) ||
 			!strings.HasPrefix(err.Error(), "--host") {
 			t.Errorf("%q: %v, want %q", name, err, want)
 		}

@@ -1,12 +1,18 @@
 package api_test
 
 import (
+	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/boltq"
+	"github.com/penstock/penstock/queue/redisq"
 )
 
 // What comes of jobs with a lane or a schedule, alone and as lines.
@@ -34,7 +40,7 @@ func TestLaneAnswers(t *testing.T) {
 		{"again", 200, []any{"state", "scheduled", "position", nil, "eta", nil}, "", ""},
 		{"lane", 429, []any{"reason", "lane_full", "field", "lane", "retry_after_ms", 1235}, "2", "lane is full"},
 		{"schedule", 429, []any{"reason", "schedule_full", "field", "not_before", "retry_after_ms", 1}, "1", "are scheduled"},
-		{"late", 422, []any{"reason", "expired", "field", "expires_at", "eta", eta}, "", "will have passed"},
+		{"late", 422, []any{"reason", "expired", "field", "expires_at", "eta", eta}, "", "would pass before"},
 		{"passed", 422, []any{"reason", "expired", "field", "expires_at", "eta", nil}, "", "has passed"},
 	} {
 		members := append(c.members, "id", c.id)
@@ -98,4 +104,142 @@ func TestLanesOfAQueue(t *testing.T) {
 	} {
 		f.do("PUT", email, body).want(t, 400, "reason", "invalid_field", "field", field)
 	}
+}
+
+// onBoth runs a test over either engine.
+func onBoth(t *testing.T, test func(t *testing.T, f *fixture, e queue.Engine)) {
+	run := func(t *testing.T, e queue.Engine, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = e.Close() }()
+		f := &fixture{t: t}
+		f.serveOver(e, api.Options{})
+		test(t, f, e)
+	}
+	t.Run("bolt", func(t *testing.T) {
+		e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
+		run(t, e, err)
+	})
+	t.Run("redis", func(t *testing.T) {
+		e, err := redisq.OpenClient(t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{
+			Init: true, Partitions: 1, Patience: redistest.Patience,
+		})
+		run(t, e, err)
+	})
+}
+
+// Jobs with lanes, priorities and schedules, from the request to the drainer.
+func TestLanesLife(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture, e queue.Engine) {
+		const bounds = `"max_scheduled":1,"lanes":{"capacity":2,"overrides":{"big":{"capacity":4}}}`
+		f.do("PUT", email, `{"rate":"1/h",`+bounds+`}`).want(t, 201, "max_scheduled", 1)
+		post := func(id, more string) *answer {
+			t.Helper()
+			return f.do("POST", jobs, `{"payload":"`+id+`","id":"`+id+`"`+more+`}`)
+		}
+		post("x1", `,"lane":"x"`).want(t, 202, "state", "waiting", "position", 1)
+		post("x2", `,"lane":"x"`).want(t, 202, "position", 2)
+		full := post("x3", `,"lane":"x"`)
+		full.want(t, 429, "reason", "lane_full", "field", "lane", "id", "x3")
+		if full.header.Get("Retry-After") == "" || full.body["retry_after_ms"].(float64) < 1 {
+			t.Errorf("the promise is %s", full.text)
+		}
+		post("x2", `,"lane":"x"`).want(t, 200, "position", 2)
+		post("x2", `,"lane":"y"`).want(t, 409, "reason", "conflict")
+		post("b1", `,"lane":"big"`).want(t, 202, "position", 1)
+		post("b2", `,"lane":"big","priority":9`).want(t, 202, "position", 1)
+		f.do("GET", jobs+"/b1", "").want(t, 200, "lane", "big", "position", 2, "priority", nil)
+		f.do("GET", jobs+"/b2", "").want(t, 200, "lane", "big", "position", 1, "priority", 9)
+		post("none", "").want(t, 202, "position", 1)
+
+		// The schedule.
+		due := time.Now().Add(2 * time.Hour).UTC().Truncate(time.Microsecond)
+		scheduled := post("s1", `,"lane":"big","not_before":"`+due.Format(time.RFC3339Nano)+`"`)
+		scheduled.want(t, 202, "state", "scheduled", "position", nil)
+		if at := etaOf(t, scheduled); at.Before(due) {
+			t.Errorf("a job that waits until %v is to depart at %v", due, at)
+		}
+		f.do("GET", jobs+"/s1", "").want(t, 200, "state", "scheduled", "lane", "big", "due_at", due.Format(time.RFC3339Nano))
+		later := post("s2", `,"not_before":"`+due.Add(time.Hour).Format(time.RFC3339Nano)+`"`)
+		later.want(t, 429, "reason", "schedule_full", "field", "not_before", "id", "s2")
+		if ms := later.body["retry_after_ms"].(float64); ms < 1000 || ms > 2*3600*1000 {
+			t.Errorf("the first is due in %v ms", ms)
+		}
+		post("s3", `,"not_before":"2020-01-01T00:00:00Z"`).want(t, 202, "state", "waiting")
+		far := time.Now().Add(queue.MaxAhead + time.Hour).UTC().Format(time.RFC3339)
+		post("s4", `,"not_before":"`+far+`"`).want(t, 400, "reason", "invalid_field", "field", "not_before")
+
+		// A deadline that cannot be met, and one that can.
+		soon := time.Now().Add(time.Hour).UTC()
+		late := post("late", `,"lane":"y","expires_at":"`+soon.Format(time.RFC3339Nano)+`"`)
+		late.want(t, 422, "reason", "expired", "field", "expires_at", "id", "late")
+		if at := etaOf(t, late); !at.After(soon) {
+			t.Errorf("refused for %v, and would depart at %v", soon, at)
+		}
+		post(
+			"late", `,"lane":"y","expires_at":"`+soon.Add(100*time.Hour).Format(time.RFC3339Nano)+`"`,
+		).want(t, 202, "position", 1)
+
+		// The same in a stream: one line's lane is full, and the others go on.
+		feed, lines, _ := f.open(jobs)
+		say(t, feed, strings.Join([]string{
+			`{"payload":1,"id":"x4","lane":"x"}`,
+			`{"payload":1,"id":"b3","lane":"big","priority":5}`,
+			`{"payload":1,"id":"s5","not_before":"` + due.Format(time.RFC3339Nano) + `"}`,
+			`{"payload":1,"id":"y2","lane":"y","priority":10}`,
+			`{"payload":1,"id":"y3","lane":"y","expires_at":"` + soon.Format(time.RFC3339Nano) + `"}`,
+			`{"payload":1,"id":"y4","lane":"y"}`,
+		}, "\n")+"\n")
+		wantLine(t, line(t, lines), "line", 1, "status", 429, "id", "x4", "reason", "lane_full")
+		wantLine(t, line(t, lines), "line", 2, "status", 202, "id", "b3", "position", 2)
+		wantLine(t, line(t, lines), "line", 3, "status", 429, "id", "s5", "reason", "schedule_full")
+		wantLine(t, line(t, lines), "line", 4, "status", 400, "id", "y2", "field", "priority")
+		y3 := line(t, lines)
+		wantLine(t, y3, "line", 5, "status", 422, "id", "y3", "reason", "expired")
+		if y3["eta"] == nil {
+			t.Errorf("no eta in %v", y3)
+		}
+		wantLine(t, line(t, lines), "line", 6, "status", 202, "id", "y4", "position", 2)
+		_ = feed.Close()
+
+		stats, _ := f.do("GET", email, "").body["stats"].(map[string]any)
+		for name, want := range map[string]float64{"lanes": 4, "scheduled": 1, "waiting": 9, "refused": 4} {
+			if stats[name] != want {
+				t.Errorf("%s is %v, want %v", name, stats[name], want)
+			}
+		}
+
+		// All that wait leave, each lane in its order; the scheduled one stays.
+		f.do("PUT", email, `{"rate":"unlimited",`+bounds+`}`).want(t, 200)
+		left := map[string][]string{}
+		for number, n := uint64(1), 0; n < 9; number++ {
+			got, err := e.Reserve(t.Context(), queue.ReserveRequest{Client: queue.Client{ID: "x"}, Number: number, Max: 100})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, j := range got.Jobs {
+				left[j.Lane] = append(left[j.Lane], j.ID)
+				n++
+			}
+		}
+		for lane, want := range map[string][]string{
+			"x": {"x1", "x2"}, "big": {"b2", "b3", "b1"}, "": {"none", "s3"}, "y": {"late", "y4"},
+		} {
+			if !slices.Equal(left[lane], want) {
+				t.Errorf("lane %q left in the order %v, want %v", lane, left[lane], want)
+			}
+		}
+		f.do("POST", jobs+"/s1/cancel", "").want(t, 200, "state", "cancelled")
+	})
+}
+
+func etaOf(t *testing.T, a *answer) time.Time {
+	t.Helper()
+	eta, _ := a.body["eta"].(map[string]any)
+	at, err := time.Parse(time.RFC3339Nano, fmt.Sprint(eta["at"]))
+	if err != nil {
+		t.Fatalf("no eta in %s", a.text)
+	}
+	return at
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/internal/coalesce"
 	"github.com/penstock/penstock/internal/wire"
@@ -16,16 +17,16 @@ import (
 )
 
 const (
-	// maxLeases is how many leases one request settles or extends.
+	// maxLeases is the maximum number of leases in one request.
 	maxLeases = coalesce.MaxItems
-	// maxLeasesBody has room for so many, with their reasons.
+	// maxLeasesBody has room for maxLeases with their reasons.
 	maxLeasesBody = 1 << 20
 
 	maxWorkerBytes = 64
 	maxTokenBytes  = 128
 )
 
-// pullJobs waits until jobs of a pull queue may start and answers with them.
+// pullJobs waits until jobs of a pull queue may start, and answers with them.
 func (h *handler) pullJobs(w http.ResponseWriter, r *http.Request) {
 	if h.o.Pull == nil {
 		notFound(w, r)
@@ -33,49 +34,50 @@ func (h *handler) pullJobs(w http.ResponseWriter, r *http.Request) {
 	}
 	ask, p := h.readPull(r)
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	ctx, leave, p := h.wait(w, r, ask.Wait)
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	defer leave()
 	handed, err := h.o.Pull.Lease(ctx, ask)
 	switch {
-	case ctx.Err() != nil: // nobody reads the answer, or may have it
+	case ctx.Err() != nil: // the client is gone
 		if handed != nil {
 			handed.End(false)
 		}
 		if p := lost(ctx, w); p != nil {
-			p.write(w)
+			p.Write(w)
 		}
 		return
 	case errors.Is(err, pull.ErrCrowded):
-		crowded(w, "as many requests wait for jobs of this queue as may")
+		crowded(w, "too many requests are waiting for jobs of this queue")
 		return
 	case errors.Is(err, pull.ErrOverloaded):
-		(&Problem{
-			Reason: ReasonOverloaded, RetryAfter: retryOverloaded, Detail: "too many requests wait for jobs at once",
-		}).write(w)
+		(&httpio.Problem{
+			Reason: httpio.ReasonOverloaded, RetryAfter: httpio.RetryOverloaded, Detail: "too many requests are waiting " +
+				"for jobs",
+		}).Write(w)
 		return
 	case err != nil:
 		h.fail(w, err, ask.Queue)
 		return
 	}
 	head := w.Header()
-	head["Content-Type"] = typeJSON
-	head["Cache-Control"] = noStore
+	head["Content-Type"] = httpio.TypeJSON
+	head["Cache-Control"] = httpio.NoStore
 	head["Content-Length"] = []string{strconv.Itoa(len(handed.Body))}
 	_, err = w.Write(handed.Body)
 	if err == nil && handed.Jobs() > 0 {
-		err = http.NewResponseController(w).Flush() // to hear of a client that has gone
+		err = http.NewResponseController(w).Flush() // to notice that the client is gone
 	}
 	handed.End(err == nil || errors.Is(err, http.ErrNotSupported))
 }
 
-func (h *handler) readPull(r *http.Request) (pull.Request, *Problem) {
+func (h *handler) readPull(r *http.Request) (pull.Request, *httpio.Problem) {
 	ask := pull.Request{Queue: r.PathValue("queue"), Max: 1}
 	var v wire.Pull
 	if p := h.readJSON(r, maxSmallBody, &v); p != nil {
@@ -90,19 +92,19 @@ func (h *handler) readPull(r *http.Request) (pull.Request, *Problem) {
 	ask.Worker = v.Worker
 	switch {
 	case ask.Max < 1 || ask.Max > queue.MaxReserve:
-		return ask, badField("max", "is "+strconv.Itoa(ask.Max)+", must be from 1 to "+strconv.Itoa(queue.MaxReserve))
+		return ask, httpio.BadField("max", "is "+strconv.Itoa(ask.Max)+", must be from 1 to "+strconv.Itoa(queue.MaxReserve))
 	case len(v.Worker) > maxWorkerBytes || v.Worker != "" && names.ValidateID(v.Worker) != nil:
-		return ask, badField(
+		return ask, httpio.BadField(
 			"worker",
-			clip.Quote(v.Worker, maxShown)+" must be at most "+strconv.Itoa(maxWorkerBytes)+
-				" visible ASCII characters; leave it out for none",
+			clip.Quote(v.Worker, httpio.MaxShown)+" must be at most "+strconv.Itoa(maxWorkerBytes)+
+				" visible ASCII characters; omit it for none",
 		)
 	}
 	if p := checkWait(ask.Wait, 0); p != nil {
 		return ask, p
 	}
 	if err := names.Validate(ask.Queue); err != nil {
-		return ask, unknownQueue(ask.Queue)
+		return ask, httpio.UnknownQueue(ask.Queue)
 	}
 	return ask, nil
 }
@@ -112,21 +114,21 @@ var verdicts = map[string]queue.Verdict{
 	"throttled": queue.Throttle, "down": queue.Down,
 }
 
-// settleJobs ends leases. It may be repeated.
+// settleJobs settles leases. It is idempotent.
 func (h *handler) settleJobs(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("queue")
 	var v wire.Settle
 	if p := h.readLeases(r, &v, func() int { return len(v.Jobs) }); p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	list := make([]queue.Settlement, len(v.Jobs))
-	var retry *queue.Retry // of the queue, once one is without an after
+	var retry *queue.Retry // read when the first retry has no after
 	for i := range v.Jobs {
 		j := &v.Jobs[i]
 		attempt, p := readSettlement(name, i, j, &list[i])
 		if p != nil {
-			p.write(w)
+			p.Write(w)
 			return
 		}
 		if list[i].Verdict != queue.Fail || j.After != nil {
@@ -153,23 +155,23 @@ func (h *handler) settleJobs(w http.ResponseWriter, r *http.Request) {
 		v.LeaseFailed = o.add(s.Err, s.Stale)
 		answer.Jobs[i] = v
 	}
-	if err := o.asked(r.Context(), err); err != nil {
+	if err := o.result(r.Context(), err); err != nil {
 		h.fail(w, err, name)
 		return
 	}
 	h.writeJSON(w, r, http.StatusOK, answer)
 }
 
-// leaseOutcomes is what became of the leases of one call.
+// leaseOutcomes collects the outcomes of the leases in one call.
 type leaseOutcomes struct {
 	h    *handler
 	name string
-	err  error // of the first that failed
-	// none, while each was lost; known, as soon as it is known what became of one.
+	err  error // of the first failure
+	// none: every lease so far was lost. known: the outcome of at least one is known.
 	none, known bool
 }
 
-// add counts the outcome of one lease, and says why it failed, if it did.
+// add adds the outcome of one lease. It returns the failure, if any.
 func (o *leaseOutcomes) add(err error, lost bool) (failed wire.LeaseFailed) {
 	o.none = o.none && lost && err == nil
 	o.known = o.known || err == nil
@@ -179,17 +181,17 @@ func (o *leaseOutcomes) add(err error, lost bool) (failed wire.LeaseFailed) {
 	if o.err == nil {
 		o.err = err
 	}
-	p := refused(err)
+	p := httpio.ProblemOf(err)
 	o.h.logInternal(p, err, o.name)
 	return wire.LeaseFailed{
 		Status: p.Reason.Status, Reason: p.Reason.Code, Detail: p.Detail,
-		RetryAfterMS: ceilDiv(p.RetryAfter, time.Millisecond),
+		RetryAfterMS: httpio.CeilDiv(p.RetryAfter, time.Millisecond),
 	}
 }
 
-// asked is the error of the whole call: its own, or that of all its leases. Where all leases were lost, there may be
-// no such queue.
-func (o *leaseOutcomes) asked(ctx context.Context, err error) error {
+// result returns the error of the whole call: its own, or that of all its leases. If all leases were lost, the queue
+// may not exist.
+func (o *leaseOutcomes) result(ctx context.Context, err error) error {
 	switch {
 	case err != nil:
 		return err
@@ -201,8 +203,8 @@ func (o *leaseOutcomes) asked(ctx context.Context, err error) error {
 	return err
 }
 
-// readSettlement reads one, the ith, and which attempt it is about.
-func readSettlement(name string, i int, j *wire.Settlement, s *queue.Settlement) (attempt int, p *Problem) {
+// readSettlement reads the i-th settlement, and returns its attempt.
+func readSettlement(name string, i int, j *wire.Settlement, s *queue.Settlement) (attempt int, p *httpio.Problem) {
 	if s.Lease, attempt, p = readLease(name, i, &j.Lease); p != nil {
 		return 0, p
 	}
@@ -210,30 +212,30 @@ func readSettlement(name string, i int, j *wire.Settlement, s *queue.Settlement)
 	verdict, ok := verdicts[j.Outcome]
 	switch {
 	case !ok:
-		return 0, badField(
-			at+"outcome", shorten(j.Outcome)+" must be delivered, retry, dead, released, held, throttled or down",
+		return 0, httpio.BadField(
+			at+"outcome", httpio.Shorten(j.Outcome)+" must be delivered, retry, dead, released, held, throttled or down",
 		)
 	case j.After != nil && verdict != queue.Fail && verdict != queue.Throttle && verdict != queue.Deliver:
-		return 0, badField(at+"after", "can be given with retry, throttled and delivered only")
+		return 0, httpio.BadField(at+"after", "is allowed only with retry, throttled and delivered")
 	case j.After == nil && verdict == queue.Throttle:
-		return 0, badField(
-			at+"after", "must say for how long nothing shall leave, such as 30s; 0s if the receiver does not say",
+		return 0, httpio.BadField(
+			at+"after", "is missing; say how long the queue must stop, such as 30s, or 0s if the receiver does not say",
 		)
 	case j.After != nil && verdict != queue.Fail && (*j.After < 0 || j.After.D() > queue.MaxStop):
-		return 0, badField(at+"after", "is "+j.After.String()+", must be from 0s to "+queue.MaxStop.String())
+		return 0, httpio.BadField(at+"after", "is "+j.After.String()+", must be from 0s to "+queue.MaxStop.String())
 	case j.LaneOnly && verdict != queue.Throttle:
-		return 0, badField(at+"lane_only", "can be given with throttled only")
+		return 0, httpio.BadField(at+"lane_only", "is allowed only with throttled")
 	case j.Trouble && verdict != queue.Fail && verdict != queue.Hold:
-		return 0, badField(at+"trouble", "can be given with retry and held only; down always is")
+		return 0, httpio.BadField(at+"trouble", "is allowed only with retry and held; down always counts as trouble")
 	case j.After != nil && (*j.After < 0 || j.After.D() > queue.MaxBackoffLimit):
-		return 0, badField(at+"after", "is "+j.After.String()+", must be from 0s to "+queue.MaxBackoffLimit.String())
+		return 0, httpio.BadField(at+"after", "is "+j.After.String()+", must be from 0s to "+queue.MaxBackoffLimit.String())
 	case j.Reason != "" && (verdict == queue.Release || verdict == queue.Deliver && (j.After == nil || *j.After == 0)):
-		return 0, badField(
+		return 0, httpio.BadField(
 			at+"reason",
-			"can be given with retry, dead, held, throttled and down only, and with delivered where after stops the queue",
+			"is allowed only with retry, dead, held, throttled and down, and with delivered if after stops the queue",
 		)
 	case len(j.Reason) > queue.MaxReasonBytes:
-		return 0, tooLarge(at+"reason", "the reason", queue.MaxReasonBytes)
+		return 0, httpio.TooLarge(at+"reason", "the reason", queue.MaxReasonBytes)
 	}
 	s.Verdict, s.Reason, s.LaneOnly, s.Trouble = verdict, j.Reason, j.LaneOnly, j.Trouble
 	if j.After != nil {
@@ -243,19 +245,19 @@ func readSettlement(name string, i int, j *wire.Settlement, s *queue.Settlement)
 	return attempt, nil
 }
 
-// extendJobs moves the deadlines of leases. It may be repeated.
+// extendJobs extends leases. It is idempotent.
 func (h *handler) extendJobs(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("queue")
 	var v wire.Extend
 	if p := h.readLeases(r, &v, func() int { return len(v.Jobs) }); p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	list := make([]queue.Lease, len(v.Jobs))
 	for i := range v.Jobs {
-		var p *Problem
+		var p *httpio.Problem
 		if list[i], _, p = readLease(name, i, &v.Jobs[i]); p != nil {
-			p.write(w)
+			p.Write(w)
 			return
 		}
 	}
@@ -270,48 +272,52 @@ func (h *handler) extendJobs(w http.ResponseWriter, r *http.Request) {
 			answer.Jobs[i].ExpiresIn = &left
 		}
 	}
-	if err := o.asked(r.Context(), err); err != nil {
+	if err := o.result(r.Context(), err); err != nil {
 		h.fail(w, err, name)
 		return
 	}
 	h.writeJSON(w, r, http.StatusOK, answer)
 }
 
-// readLeases reads a body that names leases, at least one.
-func (h *handler) readLeases(r *http.Request, v any, count func() int) *Problem {
-	if p := requireJSON(r); p != nil {
+// readLeases reads a body with at least one lease.
+func (h *handler) readLeases(r *http.Request, v any, count func() int) *httpio.Problem {
+	if p := httpio.RequireJSON(r); p != nil {
 		return p
 	}
-	body, charged, p := h.readBody(r, nil, maxLeasesBody)
-	defer charged.free()
+	body, charged, p := httpio.ReadBody(r, h.account(r), nil, maxLeasesBody)
+	defer charged.Free()
 	if p != nil {
 		return p
 	}
-	if tooMany(body, maxLeases) {
-		return badField("jobs", "are more than "+strconv.Itoa(maxLeases)+", must be from 1 to "+strconv.Itoa(maxLeases))
+	if httpio.TooMany(body, maxLeases) {
+		return httpio.BadField(
+			"jobs", "are more than "+strconv.Itoa(maxLeases)+", must be from 1 to "+strconv.Itoa(maxLeases),
+		)
 	}
-	if p := decode(body, v); p != nil {
+	if p := httpio.Decode(body, v); p != nil {
 		return p
 	}
 	if n := count(); n < 1 || n > maxLeases {
-		return badField("jobs", "are "+strconv.Itoa(n)+", must be from 1 to "+strconv.Itoa(maxLeases))
+		return httpio.BadField("jobs", "are "+strconv.Itoa(n)+", must be from 1 to "+strconv.Itoa(maxLeases))
 	}
 	return nil
 }
 
-func readLease(name string, i int, v *wire.Lease) (l queue.Lease, attempt int, p *Problem) {
+func readLease(name string, i int, v *wire.Lease) (l queue.Lease, attempt int, p *httpio.Problem) {
 	at := leaseField(i)
 	if v.ID == "" {
-		return l, 0, badField(at+"id", "is missing; give the id as it came with the job")
+		return l, 0, httpio.BadField(at+"id", "is missing; give the id that came with the job")
 	}
 	if err := names.ValidateID(v.ID); err != nil {
-		p = refused(err)
+		p = httpio.ProblemOf(err)
 		p.Field = at + "id"
 		return l, 0, p
 	}
 	fence, attempt, ok := pull.ParseToken(v.Lease)
 	if !ok || len(v.Lease) > maxTokenBytes {
-		return l, 0, badField(at+"lease", shorten(v.Lease)+" is none; give the lease as it came with the job")
+		return l, 0, httpio.BadField(
+			at+"lease", httpio.Shorten(v.Lease)+" is not a lease; give the lease that came with the job",
+		)
 	}
 	return queue.Lease{Queue: name, ID: v.ID, Fence: fence}, attempt, nil
 }

@@ -286,7 +286,7 @@ func TestBadPulls(t *testing.T) {
 	)
 	for _, path := range []string{"settle", "extend"} { // no id is made here, as it is of a new job
 		f.do("POST", email+"/"+path, `{"jobs":[{}]}`).want(
-			t, 400, "field", "jobs.0.id", "detail", "is missing; give the id as it came with the job",
+			t, 400, "field", "jobs.0.id", "detail", "is missing; give the id that came with the job",
 		)
 	}
 	// also without a body: a web page may send that

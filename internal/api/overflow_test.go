@@ -253,28 +253,28 @@ func TestReadiness(t *testing.T) {
 			api.Options{Pace: paced(nil, late)},
 			[]any{
 				"status", "degraded", "store", "ok", "pull", "late", "detail",
-				"jobs are taken, and those of pull queues mostly given back: " + late.Error(),
+				"jobs are accepted, but most jobs of pull queues are released: " + late.Error(),
 			},
 		},
 		{
 			api.Options{Pace: paced(back, nil)},
 			[]any{
 				"status", "degraded", "store", "ok", "pull", "releasing", "detail",
-				"jobs are taken; of pull queues this server " + back.Error(),
+				"jobs are accepted; for pull queues, this server " + back.Error(),
 			},
 		},
 		{
 			api.Options{DrainerPace: paced(nil, late), Pace: paced(back, nil)},
 			[]any{
 				"status", "degraded", "store", "ok", "drainers", "late", "pull", nil, "detail",
-				"jobs are taken, and the drainer in this process gives most back: " + late.Error(),
+				"jobs are accepted, but the drainer in this process releases most of them: " + late.Error(),
 			},
 		},
 		{
 			api.Options{DrainerPace: paced(back, nil)},
 			[]any{
 				"status", "degraded", "store", "ok", "drainers", "releasing", "detail",
-				"jobs are taken; the drainer in this process " + back.Error(),
+				"jobs are accepted; the drainer in this process " + back.Error(),
 			},
 		},
 		{

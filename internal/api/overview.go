@@ -7,20 +7,21 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/survey"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue/status"
 )
 
-// maxOffset is how far into an overview a page may begin.
+// maxOffset is the largest offset of a page.
 const maxOffset = 1_000_000
 
-// overview shows a page of all queues as they were last read, sorted and filtered.
+// overview answers with a page of all queues as of the last survey, sorted and filtered.
 func (h *handler) overview(w http.ResponseWriter, r *http.Request) {
 	q, p := readOverview(r)
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	snapshot, err := h.o.Survey.First(r.Context())
@@ -44,48 +45,44 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request) {
 	h.writeJSON(w, r, http.StatusOK, page)
 }
 
-// readOverview reads which queues are asked for.
-func readOverview(r *http.Request) (q survey.Query, p *Problem) {
-	_, q.Limit, p = pageOf(r)
+// readOverview reads the filter, the order and the page.
+func readOverview(r *http.Request) (q survey.Query, p *httpio.Problem) {
 	values := r.URL.Query()
-	for _, field := range []string{"sort", "state", "full", "name", "offset"} {
-		if len(values[field]) > 1 {
-			p = &Problem{Reason: ReasonDuplicateField, Field: field, Detail: "is given twice"}
-		}
+	if p := httpio.Once(values, "sort", "state", "full", "name", "offset"); p != nil {
+		return q, p
 	}
-	if p != nil {
+	if _, q.Limit, p = httpio.Page(r); p != nil {
 		return q, p
 	}
 	q.Sort, q.Descending = strings.CutPrefix(values.Get("sort"), "-")
 	if names := survey.SortKeys(); q.Sort != "" && !slices.Contains(names, q.Sort) {
-		return q, badField("sort", shorten(q.Sort)+" must be one of "+strings.Join(names, ", ")+", with - before it for "+
-			"the highest first")
+		return q, httpio.BadField("sort", httpio.Shorten(q.Sort)+" must be one of "+strings.Join(names, ", ")+
+			", with - in front for descending order")
 	}
 	if states := values.Get("state"); states != "" {
 		for _, state := range strings.Split(states, ",") {
 			if !slices.Contains(status.Codes(), status.Code(state)) {
-				return q, badField("state", shorten(state)+" is no status.code of a queue")
+				return q, httpio.BadField("state", httpio.Shorten(state)+" is not a status.code of a queue")
 			}
 			q.States = append(q.States, status.Code(state))
 		}
 	}
-	if full := values.Get("full"); full != "" {
-		var err error
-		if q.Full, err = strconv.ParseBool(full); err != nil {
-			return q, badField("full", shorten(full)+" must be true or false")
-		}
+	if q.Full, p = httpio.Bool(values, "full"); p != nil {
+		return q, p
 	}
 	if offset := values.Get("offset"); offset != "" {
 		var err error
 		if q.Offset, err = strconv.Atoi(offset); err != nil || q.Offset < 0 || q.Offset > maxOffset {
-			return q, badField("offset", shorten(offset)+" must be a whole number from 0 to "+strconv.Itoa(maxOffset))
+			return q, httpio.BadField(
+				"offset", httpio.Shorten(offset)+" must be a whole number from 0 to "+strconv.Itoa(maxOffset),
+			)
 		}
 	}
 	q.Text, q.Visible = values.Get("name"), mayView(r.Context())
 	return q, nil
 }
 
-// mayView tells whether whoever asks may see a queue of a name; nil if all.
+// mayView returns a function that reports whether the caller may view a queue, nil if the caller may view all.
 func mayView(ctx context.Context) func(name string) bool {
 	if _, all := visible(ctx); all {
 		return nil
@@ -93,7 +90,7 @@ func mayView(ctx context.Context) func(name string) bool {
 	return func(name string) bool { return may(ctx, auth.View, name) }
 }
 
-// shownRowTo shows a queue of an overview, as far as whoever asks may see it.
+// shownRowTo converts a queue of an overview to what the caller may see of it.
 func shownRowTo(ctx context.Context, r *survey.Row) wire.QueueRow {
 	i := r.Info
 	row := wire.QueueRow{

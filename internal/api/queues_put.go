@@ -7,33 +7,33 @@ import (
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
-// maxKeepTries is how often a spec whose secrets are to be kept is put once more
-// because somebody else changed the queue between reading them and putting it.
+// maxKeepTries is how often a put that keeps stored secrets is retried after a concurrent change.
 const maxKeepTries = 10
 
 func (h *handler) putQueue(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("queue")
 	spec, p := h.readSpec(r, name)
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
-	expect, p := h.expected(r, name)
+	expect, p := h.expectedQueue(r, name)
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	result, err := h.put(r.Context(), &spec, expect)
 	if errors.Is(err, queue.ErrRevision) {
-		p := refused(err)
+		p := httpio.ProblemOf(err)
 		p.Revision = result.Revision
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	if err != nil {
@@ -45,12 +45,12 @@ func (h *handler) putQueue(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusCreated
 		w.Header().Set("Location", h.o.Prefix+"/v1/queues/"+name)
 	}
-	// The change was made, whatever becomes of reading it: what is known of it is
-	// then the answer. What somebody else made of the queue meanwhile is not.
+	// The change was made, even if it cannot be read now: the answer is then what is known of it. It does not show a later
+	// change by another client.
 	q := shownSpec(spec, result.Revision)
 	info, err := h.engine.Get(r.Context(), name)
 	if err != nil {
-		h.logInternal(refused(err), err, name)
+		h.logInternal(httpio.ProblemOf(err), err, name)
 	} else if info.Revision == result.Revision {
 		q = shownTo(r.Context())(&info)
 	}
@@ -58,21 +58,20 @@ func (h *handler) putQueue(w http.ResponseWriter, r *http.Request) {
 	h.writeQueue(w, r, status, q)
 }
 
-const noTarget = "the queue has neither deliver nor pull, so jobs that come to it will wait; only a parent of other " +
+const noTarget = "the queue has neither deliver nor pull, so its jobs will wait; only a parent of other " +
 	"queues needs neither"
 
-// warn adds to a queue that is answered what is doubtful about its spec.
+// warn adds the warnings about a queue's spec to an answer.
 func warn(q *wire.Queue, children int64) {
 	if q.Spec.NeedsTarget() && children == 0 {
 		q.Warnings = append(q.Warnings, noTarget)
 	}
 }
 
-// put gives a spec to the engine. Where it has the mask of a secret it gets the
-// secret that is stored there; then the engine is told to insist on the revision at
-// which that was read, so that it is never one of an older spec.
+// put stores a spec. A masked secret is replaced by the stored one. The engine must then find the revision that was
+// read, so that the secret is never one of an older spec.
 func (h *handler) put(ctx context.Context, spec *queue.Spec, expect int64) (queue.PutResult, error) {
-	unlock, err := h.onePut(ctx)
+	unlock, err := h.lockLimits(ctx)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
@@ -96,7 +95,7 @@ func (h *handler) put(ctx context.Context, spec *queue.Spec, expect int64) (queu
 		if err != nil && !errors.Is(err, queue.ErrUnknownQueue) {
 			return queue.PutResult{}, err
 		}
-		if expect != queue.AnyRevision && expect != stored.Revision { // 0 if there is none
+		if expect != queue.AnyRevision && expect != stored.Revision { // the revision is 0 if the queue is new
 			return queue.PutResult{Revision: stored.Revision}, queue.ErrRevision
 		}
 		if spec.Deliver, err = deliver.Unmask(masked, stored.Spec.Deliver); err != nil {
@@ -112,29 +111,31 @@ func (h *handler) put(ctx context.Context, spec *queue.Spec, expect int64) (queu
 	}
 }
 
-// readSpec reads the spec of a PUT, all but its target. The name may be left out of
-// the body; it cannot be another one than the URL's.
-func (h *handler) readSpec(r *http.Request, name string) (queue.Spec, *Problem) {
-	if p := requireJSON(r); p != nil {
+// readSpec reads the spec of a PUT, without checking its target. The body may omit the name, but must not contradict
+// the URL.
+func (h *handler) readSpec(r *http.Request, name string) (queue.Spec, *httpio.Problem) {
+	if p := httpio.RequireJSON(r); p != nil {
 		return queue.Spec{}, p
 	}
-	body, charged, p := h.readBody(r, nil, queue.MaxSpecBytes)
-	defer charged.free()
+	body, charged, p := httpio.ReadBody(r, h.account(r), nil, queue.MaxSpecBytes)
+	defer charged.Free()
 	if p != nil {
 		return queue.Spec{}, p
 	}
 	spec, err := queue.ParseSpec(body)
 	if err != nil {
-		return queue.Spec{}, refused(err)
+		return queue.Spec{}, httpio.ProblemOf(err)
 	}
 	if spec.Name == "" {
 		spec.Name = name
 	}
 	if spec.Name != name {
-		return queue.Spec{}, badField("name", "is "+shorten(spec.Name)+" but the URL says "+shorten(name))
+		return queue.Spec{}, httpio.BadField(
+			"name", "is "+httpio.Shorten(spec.Name)+" but the URL says "+httpio.Shorten(name),
+		)
 	}
 	if err := spec.Validate(); err != nil {
-		return queue.Spec{}, refused(err)
+		return queue.Spec{}, httpio.ProblemOf(err)
 	}
 	if p := h.o.refusesSpec(&spec); p != nil {
 		return queue.Spec{}, p
@@ -142,12 +143,12 @@ func (h *handler) readSpec(r *http.Request, name string) (queue.Spec, *Problem) 
 	return spec, nil
 }
 
-// validTarget checks the target of a spec, and completes the spec by it; its error is a *Problem.
+// validTarget checks the target of a spec and completes the spec from it. Its error is a *httpio.Problem.
 func (h *handler) validTarget(ctx context.Context, spec *queue.Spec) error {
 	if len(spec.Deliver) == 0 {
 		return nil
 	}
-	// What the app may name comes first: what follows tells which secrets there are, and where they may go.
+	// The app's permissions come first: later errors reveal which secrets exist and where they may be sent.
 	err := h.allowedTarget(ctx, spec)
 	if err == nil {
 		err = h.o.ValidateTarget(spec.Name, spec.Deliver)
@@ -158,7 +159,7 @@ func (h *handler) validTarget(ctx context.Context, spec *queue.Spec) error {
 		deliver.Complete(spec)
 		return nil
 	case errors.As(err, &field):
-		return refusedField(field)
+		return httpio.InvalidField(field)
 	}
-	return badField("deliver", err.Error())
+	return httpio.BadField("deliver", err.Error())
 }

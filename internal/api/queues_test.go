@@ -37,7 +37,7 @@ func TestQueueLifecycle(t *testing.T) {
 	f.do("PUT", "/v1/queues/sms", `{"rate":"3/m"}`, "If-Match", `"1", "2"`).want(t, 412, "revision", 3)
 	f.do("PUT", "/v1/queues/sms", `{"name":"sms","rate":"4/m"}`, "If-Match", "*").want(t, 200, "revision", 4)
 	f.do("PUT", "/v1/queues/none", `{"rate":"4/m"}`).want(t, 201, "warnings", []any{
-		"the queue has neither deliver nor pull, so jobs that come to it will wait; only a parent of other queues needs " +
+		"the queue has neither deliver nor pull, so its jobs will wait; only a parent of other queues needs " +
 			"neither",
 	})
 	f.do("GET", "/v1/queues/none", "").want(t, 200, "warnings", nil)

@@ -12,32 +12,33 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue/rules"
 )
 
 const (
-	// maxReceipts is how many takes this server knows of as given back or not: a bit each, of the latest.
+	// maxReceipts is how many of the latest receipts this server remembers, one bit each.
 	maxReceipts = 1 << 20
-	// receiptLife is how long a take can be given back, if the rule counts it for so long.
+	// receiptLife is how long a take can be refunded, if the rule counts it that long.
 	receiptLife = 5 * time.Minute
 
-	receiptBody = 4 + 5*8 // server, and the fields of a receipt
+	receiptBody = 4 + 5*8 // server id and the fields of a receipt
 	receiptSum  = 16
 )
 
-// receipts let a caller give back what it took itself, and nothing else, once. A receipt carries what was taken, sealed
-// with a key of this process; what was given back is a bit each. So memory is fixed, and a receipt is worth nothing at
-// another server.
+// receipts let a caller refund its own takes, once each, and nothing else. A receipt contains the take, sealed with a
+// key of this process; whether it was used is one bit. So memory is fixed, and a receipt is worthless at another
+// server.
 type receipts struct {
-	begin  time.Time // all instants are since then, by the process's own clock
+	begin  time.Time // all times are relative to it
 	now    func() time.Time
 	server [4]byte
 	key    [32]byte
 
 	mu   sync.Mutex
-	next uint64 // number of the next one
+	next uint64 // number of the next receipt
 	used [maxReceipts / 64]uint64
 }
 
@@ -49,22 +50,22 @@ func newReceipts(now func() time.Time) *receipts {
 	return r
 }
 
-// claim is what a receipt is for.
+// claim is the subject of a receipt.
 type claim struct {
 	caller, rule, key string
 	revision          int64 // of the rule
 }
 
-// receipt is what it says itself.
+// receipt is the content of a receipt.
 type receipt struct {
 	number   uint64
 	cost     int64
-	interval time.Duration // in which one unit of a meter is forgotten; 0: all is forgotten together
-	fresh    time.Duration // when all is
+	interval time.Duration // time in which a meter forgets one unit; 0: all at once
+	fresh    time.Duration // when the rule has forgotten all of it
 	expires  time.Duration
 }
 
-// seal authenticates the body of a receipt and what it is for.
+// seal returns the authentication code of a receipt and its claim.
 func (r *receipts) seal(body []byte, c claim) []byte {
 	sum := hmac.New(sha256.New, r.key[:])
 	_, _ = sum.Write(body)
@@ -90,20 +91,21 @@ func (r *receipts) issue(c claim, cost int64, interval, fresh time.Duration) (te
 	return base64.RawURLEncoding.EncodeToString(append(body, r.seal(body, c)...)), number
 }
 
-// redeem uses a receipt up, and returns how much it gives back: cost, or all that the rule still counts of the take if
-// that is 0. Parts of a take are given back once, too.
-func (r *receipts) redeem(text string, c claim, cost int64) (back int64, number uint64, p *Problem) {
+// redeem uses up a receipt and returns how much it refunds: cost, or if that is 0 all that the rule still counts of the
+// take. A receipt can be used once, even for a part.
+func (r *receipts) redeem(text string, c claim, cost int64) (back int64, number uint64, p *httpio.Problem) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(raw) != receiptBody+receiptSum {
-		return 0, 0, badField("receipt", "is not a receipt of a take: give the one that the take answered")
+		return 0, 0, httpio.BadField("receipt", "is not a receipt: give the receipt of the take's answer")
 	}
 	body, sum := raw[:receiptBody], raw[receiptBody:]
 	if [4]byte(body) != r.server {
-		return 0, 0, badField("receipt", "is from another server, or from before this one started again: only the server "+
-			"that answered a take gives it back")
+		return 0, 0, httpio.BadField("receipt", "is from another server, or from before this server restarted: only the "+
+			"server "+
+			"that answered a take can refund it")
 	}
 	if !hmac.Equal(sum, r.seal(body, c)) {
-		return 0, 0, badField("receipt", "is not for this caller, rule and key, or the rule was changed since")
+		return 0, 0, httpio.BadField("receipt", "does not match this caller, rule and key, or the rule was changed since")
 	}
 	field := func(n int) int64 { return int64(binary.BigEndian.Uint64(body[4+8*n:])) }
 	of := receipt{
@@ -111,12 +113,12 @@ func (r *receipts) redeem(text string, c claim, cost int64) (back int64, number 
 		expires: time.Duration(field(4)),
 	}
 	if back = of.left(r.now().Sub(r.begin)); back < 1 {
-		return 0, 0, badField("receipt", "is too old: the rule counts nothing of that take any more, or it is over "+
+		return 0, 0, httpio.BadField("receipt", "is too old: the rule no longer counts that take, or it was more than "+
 			receiptLife.String()+" ago")
 	}
 	if cost > back {
-		return 0, 0, badField("cost", "is "+strconv.FormatInt(cost, 10)+", and the rule still counts "+
-			strconv.FormatInt(back, 10)+" of that take; leave cost out for all of it")
+		return 0, 0, httpio.BadField("cost", "is "+strconv.FormatInt(cost, 10)+", and the rule still counts "+
+			strconv.FormatInt(back, 10)+" of that take; omit cost for all of it")
 	}
 	if cost > 0 {
 		back = cost
@@ -124,18 +126,18 @@ func (r *receipts) redeem(text string, c claim, cost int64) (back int64, number 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.next-of.number > maxReceipts {
-		return 0, 0, badField("receipt", "is too old: so many were made since that this server no longer knows it")
+		return 0, 0, httpio.BadField("receipt", "is too old: this server has issued too many receipts since")
 	}
 	word, bit := &r.used[of.number/64%uint64(len(r.used))], uint64(1)<<(of.number%64)
 	if *word&bit != 0 {
-		return 0, 0, badField("receipt", "was used already: what it is for was given back")
+		return 0, 0, httpio.BadField("receipt", "was used already: its take was refunded")
 	}
 	*word |= bit
 	return back, of.number, nil
 }
 
-// left is how much of the take a rule still counts. A meter forgets unit after unit, in the order in which they were
-// taken, and the take was the latest: more than that would free what others took.
+// left returns how much of the take the rule still counts. A meter forgets unit after unit, in the order they were
+// taken, and this take was the latest: more would free what others took.
 func (of *receipt) left(now time.Duration) int64 {
 	switch {
 	case now >= of.expires:
@@ -146,7 +148,7 @@ func (of *receipt) left(now time.Duration) int64 {
 	return of.cost
 }
 
-// mark sets whether a receipt is used.
+// mark marks a receipt as used or unused.
 func (r *receipts) mark(number uint64, used bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,7 +161,7 @@ func (r *receipts) mark(number uint64, used bool) {
 	}
 }
 
-// claimOf is what a receipt of a caller's is for; false if it can have none: while the rule is not known.
+// claimOf returns the claim of a caller's receipt. ok is false while the rule is unknown.
 func (h *handler) claimOf(
 	ctx context.Context, id *auth.Identity, name, key string,
 ) (c claim, rule rules.Rule, ok bool) {
@@ -171,8 +173,8 @@ func (h *handler) claimOf(
 	}, rule, err == nil
 }
 
-// receiptFor returns the receipt of a take; empty if the caller needs none, as with operate or for a place that has a
-// lease, or if nothing was taken that the store knows of.
+// receiptFor returns the receipt of a take. It is empty if the caller needs none (callers with operate, and leases), or
+// if the store counted nothing.
 func (h *handler) receiptFor(
 	ctx context.Context, name string, t *rules.Take, a *rules.Taken,
 ) (text string, number uint64) {
@@ -192,18 +194,20 @@ func (h *handler) receiptFor(
 	return h.receipts.issue(c, max(1, t.Cost), interval, a.ResetAfter)
 }
 
-// redeem lets a caller give back what a receipt says that it took.
-func (h *handler) redeem(ctx context.Context, name string, t *rules.Take, text string) (number uint64, p *Problem) {
+// redeem applies a receipt to a refund.
+func (h *handler) redeem(
+	ctx context.Context, name string, t *rules.Take, text string,
+) (number uint64, p *httpio.Problem) {
 	if t.Lease != "" {
-		return 0, badField("receipt", "and lease are given: a place is given back by its lease alone")
+		return 0, httpio.BadField("receipt", "and lease are both given: give only the lease of a place")
 	}
 	id := caller(ctx)
 	if id == nil {
-		return 0, badField("receipt", "is not from this server, which asks nobody who they are: leave it out")
+		return 0, httpio.BadField("receipt", "is not from this server, which issues none without authentication: omit it")
 	}
 	c, _, ok := h.claimOf(ctx, id, name, t.Key)
 	if !ok {
-		return 0, unknownRule(name)
+		return 0, httpio.UnknownRule(name)
 	}
 	t.Cost, number, p = h.receipts.redeem(text, c, t.Cost)
 	return number, p

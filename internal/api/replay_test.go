@@ -82,8 +82,8 @@ func TestReplayRefuses(t *testing.T) {
 		status                   int
 		says                     string
 	}{
-		{"nothing to try", "", log, asBytes, 400, "name 1 to 8"},
-		{"too much to try", strings.Repeat(rule+"&", 9), log, asBytes, 400, "name 1 to 8"},
+		{"nothing to try", "", log, asBytes, 400, "give 1 to 8"},
+		{"too much to try", strings.Repeat(rule+"&", 9), log, asBytes, 400, "give 1 to 8"},
 		{"a text", rule, log, "text/plain", 415, asBytes},
 		{"no rule", "rule=nothing", log, asBytes, 404, `there is no rule \"nothing\"`},
 		{"no queue", "queue=nothing", log, asBytes, 404, `there is no queue \"nothing\"`},

@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// route is one operation. The table is also what openapi.json and docs/roles.md are held to.
+// route is one operation. openapi.json and docs/roles.md follow this table.
 type route struct {
 	operation       string // its operationId
 	method, pattern string
@@ -30,13 +31,13 @@ const (
 type effect uint8
 
 const (
-	reads   effect = iota // nothing
-	flows                 // moves jobs or counts takes, which no record is kept of
-	changes               // what is recorded with who did it
+	reads   effect = iota // changes nothing
+	flows                 // moves jobs or counts takes, which are not recorded
+	changes               // changes that are recorded with their actor
 )
 
 var routes = []route{
-	{"appendJobs", post, "/v1/queues/{queue}/jobs", flows, ofQueue(auth.Produce), (*handler).postJobs},
+	{"appendJobs", post, "/v1/queues/{queue}/jobs", flows, ofQueue(auth.Produce), (*handler).appendJobs},
 	{"listJobs", get, "/v1/queues/{queue}/jobs", reads, ofQueue(auth.View), (*handler).listJobs},
 	{"getJob", get, "/v1/queues/{queue}/jobs/{id}", reads, ofQueue(auth.View, auth.Produce), (*handler).getJob},
 	{"deleteJob", del, "/v1/queues/{queue}/jobs/{id}", changes, ofQueue(auth.Operate), (*handler).deleteJob},
@@ -75,10 +76,10 @@ var routes = []route{
 	{"listRuleChanges", get, "/v1/rules/{rule}/changes", reads, ofRule(auth.View), (*handler).listRuleChanges},
 	{"putRule", put, "/v1/rules/{rule}", changes, ofRule(auth.Configure), (*handler).putRule},
 	{"deleteRule", del, "/v1/rules/{rule}", changes, ofRule(auth.Configure), (*handler).deleteRule},
-	{"takeRule", post, "/v1/rules/{rule}/take", flows, ofRule(auth.Produce), asked(rules.TakeNow)},
-	{"peekRule", post, "/v1/rules/{rule}/peek", reads, ofRule(auth.Produce, auth.View), asked(rules.TakePeek)},
-	{"refundRule", post, "/v1/rules/{rule}/refund", changes, ofRule(auth.Produce, auth.Operate), asked(rules.TakeBack)},
-	{"resetRule", post, "/v1/rules/{rule}/reset", changes, ofRule(auth.Operate), asked(rules.TakeAnew)},
+	{"takeRule", post, "/v1/rules/{rule}/take", flows, ofRule(auth.Produce), taking(rules.TakeNow)},
+	{"peekRule", post, "/v1/rules/{rule}/peek", reads, ofRule(auth.Produce, auth.View), taking(rules.TakePeek)},
+	{"refundRule", post, "/v1/rules/{rule}/refund", changes, ofRule(auth.Produce, auth.Operate), taking(rules.TakeBack)},
+	{"resetRule", post, "/v1/rules/{rule}/reset", changes, ofRule(auth.Operate), taking(rules.TakeAnew)},
 	{"replayLog", post, "/v1/replay", reads, ofAnything(auth.View), (*handler).replayLog},
 	{"listDeadQueues", get, "/v1/dead", reads, ofAnything(auth.View), (*handler).listDeadQueues},
 	{"listApps", get, "/v1/apps", reads, ofAnything(auth.View), managed((*handler).listApps)},
@@ -109,8 +110,7 @@ var routes = []route{
 	{"openAPI", get, "/openapi.json", reads, need{}, (*handler).openAPI},
 }
 
-// dispatch builds the mux. Beside each route stands its path without a method,
-// for a 405 that is a problem like all others.
+// dispatch builds the mux. It adds each path without a method too, so that a 405 is a problem like all others.
 func (h *handler) dispatch() http.Handler {
 	mux := http.NewServeMux()
 	allowed := map[string][]string{}
@@ -127,18 +127,20 @@ func (h *handler) dispatch() http.Handler {
 		allow := strings.Join(methods, ", ")
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", allow)
-			(&Problem{Reason: ReasonMethod, Detail: "this takes " + allow}).write(w)
+			(&httpio.Problem{Reason: httpio.ReasonMethod, Detail: "allowed methods: " + allow}).Write(w)
 		})
 	}
 	mux.HandleFunc("/", notFound)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header()[headerRequest] = h.requests.id(r)
-		w, done := h.access(w, r)
-		defer done()
-		// The mux would answer a path with // or .. in it by a redirect to another
-		// queue's; nobody means that.
+		w.Header()[httpio.HeaderRequest] = h.requests.ID(r)
+		if h.o.RequestLog != nil {
+			l := httpio.NewLoggedResponse(w)
+			defer l.Log(h.o.RequestLog, r)
+			w = l
+		}
+		// The mux would redirect a path with // or .. in it, possibly to another queue. No client means that.
 		p := r.URL.Path
-		if strings.HasPrefix(p, "/v1/subjects/") { // names of subjects may have slashes, and are encoded then
+		if strings.HasPrefix(p, "/v1/subjects/") { // names of subjects may contain encoded slashes
 			p = r.URL.EscapedPath()
 		}
 		if p == "" || p[0] != '/' || p != path.Clean(p) {
@@ -150,7 +152,8 @@ func (h *handler) dispatch() http.Handler {
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {
-	(&Problem{
-		Reason: ReasonNotFound, Detail: "there is nothing at " + shorten(r.URL.Path) + "; /openapi.json lists what there is",
-	}).write(w)
+	(&httpio.Problem{
+		Reason: httpio.ReasonNotFound, Detail: "no resource at " + httpio.Shorten(r.URL.Path) + "; /openapi.json lists " +
+			"all operations",
+	}).Write(w)
 }

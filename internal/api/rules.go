@@ -5,25 +5,28 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/penstock/penstock/admission"
+	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
 func (h *handler) listRules(w http.ResponseWriter, r *http.Request) {
-	after, limit, p := pageOf(r)
+	after, limit, p := httpio.Page(r)
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
-	infos, err := h.seenRules(r.Context(), after, limit+1) // one more tells whether there is a next page
+	infos, err := h.seenRules(r.Context(), after, limit+1) // one more shows whether there is a next page
 	if err != nil {
 		h.failRule(w, err, "")
 		return
 	}
 	page := wire.Rules{}
-	page.Rules, page.Next = pageFrom(
+	page.Rules, page.Next = httpio.NextPage(
 		w, r, infos, limit, shownRuleTo(r.Context()), func(r *wire.Rule) string { return r.Name },
 	)
 	h.writeJSON(w, r, http.StatusOK, page)
@@ -31,8 +34,8 @@ func (h *handler) listRules(w http.ResponseWriter, r *http.Request) {
 
 func (h *handler) getRule(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("rule")
-	info, err := h.looks.rules.get(
-		r.Context(), name, mayBeOld(r), func(ctx context.Context) (rules.Info, error) {
+	info, err := h.caches.rules.Get(
+		r.Context(), name, httpio.MaxAge(r), func(ctx context.Context) (rules.Info, error) {
 			return h.engine.Rule(ctx, name)
 		},
 	)
@@ -47,15 +50,15 @@ func (h *handler) putRule(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("rule")
 	rule, p := h.readRule(r, name)
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	expect, p := h.expectedRule(r, name)
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
-	unlock, err := h.onePut(r.Context())
+	unlock, err := h.lockLimits(r.Context())
 	if err != nil {
 		h.failRule(w, err, name)
 		return
@@ -71,9 +74,9 @@ func (h *handler) putRule(w http.ResponseWriter, r *http.Request) {
 	}
 	result, err := h.engine.PutRule(r.Context(), rule, expect)
 	if errors.Is(err, queue.ErrRevision) {
-		p := refusedRule(err, name)
+		p := ruleProblem(err, name)
 		p.Revision = result.Revision
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	if err != nil {
@@ -85,42 +88,42 @@ func (h *handler) putRule(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusCreated
 		w.Header().Set("Location", h.o.Prefix+"/v1/rules/"+name)
 	}
-	// As of a queue: the change was made, whatever becomes of reading it, or of the rule meanwhile.
+	// As with queues: the change was made, even if the rule cannot be read now or has changed since.
 	shown := wire.Rule{Rule: rule, Revision: result.Revision}
 	info, err := h.engine.Rule(r.Context(), name)
 	if err != nil {
-		h.logInternal(refusedRule(err, name), err, name)
+		h.logInternal(ruleProblem(err, name), err, name)
 	} else if info.Revision == result.Revision {
 		shown = shownRuleTo(r.Context())(&info)
 	}
 	h.writeRule(w, r, status, shown)
 }
 
-// mostAsking is how many queues are named that ask a rule.
-const mostAsking = 10
+// maxUsers is how many of the queues that use a rule are named.
+const maxUsers = 10
 
 func (h *handler) deleteRule(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("rule")
-	force, p := forced(r)
+	force, p := httpio.Bool(r.URL.Query(), "force")
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	expect, p := h.expectedRule(r, name)
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	if !force {
 		if p := h.inUse(r.Context(), name, expect); p != nil {
-			p.write(w)
+			p.Write(w)
 			return
 		}
 	}
 	err := h.engine.DeleteRule(r.Context(), name, expect)
-	if errors.Is(err, rules.ErrInUse) { // by its own group, whatever force says
-		info, _ := h.engine.Rule(r.Context(), name) // or it tells without names
-		ruleInUse(r.Context(), info.Queues[:min(len(info.Queues), mostAsking)]).write(w)
+	if errors.Is(err, rules.ErrInUse) { // by queues of its own group; force does not apply to those
+		info, _ := h.engine.Rule(r.Context(), name) // on an error no queues are named
+		ruleInUse(r.Context(), info.Queues[:min(len(info.Queues), maxUsers)]).Write(w)
 		return
 	}
 	if err != nil {
@@ -131,19 +134,19 @@ func (h *handler) deleteRule(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// inUse refuses to delete a rule that queues of any group name. Those of other groups may be on another server than the
-// rule: one that comes to name it in this instant is not seen. What the engine refuses is left to it.
-func (h *handler) inUse(ctx context.Context, name string, expect int64) *Problem {
+// inUse refuses to delete a rule that queues of any group use. Queues of other groups may be on another server than the
+// rule, so a queue that begins to use it at this moment is missed. The engine checks the rest.
+func (h *handler) inUse(ctx context.Context, name string, expect int64) *httpio.Problem {
 	info, err := h.engine.Rule(ctx, name)
 	if errors.Is(err, rules.ErrUnknown) || err == nil && expect != queue.AnyRevision && expect != info.Revision {
 		return nil
 	}
 	var asking []string
 	if err == nil {
-		asking, err = ruleset.AskedBy(ctx, h.engine, name, mostAsking)
+		asking, err = ruleset.AskedBy(ctx, h.engine, name, maxUsers)
 	}
-	if err != nil { // a rule is not deleted of which nobody knows who asks it
-		p := refusedRule(err, name)
+	if err != nil { // do not delete a rule whose users are unknown
+		p := ruleProblem(err, name)
 		h.logInternal(p, err, name)
 		return p
 	}
@@ -153,50 +156,52 @@ func (h *handler) inUse(ctx context.Context, name string, expect int64) *Problem
 	return ruleInUse(ctx, asking)
 }
 
-func ruleInUse(ctx context.Context, asking []string) *Problem {
-	return &Problem{
-		Reason: ReasonRuleInUse, Queues: ownNames(ctx, asking),
-		Detail: "queues ask this rule: take it out of their rules first. With force=true it is removed if none of them is " +
-			"of its own group; then none of their jobs is taken (503 rule_missing) until it is there again, or they do not " +
+func ruleInUse(ctx context.Context, asking []string) *httpio.Problem {
+	return &httpio.Problem{
+		Reason: httpio.ReasonRuleInUse, Queues: ownNames(ctx, asking),
+		Detail: "queues use this rule: remove it from their rules first. With force=true it is deleted if none of them is " +
+			"of its own group; their jobs are then refused (503 rule_missing) until the rule exists again, or they no longer " +
 			"name it",
 	}
 }
 
-func (h *handler) expectedRule(r *http.Request, name string) (int64, *Problem) {
-	return expected(r, func() (int64, *Problem) {
+func (h *handler) expectedRule(r *http.Request, name string) (int64, *httpio.Problem) {
+	return httpio.Expected(r, func() (int64, *httpio.Problem) {
 		info, err := h.engine.Rule(r.Context(), name)
 		if errors.Is(err, rules.ErrUnknown) {
-			return 0, &Problem{Reason: ReasonRevision, Detail: "there is no such rule"}
+			return 0, &httpio.Problem{Reason: httpio.ReasonRevision, Detail: "there is no such rule"}
 		}
 		if err != nil {
-			return 0, refusedRule(err, name)
+			return 0, ruleProblem(err, name)
 		}
 		return info.Revision, nil
 	})
 }
 
-// readRule reads the rule of a PUT. The name may be left out of the body; it cannot be another one than the URL's.
-func (h *handler) readRule(r *http.Request, name string) (rules.Rule, *Problem) {
-	if p := requireJSON(r); p != nil {
+// readRule reads the rule of a PUT. The body may omit the name, but must not contradict the URL.
+func (h *handler) readRule(r *http.Request, name string) (rules.Rule, *httpio.Problem) {
+	if p := httpio.RequireJSON(r); p != nil {
 		return rules.Rule{}, p
 	}
-	body, charged, p := h.readBody(r, nil, rules.MaxBytes)
-	defer charged.free()
+	body, charged, p := httpio.ReadBody(r, h.account(r), nil, rules.MaxBytes)
+	defer charged.Free()
 	if p != nil {
 		return rules.Rule{}, p
 	}
 	rule, err := rules.Parse(body)
 	if err != nil {
-		return rules.Rule{}, refused(err)
+		return rules.Rule{}, httpio.ProblemOf(err)
 	}
 	if rule.Name == "" {
 		rule.Name = name
 	}
 	if rule.Name != name {
-		return rules.Rule{}, badField("name", "is "+shorten(rule.Name)+" but the URL says "+shorten(name))
+		return rules.Rule{}, httpio.BadField(
+			"name", "is "+httpio.Shorten(rule.Name)+" but the URL says "+httpio.Shorten(name),
+		)
 	}
 	if err := rule.Validate(); err != nil {
-		return rules.Rule{}, refused(err)
+		return rules.Rule{}, httpio.ProblemOf(err)
 	}
 	if !h.o.Overflow && rule.Action == rules.Defer {
 		return rules.Rule{}, noOverflow("action", "set action to reject")
@@ -204,33 +209,64 @@ func (h *handler) readRule(r *http.Request, name string) (rules.Rule, *Problem) 
 	return rule, nil
 }
 
-// shownRule is a rule as it is now.
+// shownRule converts a rule to its form on the wire.
 func shownRule(i *rules.Info) wire.Rule {
 	return wire.Rule{
 		Rule: i.Rule, Revision: i.Revision, Queues: i.Queues, Keys: &wire.RuleKeys{Held: i.Keys, Max: i.KeyLimit()},
 	}
 }
 
-// writeRule answers with a rule.
 func (h *handler) writeRule(w http.ResponseWriter, r *http.Request, status int, rule wire.Rule) {
-	w.Header().Set("ETag", etag(rule.Revision))
+	w.Header().Set("ETag", httpio.ETag(rule.Revision))
 	h.writeJSON(w, r, status, rule)
 }
 
-// failRule answers with what an engine's error means about a rule.
+// failRule answers with an error about a rule.
 func (h *handler) failRule(w http.ResponseWriter, err error, name string) {
-	p := refusedRule(err, name)
+	p := ruleProblem(err, name)
 	h.logInternal(p, err, name)
-	p.write(w)
+	p.Write(w)
 }
 
-func refusedRule(err error, name string) *Problem {
-	p := refused(err)
+func ruleProblem(err error, name string) *httpio.Problem {
+	p := httpio.ProblemOf(err)
 	switch p.Reason {
-	case ReasonUnknownRule:
-		p = unknownRule(name)
-	case ReasonOutcomeUnknown:
-		p.Detail = "the store did not answer in time: this may or may not have happened"
+	case httpio.ReasonUnknownRule:
+		p = httpio.UnknownRule(name)
+	case httpio.ReasonOutcomeUnknown:
+		p.Detail = "the store did not answer in time, so the request may or may not have been executed"
 	}
 	return p
+}
+
+// setLimits sets the RateLimit headers for the rules that decided about a job. Rules that only count are left out.
+func (h *handler) setLimits(ctx context.Context, head http.Header, list []rules.Ruling) {
+	_, _, refused := rules.Limited(list)
+	var quotas []admission.Quota
+	for i := range list {
+		r := &list[i]
+		if r.Shadow {
+			continue
+		}
+		q := h.quota(ctx, r.Rule, "", &r.Decision)
+		if refused && r.Allowed {
+			q.More = 0 // nothing waits for this rule
+		}
+		quotas = append(quotas, q)
+	}
+	admission.SetFields(head, quotas)
+}
+
+// quota returns a rule's answer for a key. The key of a job is unknown here and given as ""; the window is then left
+// out if overrides could change it.
+func (h *handler) quota(ctx context.Context, name, key string, d *leaky.Decision) admission.Quota {
+	r, _, err := h.o.Rule(ctx, name)
+	if err != nil {
+		r = rules.Rule{Name: name}
+	}
+	q := admission.QuotaOf(&r, key, d)
+	if key == "" && len(r.Overrides) > 0 {
+		q.Window = 0
+	}
+	return q
 }

@@ -6,15 +6,17 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
 )
 
-// storeAge is how old what is told of the store may be: however many ask, it is asked as often.
+// storeAge is the maximum age of the store's state. However many clients ask, it is read at most that often.
 const storeAge = 5 * time.Second
 
-// getStore tells how full the store is, and who drains it.
+// getStore answers with the state of the store and its drainers.
 func (h *handler) getStore(w http.ResponseWriter, r *http.Request) {
-	s, err := h.store.get(r.Context(), struct{}{}, storeAge, h.readStore)
+	s, err := h.store.Get(r.Context(), struct{}{}, storeAge, h.readStore)
 	if err != nil {
 		h.fail(w, err, "")
 		return
@@ -27,7 +29,7 @@ func (h *handler) getStore(w http.ResponseWriter, r *http.Request) {
 	case stuck != nil:
 		s.Overflow, s.OverflowDetail = "stuck", stuck.Error()
 	}
-	// It tells of networks, so only to whoever may have targets there.
+	// It reveals networks, so only callers who may configure targets see it.
 	if id := caller(r.Context()); id == nil || id.Has(auth.Configure) {
 		s.EgressAllow = h.o.EgressAllow
 	}
@@ -55,4 +57,32 @@ func (h *handler) readStore(ctx context.Context) (s wire.Store, err error) {
 		s.Stop = space.Stop
 	}
 	return s, nil
+}
+
+// listDrainers answers with the live drainers.
+func (h *handler) listDrainers(w http.ResponseWriter, r *http.Request) {
+	drainers, err := h.engine.Drainers(r.Context())
+	if err != nil {
+		h.fail(w, err, "")
+		return
+	}
+	h.writeJSON(w, r, http.StatusOK, shownDrainers(&drainers))
+}
+
+func shownDrainers(seen *queue.Drainers) wire.Drainers {
+	list, all := make([]wire.Drainer, 0, len(seen.Seen)), 0.
+	for _, d := range seen.Seen {
+		list = append(list, wire.Drainer{ID: d.ID, Name: d.Name, Version: d.Version, LastSeen: d.LastSeen.UTC()})
+		all += d.Outflow
+	}
+	for i, d := range seen.Seen {
+		if share := d.Outflow / all; all > 0 {
+			list[i].Share = &share
+		} else if len(list) == 1 { // the only drainer gets everything
+			list[i].Share = new(1.)
+		}
+	}
+	return wire.Drainers{
+		Drainers: list, LastSeen: instant(seen.Last), Now: seen.Now.UTC(), Version: ops.Version,
+	}
 }

@@ -4,12 +4,13 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/internal/wire"
 )
 
-// appOf is the app that a request is about: the one that it names, or that of who asks.
+// appOf returns the app named in a request, or else the caller's own.
 func appOf(r *http.Request, named string) string {
 	if id := caller(r.Context()); named == "" && id.App != nil {
 		return id.App.Name
@@ -18,23 +19,23 @@ func appOf(r *http.Request, named string) string {
 }
 
 func (h *handler) listTokens(w http.ResponseWriter, r *http.Request) {
-	after, limit, p := pageOf(r)
+	after, limit, p := httpio.Page(r)
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	app := appOf(r, r.URL.Query().Get("app"))
 	tokens, err := h.o.Auth.Tokens(r.Context(), caller(r.Context()), app, after, limit+1)
 	if err != nil {
-		h.failAccess(w, err)
+		h.failAuth(w, err)
 		return
 	}
 	page := wire.Tokens{}
-	page.Tokens, page.Next = pageFrom(w, r, tokens, limit, shownToken, func(t *wire.Token) string { return t.ID })
+	page.Tokens, page.Next = httpio.NextPage(w, r, tokens, limit, shownToken, func(t *wire.Token) string { return t.ID })
 	h.writeJSON(w, r, http.StatusOK, page)
 }
 
-// shownToken is a token as it may be shown: all but what proves it.
+// shownToken converts a token to its form on the wire, without its secret.
 func shownToken(t *auth.Token) wire.Token {
 	shown := wire.Token{
 		ID: t.ID, App: t.App, Grants: t.Grants, Created: t.Created.UTC(), Expires: instant(t.Expires), Creator: t.Creator,
@@ -49,7 +50,7 @@ func shownToken(t *auth.Token) wire.Token {
 func (h *handler) getToken(w http.ResponseWriter, r *http.Request) {
 	t, err := h.o.Auth.Token(r.Context(), caller(r.Context()), r.PathValue("token"))
 	if err != nil {
-		h.failAccess(w, err)
+		h.failAuth(w, err)
 		return
 	}
 	h.writeRevised(w, r, http.StatusOK, t.Revision, shownToken(&t))
@@ -57,18 +58,16 @@ func (h *handler) getToken(w http.ResponseWriter, r *http.Request) {
 
 func (h *handler) createToken(w http.ResponseWriter, r *http.Request) {
 	var ask wire.TokenRequest
-	if p := h.readJSON(r, maxAccessBody, &ask); p != nil {
-		p.write(w)
+	if p := h.readJSON(r, maxDocument, &ask); p != nil {
+		p.Write(w)
 		return
 	}
 	t := auth.Token{App: appOf(r, ask.App), Grants: ask.Grants, Note: ask.Note}
 	switch in := ask.ExpiresIn.D(); {
 	case in < 0:
-		badField(
-			"expires_in",
-			"is "+in.String()+", must not be negative; leave it out for a token that does not expire",
-		).
-			write(w)
+		httpio.BadField(
+			"expires_in", "is "+in.String()+", must not be negative; omit it for a token that does not expire",
+		).Write(w)
 		return
 	case in > 0:
 		t.Expires = time.Now().Add(in)
@@ -80,7 +79,7 @@ func (h *handler) createToken(w http.ResponseWriter, r *http.Request) {
 func (h *handler) rotateToken(w http.ResponseWriter, r *http.Request) {
 	var ask wire.Rotation
 	if p := h.readJSON(r, maxSmallBody, &ask); p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	secret, made, err := h.o.Auth.RotateToken(
@@ -89,25 +88,25 @@ func (h *handler) rotateToken(w http.ResponseWriter, r *http.Request) {
 	h.answerMade(w, r, secret, &made, err)
 }
 
-// answerMade answers with a token that was made, and with its secret.
+// answerMade answers with a new token and its secret.
 func (h *handler) answerMade(w http.ResponseWriter, r *http.Request, secret string, made *auth.Token, err error) {
 	if err != nil {
-		h.failAccess(w, err)
+		h.failAuth(w, err)
 		return
 	}
-	h.didAccess(r, auth.KindToken, made.ID, changekind.Created, made.Revision)
+	h.logDocument(r, auth.KindToken, made.ID, changekind.Created, made.Revision)
 	w.Header().Set("Location", h.o.Prefix+"/v1/tokens/"+made.ID)
 	h.writeRevised(w, r, http.StatusCreated, made.Revision, wire.MadeToken{Secret: secret, Token: shownToken(made)})
 }
 
 func (h *handler) deleteToken(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("token")
-	expect, p := h.expectedAccess(r, func() (int64, error) {
+	expect, p := h.expectedDocument(r, func() (int64, error) {
 		t, err := h.o.Auth.Token(r.Context(), caller(r.Context()), id)
 		return t.Revision, err
 	})
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	revision, err := h.o.Auth.DeleteToken(r.Context(), caller(r.Context()), id, expect)
@@ -115,11 +114,11 @@ func (h *handler) deleteToken(w http.ResponseWriter, r *http.Request) {
 		h.failRevised(w, err, revision)
 		return
 	}
-	h.didAccess(r, auth.KindToken, id, changekind.Deleted, revision)
+	h.logDocument(r, auth.KindToken, id, changekind.Deleted, revision)
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// openSession exchanges what somebody has proven himself with for a session, so that a browser keeps nothing else.
+// openSession exchanges the caller's credentials for a session, so that a browser need not keep them.
 func (h *handler) openSession(w http.ResponseWriter, r *http.Request) {
 	secret, made, err := h.o.Auth.OpenSession(r.Context(), caller(r.Context()))
 	h.answerMade(w, r, secret, &made, err)
@@ -128,9 +127,25 @@ func (h *handler) openSession(w http.ResponseWriter, r *http.Request) {
 func (h *handler) closeSession(w http.ResponseWriter, r *http.Request) {
 	id := caller(r.Context())
 	if err := h.o.Auth.CloseSession(r.Context(), id); err != nil {
-		h.failAccess(w, err)
+		h.failAuth(w, err)
 		return
 	}
-	h.didAccess(r, auth.KindToken, id.Session(), changekind.Deleted, 0)
+	h.logDocument(r, auth.KindToken, id.Session(), changekind.Deleted, 0)
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// whoami answers with the caller's identity and permissions.
+func (h *handler) whoami(w http.ResponseWriter, r *http.Request) {
+	id := caller(r.Context())
+	if id == nil {
+		h.writeJSON(w, r, http.StatusOK, wire.Whoami{Grants: []auth.Grant{{Role: auth.Admin}}, Auth: "off"})
+		return
+	}
+	who := wire.Whoami{
+		Name: id.Actor.Name, App: id.Actor.App, Token: id.Actor.Token, Session: id.Session(), Grants: id.Grants(),
+	}
+	if id.App != nil {
+		who.Prefixes = id.App.Prefixes
+	}
+	h.writeJSON(w, r, http.StatusOK, who)
 }

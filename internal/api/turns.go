@@ -5,12 +5,13 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue/names"
 )
 
-// How long a request waits for a turn: there is none that takes no time to be granted.
+// How long a request waits for a turn. Granting a turn takes some time.
 const (
 	minTurnWait     = 100 * time.Millisecond
 	defaultTurnWait = 30 * time.Second
@@ -25,7 +26,7 @@ func (h *handler) awaitTurn(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("queue")
 	var v wire.TurnRequest
 	if p := h.readJSON(r, maxSmallBody, &v); p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	wait := defaultTurnWait
@@ -33,16 +34,16 @@ func (h *handler) awaitTurn(w http.ResponseWriter, r *http.Request) {
 		wait = v.Wait.D()
 	}
 	if p := checkWait(wait, minTurnWait); p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	if err := names.Validate(name); err != nil {
-		unknownQueue(name).write(w)
+		httpio.UnknownQueue(name).Write(w)
 		return
 	}
 	ctx, leave, p := h.wait(w, r, wait)
 	if p != nil {
-		p.write(w)
+		p.Write(w)
 		return
 	}
 	defer leave()
@@ -56,14 +57,14 @@ func (h *handler) awaitTurn(w http.ResponseWriter, r *http.Request) {
 		h.writeJSON(w, r, http.StatusOK, wire.Turn{WaitedMS: time.Since(begun).Milliseconds()})
 	case r.Context().Err() != nil: // nobody reads the answer
 	case lost(ctx, w) != nil:
-		lost(ctx, w).write(w)
+		lost(ctx, w).Write(w)
 	case ctx.Err() != nil:
-		stopped(w, "your place was given back")
+		stopped(w, "your place was released")
 	case errors.As(err, &later):
-		(&Problem{
-			Reason: ReasonNoTurn, RetryAfter: max(later.In, time.Millisecond),
-			Detail: "your turn would not come within " + wait.String() + "; after retry_after_ms it would",
-		}).write(w)
+		(&httpio.Problem{
+			Reason: httpio.ReasonNoTurn, RetryAfter: max(later.In, time.Millisecond),
+			Detail: "your turn would not come within " + wait.String() + "; it would after retry_after_ms",
+		}).Write(w)
 	case errors.Is(err, pull.ErrCrowded), errors.Is(err, pull.ErrOverloaded):
 		crowded(w, err.Error())
 	default:

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
@@ -23,22 +23,22 @@ import (
 // have the guard and refuse requests in the same way. A request passes these layers:
 //
 //	ops.Listen          TLS
-//	ops.Server          limits connections and time, charges memory to the client or refuses it (api.RefuseBudget)
+//	ops.Server          limits connections and time, charges memory to the client or refuses it (httpio.RefuseBudget)
 //	withoutPrefix       removes the path prefix of a reverse proxy
-//	api.Guard           refuses what a web page may have sent
+//	httpio.Guard           refuses what a web page may have sent
 //	front               the API with its console, or api.Beside: health and metrics alone
 func newServer(
-	l ops.Listen, o ops.ServerOptions, c ConsoleFlags, refused func(*http.Request, *api.Problem),
+	l ops.Listen, o ops.ServerOptions, c ConsoleFlags, refused func(*http.Request, *httpio.Problem),
 ) (*ops.Server, error) {
 	if err := validHosts(l.Hosts); err != nil {
 		return nil, err
 	}
 	o.Guard = func(h http.Handler) http.Handler {
-		return withoutPrefix(c.PathPrefix, api.Guard(h, api.GuardOptions{
+		return withoutPrefix(c.PathPrefix, httpio.Guard(h, httpio.GuardOptions{
 			Names: l.Names(), Forms: c.forms(), Refused: refused,
 		}))
 	}
-	o.Own = api.HTTPRefusal
+	o.Own = httpio.ServerProblem
 	return ops.NewServer(l, o)
 }
 

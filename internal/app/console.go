@@ -8,7 +8,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/console"
 	"github.com/penstock/penstock/internal/ops"
 )
@@ -54,11 +54,11 @@ func (f *ConsoleFlags) before(full http.Handler, log *slog.Logger) http.Handler 
 	}
 	return console.New(console.Options{
 		API: full, Prefix: f.PathPrefix, Version: ops.Version,
-		Logged: func(h http.Handler) http.Handler { return api.LogAccess(log, h) },
+		Logged: func(h http.Handler) http.Handler { return httpio.LogRequests(log, h) },
 	}).Before(full)
 }
 
-// forms returns the path to which web pages may send forms; see api.Guard.
+// forms returns the path to which web pages may send forms; see httpio.Guard.
 func (f *ConsoleFlags) forms() string {
 	if !f.Console {
 		return ""

@@ -3,7 +3,7 @@ package app
 import (
 	"errors"
 
-	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/api/httpio"
 )
 
 // HostFlags set the host names of the server.
@@ -26,7 +26,7 @@ func (f *HostFlags) Valid() error { return validHosts(f.Host) }
 func validHosts(names []string) error {
 	var errs []error
 	for _, name := range names {
-		errs = append(errs, api.ValidateHost(name))
+		errs = append(errs, httpio.ValidateHost(name))
 	}
 	return errors.Join(errs...)
 }

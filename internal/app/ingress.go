@@ -15,6 +15,7 @@ import (
 	"github.com/penstock/penstock/admission"
 	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/app/tracing"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/metrics"
@@ -88,7 +89,7 @@ func NewIngress(store queue.Engine, o IngressOptions) (_ *Ingress, err error) {
 	if o.Server.Memory == nil {
 		o.Server.Memory = ops.NewBudget(ops.DefaultMemory)
 	}
-	o.Server.Refuse = api.RefuseBudget
+	o.Server.Refuse = httpio.RefuseBudget
 	if o.Auth != nil {
 		o.Server.ConnContext = auth.WithPeer
 	}
@@ -145,7 +146,7 @@ func (i *Ingress) register() (*metrics.Pull, error) {
 func (i *Ingress) chargePulled(bytes int64) { i.o.Server.Memory.Nobody().Add(2 * bytes) }
 
 // noteGuarded passes a refusal of the guard to the API. There is no API before Run.
-func (i *Ingress) noteGuarded(r *http.Request, p *api.Problem) {
+func (i *Ingress) noteGuarded(r *http.Request, p *httpio.Problem) {
 	if a := i.api.Load(); a != nil {
 		a.NoteGuarded(r, p)
 	}

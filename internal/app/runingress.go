@@ -100,7 +100,7 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	}
 	collectBefore(server.Memory.Limit() + besideBudget)
 	i, err := NewIngress(b.Engine, IngressOptions{
-		API:      api.Options{Access: f.Access(log), Decisions: b.Decisions, EgressAllow: f.EgressAllow},
+		API:      api.Options{RequestLog: f.Access(log), Decisions: b.Decisions, EgressAllow: f.EgressAllow},
 		Overflow: b.Overflow, Auth: authority, NoAuth: f.NoAuth,
 		Listen: listen, Health: f.Beside(listen), DrainDelay: f.DrainDelay, Server: server,
 		Console:        f.ConsoleFlags,

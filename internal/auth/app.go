@@ -15,54 +15,54 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// KindApp is the kind of document that an App is, by its name.
+// KindApp is the kind of document of an App.
 const KindApp = "app"
 
-// MaxNoteBytes is the longest note of an app, a token or a subject.
+// MaxNoteBytes is the length limit of a note of an app, a token or a subject.
 const MaxNoteBytes = 256
 
-// App is who shares the store with others: a team, a product. What is outside its prefixes does not exist for it.
+// App is a tenant of the store: a team, a product. Names outside its prefixes do not exist for it.
 type App struct {
-	Name string `json:"name"` // as a queue's, without a dot
-	// Prefixes are the names of queues and rules that are its own, see ValidatePrefix. No two apps share one.
+	Name string `json:"name"` // like a queue's name, without a dot
+	// Prefixes are the names of queues and rules that the app owns; see ValidatePrefix. No two apps share a name.
 	Prefixes []string `json:"prefixes"`
 	Limits   Limits   `json:"limits,omitzero"`
-	// Secrets, Hosts and Senders are what its targets may name: patterns in which each * stands for anything. None is
-	// none.
+	// Secrets, Hosts and Senders are what the app's targets may name: patterns in which * stands for anything. An empty
+	// list permits nothing.
 	Secrets setting.Patterns `json:"secrets,omitempty"`
 	Hosts   setting.Patterns `json:"hosts,omitempty"`
 	Senders setting.Patterns `json:"senders,omitempty"`
 	Note    string           `json:"note,omitempty"`
-	// Created is set when it is made: tokens of an app that was deleted are none of a later one of its name.
+	// Created is set by PutApp. Tokens of a deleted app do not belong to a later app of the same name.
 	Created time.Time `json:"created,omitzero"`
-	// Gained is when it was given those of its prefixes that it was not made with, set by PutApp.
+	// Gained is when the app got each prefix that it was not created with. It is set by PutApp.
 	Gained map[string]time.Time `json:"gained,omitempty"`
-	// Revision is that of its document, set by what reads it.
+	// Revision is the revision of the document. It is set when the document is read.
 	Revision int64 `json:"-"`
-	// New is whether PutApp made it, set by that.
+	// New is set by PutApp if it created the app.
 	New bool `json:"-"`
 }
 
-// Limits are how much an app may have and do. 0 is no limit.
+// Limits bound what an app may have and do. 0 is no limit.
 type Limits struct {
 	Queues int `json:"queues,omitzero"`
 	Rules  int `json:"rules,omitzero"`
-	// Lanes and Bytes are of all its queues together: the sums of what their specs allow.
+	// Lanes and Bytes are sums over the specs of all its queues.
 	Lanes int64      `json:"lanes,omitzero"`
 	Bytes unit.Bytes `json:"bytes,omitzero"`
-	// Streams and Waits are how many it may have open at a time, at each ingress.
+	// Streams and Waits are the maximum numbers of open streams and waiting requests, at each ingress.
 	Streams int `json:"streams,omitzero"`
 	Waits   int `json:"waits,omitzero"`
-	// Handlers is its share of the handlers of each drainer, up to 1.
+	// Handlers is its share of the handlers of each drainer, at most 1.
 	Handlers float64 `json:"handlers,omitzero"`
-	// Rate is how many requests it may make; RateRule is the rule that holds it to that.
+	// Rate is its maximum rate of requests. RateRule enforces it.
 	Rate leaky.Rate `json:"rate,omitzero"`
 }
 
-// rateGroup is the group of the rules that hold apps to their rates. No app owns names in it.
+// rateGroup is the group of the rules that enforce Limits.Rate. No app owns names in it.
 const rateGroup = "app"
 
-// RateRule is the name of the rule that holds an app to Limits.Rate.
+// RateRule returns the name of the rule that enforces an app's Limits.Rate.
 func RateRule(app string) string { return rateGroup + "." + app }
 
 // ValidateAppName checks the name of an app. Its error is an *invalid.Error.
@@ -76,7 +76,7 @@ func ValidateAppName(field, name string) error {
 	}
 }
 
-// Validate checks an app by itself; whether its prefixes are another's PutApp looks. Its error is an *invalid.Error.
+// Validate checks an app on its own; PutApp checks its prefixes against other apps. Its error is an *invalid.Error.
 func (a *App) Validate() error {
 	if err := ValidateAppName("name", a.Name); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (a *App) Validate() error {
 		if overlap(p, rateGroup) {
 			return &invalid.Error{
 				Field: field, Value: clip.Quote(p, 80),
-				Reason: "has names of the group " + rateGroup + ", which is kept for the rates of apps",
+				Reason: "has names of the group " + rateGroup + ", which is reserved for the rates of apps",
 			}
 		}
 	}
@@ -128,7 +128,7 @@ func (l *Limits) validate() error {
 			}
 		}
 	}
-	if !(l.Handlers >= 0 && l.Handlers <= 1) { // neither is NaN
+	if !(l.Handlers >= 0 && l.Handlers <= 1) { // excludes NaN too
 		return &invalid.Error{
 			Field: "limits.handlers", Value: fmt.Sprint(l.Handlers),
 			Reason: "is a share of the handlers, from 0 to 1 such as 0.25; 0 is no limit",
@@ -142,16 +142,17 @@ func validateNote(note string) error {
 	if len(note) > MaxNoteBytes || !utf8.ValidString(note) || strings.ContainsFunc(note, unseen) {
 		return &invalid.Error{
 			Field: "note", Value: clip.Quote(note, 40),
-			Reason: fmt.Sprintf("must be at most %d bytes of UTF-8 that are all seen", MaxNoteBytes),
+			Reason: fmt.Sprintf("must be at most %d bytes of visible UTF-8 characters", MaxNoteBytes),
 		}
 	}
 	return nil
 }
 
-// owns reports whether a name is one of the app's; the operator, nil, owns all.
+// owns reports whether the app owns a name. A nil app stands for the operator, who owns all names.
 func (a *App) owns(name string) bool { return a == nil || withinAny(a.Prefixes, name) }
 
-// gained is when each prefix was given to an app that was another before; nil if all are as old as it.
+// gained returns when the app got each of its prefixes, given its state before a change at an instant. Prefixes as old
+// as the app are left out.
 func (a *App) gained(before *App, at time.Time) map[string]time.Time {
 	since := map[string]time.Time{}
 	for _, p := range a.Prefixes {
@@ -170,7 +171,7 @@ func (a *App) gained(before *App, at time.Time) map[string]time.Time {
 	return since
 }
 
-// Gains are the prefixes of an app that have names which were not its own before.
+// Gains returns the prefixes of an app with names that it did not own before.
 func (a *App) Gains(before *App) (gained []string) {
 	for _, p := range a.Prefixes {
 		if !coveredByAny(before.Prefixes, p) {
@@ -180,7 +181,7 @@ func (a *App) Gains(before *App) (gained []string) {
 	return gained
 }
 
-// OwnSince is since when a name has been the app's.
+// OwnSince returns since when the app owns a name.
 func (a *App) OwnSince(name string) time.Time {
 	since, later := a.since(name)
 	if !later || since.Before(a.Created) {
@@ -189,7 +190,7 @@ func (a *App) OwnSince(name string) time.Time {
 	return since
 }
 
-// since is when an app got all names of a prefix; later says that it was made before that.
+// since returns when the app got all names of a prefix. later says that the app is older than that.
 func (a *App) since(prefix string) (at time.Time, later bool) {
 	for _, p := range a.Prefixes {
 		if !covers(p, prefix) {
@@ -206,5 +207,5 @@ func (a *App) since(prefix string) (at time.Time, later bool) {
 	return at, true
 }
 
-// HadAt reports whether a name was the app's at an instant, as far as it is its own now.
+// HadAt reports whether the app owned a name at an instant, if it owns it now.
 func (a *App) HadAt(name string, at time.Time) bool { return !at.Before(a.OwnSince(name)) }

@@ -13,19 +13,19 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// Grace is for how long what is known holds while the store is away.
+// Grace is how long known tokens, apps and subjects stay valid while the store is unreachable.
 const Grace = 15 * time.Minute
 
-// Options of an Authority. Without any it takes tokens, certificates and users of this machine.
+// Options are the settings of an Authority. Zero Options accept tokens, certificates and users of this machine.
 type Options struct {
-	// Log is told what is amiss; nil is nobody.
+	// Log gets warnings and errors. Nil discards them.
 	Log *slog.Logger
-	// Issuers are the providers whose JWTs are taken.
+	// Issuers are the accepted providers of JWTs.
 	Issuers []Issuer
 }
 
-// Authority says who requests come from, by a copy of what the store has, and changes that. It is safe for use by many
-// goroutines.
+// Authority authenticates requests and manages apps, tokens and subjects. It works from a copy of the store's
+// documents. It is safe for use by many goroutines.
 type Authority struct {
 	store    document.Documents
 	log      *slog.Logger
@@ -37,7 +37,7 @@ type Authority struct {
 	watchers watchers
 }
 
-// New returns an Authority. It asks nobody before Run. Its error is an *invalid.Error.
+// New returns an Authority. It does not read the store before Run. Its error is an *invalid.Error.
 func New(store document.Documents, o Options) (*Authority, error) {
 	log := cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	a := &Authority{
@@ -52,7 +52,7 @@ func New(store document.Documents, o Options) (*Authority, error) {
 		for url, other := range a.issuers {
 			if url == of.URL || other.Name == of.Name {
 				return nil, &invalid.Error{
-					Field: fmt.Sprintf("issuers[%d]", n), Value: of.Name, Reason: "has the name or the URL of another one",
+					Field: fmt.Sprintf("issuers[%d]", n), Value: of.Name, Reason: "has the same name or URL as another issuer",
 				}
 			}
 		}
@@ -61,16 +61,16 @@ func New(store document.Documents, o Options) (*Authority, error) {
 	return a, nil
 }
 
-// How often Run does what can wait.
+// Intervals of the background work of Run.
 const (
 	watchEvery = time.Second
 	wrongEvery = time.Minute
 	tidyEvery  = time.Hour
-	// lastWrites is how long it may take to write what is left when Run ends.
+	// lastWrites bounds the final writes when Run ends.
 	lastWrites = 2 * time.Second
 )
 
-// Run keeps the copy, until ctx ends. Before it is called, and after, nobody is let in. Call it once.
+// Run keeps the copy up to date until ctx ends. Before and after that, nobody is authenticated. Call it once.
 func (a *Authority) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -78,10 +78,10 @@ func (a *Authority) Run(ctx context.Context) error {
 		group.Go(func() { of.follow(ctx) })
 	}
 	group.Go(func() { every(ctx, watchEvery, a.checkWatched) })
-	group.Go(func() { every(ctx, wrongEvery, func() { a.wrong.tell(a.log) }) })
+	group.Go(func() { every(ctx, wrongEvery, func() { a.wrong.log(a.log) }) })
 	group.Go(func() { every(ctx, tidyEvery, func() { a.tidy(ctx) }) })
 	a.replica.follow(ctx, a.checkWatched)
-	a.wrong.tell(a.log)
+	a.wrong.log(a.log)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)
 	defer cancel()
 	a.writeUses(last)
@@ -101,7 +101,7 @@ func every(ctx context.Context, d time.Duration, do func()) {
 	}
 }
 
-// Ready is nil once all of the store was read, and while what was read holds. Its error is a *Refusal of Unavailable.
+// Ready returns nil if the copy is complete and recent enough. Its error is a *Refusal with the code Unavailable.
 func (a *Authority) Ready() error {
 	a.replica.mu.RLock()
 	defer a.replica.mu.RUnlock()

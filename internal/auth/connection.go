@@ -13,8 +13,8 @@ import (
 
 type peerKey struct{}
 
-// WithPeer is for http.Server.ConnContext: requests that come over a Unix socket prove by it which user sends them.
-// root, and the user that this process runs as, are the operator.
+// WithPeer records the peer of a Unix socket as the caller's identity. It is a ConnContext of http.Server. root, and
+// the user of this process, are operators.
 func WithPeer(ctx context.Context, c net.Conn) context.Context {
 	for {
 		if unix, ok := c.(*net.UnixConn); ok {
@@ -37,7 +37,7 @@ func peerContext(ctx context.Context, uid uint32) context.Context {
 
 func uidText(uid int) string { return strconv.Itoa(uid) }
 
-// byConnection says who sends a request that has no Authorization header.
+// byConnection authenticates a request without an Authorization header.
 func (a *Authority) byConnection(r *http.Request) (*Identity, error) {
 	if uid, ok := r.Context().Value(peerKey{}).(uint32); ok {
 		name := ByUnix + uidText(int(uid))
@@ -50,8 +50,8 @@ func (a *Authority) byConnection(r *http.Request) (*Identity, error) {
 		return nil, refuse(Missing, "")
 	}
 	leaf := r.TLS.VerifiedChains[0][0]
-	if !time.Now().Before(leaf.NotAfter) { // it was good when the connection was made
-		return nil, refuse(Expired, "the certificate of the connection has; connect anew with another")
+	if !time.Now().Before(leaf.NotAfter) { // it was valid when the connection was made
+		return nil, refuse(Expired, "the connection's certificate; reconnect with a new one")
 	}
 	id, err := a.bySubject(r.Context(), certificateNames(leaf))
 	if err != nil {
@@ -61,8 +61,8 @@ func (a *Authority) byConnection(r *http.Request) (*Identity, error) {
 	return id, nil
 }
 
-// certificateNames are the subjects of a certificate, the most exact first. The common name counts only where there is
-// no other: whoever signs certificates looks after those.
+// certificateNames returns the subject names of a certificate, the most specific first. The common name counts only if
+// there is no other name, since certificate authorities verify those more carefully.
 func certificateNames(c *x509.Certificate) (names []string) {
 	add := func(name string) {
 		if name = ByCertificate + name; ValidateSubjectName(name) == nil {

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Accepted is the outcome, beside the codes, of requests whose sender is known.
+// Accepted is the outcome of an authenticated request. The other outcomes are codes.
 const Accepted Code = "accepted"
 
 func (a *Authority) count(outcome Code) { a.counts[outcome.count()].Add(1) }
 
-// count is where an outcome is counted.
+// count returns the index of an outcome's counter.
 func (c Code) count() int {
 	if c == Accepted {
 		return len(codes)
@@ -18,20 +18,20 @@ func (c Code) count() int {
 	return c.index()
 }
 
-// Outcomes are what requests are counted by: Accepted, and the codes by which somebody is not let in.
+// Outcomes returns all outcomes by which requests are counted: Accepted, and the codes of failed authentication.
 func Outcomes() []Code {
 	return append(slices.DeleteFunc(Codes(), func(c Code) bool { return c == Forbidden }), Accepted)
 }
 
-// Requests is how many requests had an outcome.
+// Requests returns the number of requests with an outcome.
 func (a *Authority) Requests(outcome Code) int64 { return a.counts[outcome.count()].Load() }
 
-// Known is how many apps, tokens and subjects are known.
+// Known returns the number of known apps, tokens and subjects.
 func (a *Authority) Known() int {
 	a.replica.mu.RLock()
 	defer a.replica.mu.RUnlock()
 	return a.replica.view.documents()
 }
 
-// Age is how long ago the store last said what has changed; since 1970 if it never has.
+// Age returns the time since the store last answered, or since 1970 if it never has.
 func (a *Authority) Age() time.Duration { return a.replica.age(time.Now()) }

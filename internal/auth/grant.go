@@ -7,17 +7,17 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// MaxGrants is how many grants a token or a subject may have.
+// MaxGrants is the maximum number of permissions of a token or a subject.
 const MaxGrants = 64
 
-// Grant is a role for a prefix.
+// Grant is a permission: a role for a prefix.
 type Grant struct {
 	Role Role `json:"role"`
-	// Prefix is for which queues and rules. Empty is all that is the app's; of the operator, everything.
+	// Prefix names the queues and rules. Empty means all of the app's; for an operator, everything.
 	Prefix string `json:"prefix,omitempty"`
 }
 
-// grants are the roles for each prefix, as they are kept in memory.
+// grants are the roles by prefix, a compact form of []Grant.
 type grants []struct {
 	prefix string
 	roles  roleSet
@@ -40,7 +40,7 @@ next:
 	return g
 }
 
-// allow reports whether there is a role for a name. That the name is the app's is another question.
+// allow reports whether a role is given for a name. It does not check who owns the name.
 func (g grants) allow(r Role, name string) bool {
 	for i := range g {
 		if g[i].roles.has(r) && (g[i].prefix == "" || within(g[i].prefix, name)) {
@@ -50,10 +50,10 @@ func (g grants) allow(r Role, name string) bool {
 	return false
 }
 
-// Allow reports whether there is a role for a name among grants, as they are told. Admin has every role.
+// Allow reports whether a list of permissions gives a role for a name. Admin includes every role.
 func Allow(list []Grant, r Role, name string) bool { return compact(list).allow(r, name) }
 
-// cover reports whether there is a role for all names of a prefix; empty is all that is the app's.
+// cover reports whether a role is given for all names of a prefix. An empty prefix means all of the app's.
 func (g grants) cover(r Role, prefix string) bool {
 	for i := range g {
 		if p := g[i].prefix; g[i].roles.has(r) &&
@@ -64,7 +64,7 @@ func (g grants) cover(r Role, prefix string) bool {
 	return false
 }
 
-// has reports whether there is a role for anything.
+// has reports whether a role is given for any name.
 func (g grants) has(r Role) bool {
 	for i := range g {
 		if g[i].roles.has(r) {
@@ -74,7 +74,7 @@ func (g grants) has(r Role) bool {
 	return false
 }
 
-// keep reports whether there are these roles, each for all names of a prefix.
+// keep reports whether each of the roles is given for all names of a prefix.
 func (g grants) keep(set roleSet, prefix string) bool {
 	for i := range roles {
 		if set&(1<<i) != 0 && !g.cover(roles[i].role, prefix) {
@@ -84,7 +84,7 @@ func (g grants) keep(set roleSet, prefix string) bool {
 	return true
 }
 
-// list is what compact was given, sorted by prefix as it came and by role.
+// list is the inverse of compact, sorted by role within each prefix.
 func (g grants) list() (all []Grant) {
 	for i := range g {
 		for k := range roles {
@@ -96,7 +96,7 @@ func (g grants) list() (all []Grant) {
 	return all
 }
 
-// validateGrants checks the grants of a token or a subject of an app; nil is the operator. Its error is a
+// validateGrants checks the permissions of a token or a subject. A nil app is the operator. Its error is an
 // *invalid.Error.
 func validateGrants(list []Grant, app *App) error {
 	if len(list) == 0 || len(list) > MaxGrants {

@@ -12,16 +12,16 @@ import (
 	"github.com/penstock/penstock/queue/audit"
 )
 
-// maxProof is the longest token or JWT that is looked at.
+// maxProof is the length limit of a token or JWT.
 const maxProof = 16 << 10
 
-// Identify says who sends a request: by its Authorization header, or if it has none by the certificate that its
-// connection was made with, or as the user at the other end of a Unix socket. Its error is a *Refusal. It may wait for
-// the store, at most a few seconds, to learn of a token that was just made.
+// Identify authenticates a request: by its Authorization header, or without that by the client certificate of its
+// connection, or by the user at the other end of a Unix socket. Its error is a *Refusal. It may wait a few seconds for
+// the store, to learn of a new token.
 func (a *Authority) Identify(r *http.Request) (*Identity, error) {
 	id, err := a.identify(r)
 	if err == nil && id.session == "" && r.Context().Value(sessionKey{}) != nil {
-		err = refuse(Unknown, "it is no session: sign in with it")
+		err = refuse(Unknown, "it is not a session: sign in with it")
 	}
 	if err == nil {
 		a.count(Accepted)
@@ -29,7 +29,7 @@ func (a *Authority) Identify(r *http.Request) (*Identity, error) {
 	}
 	var refusal *Refusal
 	if !errors.As(err, &refusal) {
-		refusal = refuse(Unavailable, "") // there is no other error
+		refusal = refuse(Unavailable, "") // no other error occurs
 	}
 	a.count(refusal.Code)
 	a.wrong.add(r.RemoteAddr, refusal.Code)
@@ -38,7 +38,7 @@ func (a *Authority) Identify(r *http.Request) (*Identity, error) {
 
 func (a *Authority) identify(r *http.Request) (*Identity, error) {
 	if TokenInURL(r.URL) {
-		return nil, refuse(InURL, "URLs are logged by whatever they pass; send it as Authorization: Bearer TOKEN, and "+
+		return nil, refuse(InURL, "URLs are logged along the way; send it as Authorization: Bearer TOKEN, and "+
 			"revoke this one")
 	}
 	switch headers := r.Header["Authorization"]; len(headers) {
@@ -51,24 +51,24 @@ func (a *Authority) identify(r *http.Request) (*Identity, error) {
 		}
 		return a.byBearer(r.Context(), proof)
 	}
-	return nil, refuse(Malformed, "there are several of it; send one")
+	return nil, refuse(Malformed, "it is given more than once; send one")
 }
 
-// bearer returns what an Authorization header has, which is one word (RFC 6750).
+// bearer returns the token of an Authorization header, which is one word (RFC 6750).
 func bearer(header string) (string, error) {
 	scheme, proof, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		return "", refuse(Malformed, "it must be Bearer TOKEN, of no other scheme")
+		return "", refuse(Malformed, "it must be Bearer TOKEN")
 	}
 	switch proof = strings.TrimLeft(proof, " "); {
 	case proof == "":
-		return "", refuse(Malformed, "there is no token behind Bearer")
+		return "", refuse(Malformed, "there is no token after Bearer")
 	case len(proof) > maxProof:
-		return "", refuse(Mistyped, "it is far too long to be one")
+		return "", refuse(Mistyped, "it is too long")
 	}
 	for i := range len(proof) {
 		if c := proof[i]; c <= ' ' || c > '~' || c == ',' {
-			return "", refuse(Malformed, "there is more than one token behind Bearer, or something that none has")
+			return "", refuse(Malformed, "there is more than one token after Bearer, or an invalid character")
 		}
 	}
 	return proof, nil
@@ -97,12 +97,12 @@ func (a *Authority) byBearer(ctx context.Context, proof string) (*Identity, erro
 
 func (a *Authority) refresh(ctx context.Context) error {
 	if a.replica.refresh(ctx) != nil {
-		return refuse(Unavailable, "it is not known here, and the store cannot be asked")
+		return refuse(Unavailable, "the token is unknown here, and the store is unreachable")
 	}
 	return nil
 }
 
-// lookUpToken returns whose token it is. Its error is a *Refusal, or errNotHere.
+// lookUpToken returns the identity of a token. Its error is a *Refusal, or errNotHere.
 func (a *Authority) lookUpToken(id string, p *proof) (*Identity, error) {
 	now := time.Now()
 	a.replica.mu.RLock()
@@ -115,19 +115,19 @@ func (a *Authority) lookUpToken(id string, p *proof) (*Identity, error) {
 	switch {
 	case held == nil:
 		return nil, errNotHere
-	case !held.proof.equal(p): // as for an unknown id, if sooner: ids are no secret
+	case !held.proof.equal(p): // the same answer as for an unknown id, though sooner: ids are no secret
 		return nil, refuse(Unknown, "there is no such token")
 	}
 	return a.byToken(v, id, held, now)
 }
 
-// byToken returns who has a token that was proven. a.replica.mu is held. Its error is a *Refusal, or errNotHere.
+// byToken returns the identity of a verified token. a.replica.mu is held. Its error is a *Refusal, or errNotHere.
 func (a *Authority) byToken(v *view, id string, held *heldToken, now time.Time) (*Identity, error) {
 	switch {
 	case held.revoked != 0:
-		return nil, refuse(Revoked, "ask for another one")
+		return nil, refuse(Revoked, "ask for a new one")
 	case held.expires != 0 && now.UnixMicro() >= held.expires:
-		return nil, refuse(Expired, "ask for another one")
+		return nil, refuse(Expired, "ask for a new one")
 	}
 	app, is := v.appOf(held.app, held.appCreated)
 	if !is {
@@ -146,7 +146,7 @@ func (a *Authority) byToken(v *view, id string, held *heldToken, now time.Time) 
 	return found, nil
 }
 
-// lookUpSubject returns what the first of some subjects may do that there is. Its error is a *Refusal, or errNotHere.
+// lookUpSubject returns the identity of the first of the subjects that exists. Its error is a *Refusal, or errNotHere.
 func (a *Authority) lookUpSubject(names []string) (*Identity, error) {
 	a.replica.mu.RLock()
 	defer a.replica.mu.RUnlock()
@@ -162,14 +162,14 @@ func (a *Authority) lookUpSubject(names []string) (*Identity, error) {
 	return nil, errNotHere
 }
 
-// bySubject returns what a subject may do. Its error is a *Refusal, or errNotHere.
+// bySubject returns the identity of a subject. Its error is a *Refusal, or errNotHere.
 func (v *view) bySubject(name string, now time.Time) (*Identity, error) {
 	s := v.subjects[name]
 	switch {
 	case s == nil:
 		return nil, errNotHere
 	case s.ended(now):
-		return nil, refuse(Expired, "what "+name+" may do has ended")
+		return nil, refuse(Expired, "what "+name+" expired")
 	}
 	app, found := v.appOf(s.App, micros(s.AppCreated))
 	if !found {
@@ -181,7 +181,7 @@ func (v *view) bySubject(name string, now time.Time) (*Identity, error) {
 	}, nil
 }
 
-// bySubject is lookUpSubject, which asks the store for what is not known.
+// bySubject is lookUpSubject that asks the store about unknown subjects.
 func (a *Authority) bySubject(ctx context.Context, names []string) (*Identity, error) {
 	found, err := a.lookUpSubject(names)
 	if errors.Is(err, errNotHere) && len(names) > 0 {
@@ -196,7 +196,7 @@ func (a *Authority) bySubject(ctx context.Context, names []string) (*Identity, e
 	return found, err
 }
 
-// shown names what somebody proved that he is, which is no secret.
+// shown returns the verified names for a message. They are no secret.
 func shown(names []string) string {
 	switch len(names) {
 	case 0:
@@ -207,8 +207,8 @@ func shown(names []string) string {
 	return names[0] + " or another name in it"
 }
 
-// TokenInURL reports whether a token stands in a URL, or a parameter that is for one. The id of a token is no secret:
-// the audit log is searched by it.
+// TokenInURL reports whether a URL contains a token, or a parameter for one. The id of a token is no secret: the audit
+// log can be searched by it.
 func TokenInURL(u *url.URL) bool {
 	if u.User != nil || hasToken(u.Path) || hasToken(u.RawQuery) {
 		return true
@@ -234,7 +234,7 @@ func TokenInURL(u *url.URL) bool {
 	return false
 }
 
-// hasToken reports whether a token stands somewhere in a text, one that is right as far as that can be told by itself.
+// hasToken reports whether a text contains a well-formed token.
 func hasToken(text string) bool {
 	for {
 		at := strings.Index(text, TokenPrefix)

@@ -7,40 +7,41 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// Identity is who a request comes from. It does not change: what was taken away from him meanwhile Watch tells.
+// Identity is an authenticated caller. It does not change: Watch reports permissions that were revoked meanwhile.
 type Identity struct {
-	// Actor has his name, his app, and his token if he came with one. The rest is the request's.
+	// Actor has the caller's name, app and token id. The request adds the rest.
 	Actor audit.Actor
-	// App is the one that he acts for, nil of the operator. It must not be changed.
+	// App is the caller's app, nil for operators. It must not be modified.
 	App *App
 
 	grants grants
-	// subject is the one that says what he may do, unless it is a token.
+	// subject is the caller's subject; empty for a token.
 	subject string
-	// session is the token that stands for the one, or for the subject, that he signed in with; empty if he shows that.
+	// session is the id of the caller's session; empty without a session.
 	session string
-	expires time.Time // when what he has proven himself with does; zero is never
+	expires time.Time // when the credentials expire; zero means never
 }
 
-// Operator is somebody who may do everything, under a name: whoever has the store itself, or the machine.
+// Operator returns an identity with full access, for processes that have the store or the machine itself.
 func Operator(name string) *Identity {
 	return &Identity{Actor: audit.Actor{Name: name}, grants: grants{{"", setOf(Admin)}}}
 }
 
-// Owns reports whether a queue or rule is his app's. What is not does not exist for him. The operator owns all.
+// Owns reports whether the caller's app owns a queue or rule. Other names do not exist for the caller. Operators own
+// all names.
 func (i *Identity) Owns(name string) bool { return i.App.owns(name) }
 
-// Can reports whether he has a role for a queue or rule. What he does not own he has none for.
+// Can reports whether the caller has a role for a queue or rule that it owns.
 func (i *Identity) Can(r Role, name string) bool { return i.grants.allow(r, name) && i.Owns(name) }
 
-// Has reports whether he has a role for anything, as who asks for a list must.
+// Has reports whether the caller has a role for any name, as lists require.
 func (i *Identity) Has(r Role) bool { return i.grants.has(r) }
 
-// Everything reports whether he has a role for all there is, as only the operator can.
+// Everything reports whether the caller has a role for all names, which only operators can.
 func (i *Identity) Everything(r Role) bool { return i.App == nil && i.grants.cover(r, "") }
 
-// Prefixes are those within which he has a role, in no order: those of his grants that are within his app's, and his
-// app's for a grant of all. Of the operator it may be Everything. Lists walk them.
+// Prefixes returns the prefixes for which the caller has a role, in no order, without those that others cover. A
+// permission for all names yields the app's prefixes, or Everything for an operator.
 func (i *Identity) Prefixes(r Role) (all []string) {
 	for _, g := range i.grants {
 		switch {
@@ -56,7 +57,7 @@ func (i *Identity) Prefixes(r Role) (all []string) {
 	return widest(all)
 }
 
-// widest leaves out the prefixes that others cover.
+// widest removes prefixes that others cover.
 func widest(all []string) (kept []string) {
 next:
 	for n, p := range all {
@@ -70,8 +71,8 @@ next:
 	return kept
 }
 
-// bound is when something ends that he makes and that is to end at an instant, zero of which is never: with what he has
-// proven himself with, at the latest.
+// bound returns the expiry of something that the caller creates with the given expiry: no later than the caller's
+// credentials. Zero means never.
 func (i *Identity) bound(at time.Time) time.Time {
 	if i.expires.IsZero() || !at.IsZero() && at.Before(i.expires) {
 		return at
@@ -79,14 +80,13 @@ func (i *Identity) bound(at time.Time) time.Time {
 	return i.expires
 }
 
-// ending is when something ends that he makes and that he asked to end at an instant. He is not given more time than he
-// has himself: to ask for it is an error, an *invalid.Error.
+// ending is bound for an expiry that the caller asked for. A later expiry than the caller's own is an *invalid.Error.
 func (i *Identity) ending(at time.Time) (time.Time, error) {
 	ends := i.bound(at)
 	if !at.IsZero() && ends.Before(at) {
 		return at, &invalid.Error{
-			Field: "expires", Value: at.UTC().Format(time.RFC3339), Reason: "is later than who makes it ends himself, at " +
-				ends.UTC().Format(time.RFC3339) + ": ask for less, or leave it out for that",
+			Field: "expires", Value: at.UTC().Format(time.RFC3339), Reason: "is later than your own credentials expire, at " +
+				ends.UTC().Format(time.RFC3339) + ": ask for less, or omit it for that time",
 		}
 	}
 	if ends.IsZero() {
@@ -95,8 +95,8 @@ func (i *Identity) ending(at time.Time) (time.Time, error) {
 	return ends.UTC().Truncate(time.Microsecond), nil
 }
 
-// Session is the id of his session, see OpenSession; empty if he has none.
+// Session returns the id of the caller's session, see OpenSession. It is empty without a session.
 func (i *Identity) Session() string { return i.session }
 
-// Grants are what he may do.
+// Grants returns the caller's permissions.
 func (i *Identity) Grants() []Grant { return i.grants.list() }

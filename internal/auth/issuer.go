@@ -20,39 +20,39 @@ import (
 
 // Issuer is a provider of JWTs (OIDC).
 type Issuer struct {
-	// Name is what its subjects are named by, oidc:NAME#VALUE.
+	// Name is part of the names of its subjects: oidc:NAME#VALUE.
 	Name string
-	// URL is the issuer as it stands in JWTs. Its keys are found by discovery.
+	// URL is the issuer as in JWTs. Its keys are found by discovery.
 	URL string
-	// Audience is whom a JWT must be for.
+	// Audience is the required audience of JWTs.
 	Audience string
-	// Claim is the one whose value names the subject, a text or several; empty is "sub".
+	// Claim is the claim whose value, or values, name the subject. The default is "sub".
 	Claim string
-	// Client asks the provider; nil is http.DefaultClient.
+	// Client sends requests to the provider. Nil means http.DefaultClient.
 	Client *http.Client
 }
 
-// How providers are asked.
+// Timing of requests to providers.
 const (
 	askTimeout = 10 * time.Second
-	// keysEvery is how long a key may still be good here that its provider has withdrawn.
+	// keysEvery is how long a key may stay valid here after its provider has withdrawn it.
 	keysEvery = 5 * time.Minute
-	// keysHold while the provider does not answer.
+	// keysHold is how long keys stay valid while the provider does not answer.
 	keysHold = time.Hour
-	// keysGap lies between two questions for keys that were not known, however many JWTs name such.
+	// keysGap is the least time between two requests for unknown keys, however many JWTs name some.
 	keysGap = 10 * time.Second
-	// discoverFirst is how long after the first failure discovery is tried again, which doubles up to discoverMost.
+	// discoverFirst is the delay before discovery is retried. It doubles up to discoverMost.
 	discoverFirst = time.Second
 	discoverMost  = time.Minute
 )
 
-// algorithms are those that a JWT may be signed by. All are of key pairs: one that is signed by a shared secret, or by
-// nothing, is refused whatever the provider says of itself.
+// algorithms are the accepted signature algorithms. All use key pairs. A JWT with a shared secret or no signature is
+// refused, whatever the provider announces.
 var algorithms = []string{
 	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
 }
 
-// issuer is a provider and what is known of it.
+// issuer is the state of a provider.
 type issuer struct {
 	Issuer
 	log      *slog.Logger
@@ -68,12 +68,12 @@ func newIssuer(of Issuer, log *slog.Logger) (*issuer, error) {
 	u, err := url.Parse(of.URL)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return nil, &invalid.Error{
-			Field: "issuer", Value: clip.Quote(of.URL, 80), Reason: "must be the URL that stands in its JWTs as iss",
+			Field: "issuer", Value: clip.Quote(of.URL, 80), Reason: "must be the URL in its JWTs' claim iss",
 		}
 	}
 	if of.Audience == "" {
 		return nil, &invalid.Error{
-			Field: "audience", Reason: "is empty: a JWT that was made for somebody else would be taken; name this service",
+			Field: "audience", Reason: "is empty: JWTs for other services would be accepted; name this service",
 		}
 	}
 	if ValidateSubjectName(ByOIDC+of.Name+"#x") != nil || strings.Contains(of.Name, "#") {
@@ -88,7 +88,7 @@ func newIssuer(of Issuer, log *slog.Logger) (*issuer, error) {
 	return &issuer{Issuer: of, log: log, keys: &keySet{client: client}}, nil
 }
 
-// follow finds the provider and keeps its keys until ctx ends.
+// follow discovers the provider and keeps its keys up to date until ctx ends.
 func (i *issuer) follow(ctx context.Context) {
 	wait := discoverFirst
 	for failed := false; ; failed = true {
@@ -97,7 +97,7 @@ func (i *issuer) follow(ctx context.Context) {
 			break
 		}
 		if !failed && ctx.Err() == nil {
-			i.log.Warn("a provider of JWTs cannot be found; its JWTs are refused until it is", "issuer", i.URL,
+			i.log.Warn("discovery of a JWT provider failed; its JWTs are refused until it succeeds", "issuer", i.URL,
 				"error", clip.Quote(err.Error(), 300))
 		}
 		select {
@@ -109,7 +109,7 @@ func (i *issuer) follow(ctx context.Context) {
 	}
 	every(ctx, keysEvery, func() {
 		if err := i.keys.fetch(ctx); err != nil && ctx.Err() == nil {
-			i.log.Warn("the keys of a provider of JWTs cannot be read; those that are known hold for a while", "issuer", i.URL,
+			i.log.Warn("the keys of a JWT provider cannot be fetched; the known keys stay valid for a while", "issuer", i.URL,
 				"for", keysHold, "error", clip.Quote(err.Error(), 300))
 		}
 	})
@@ -129,7 +129,7 @@ func (i *issuer) discover(ctx context.Context) error {
 		return err
 	}
 	if found.Keys == "" {
-		return errors.New("it names no jwks_uri")
+		return errors.New("it has no jwks_uri")
 	}
 	u, err := url.Parse(found.Keys)
 	if err == nil {
@@ -149,10 +149,10 @@ func (i *issuer) discover(ctx context.Context) error {
 	return nil
 }
 
-// subjectName is the name of the subject of a value of the claim.
+// subjectName returns the subject name for a value of the claim.
 func (i *issuer) subjectName(value string) string { return ByOIDC + i.Name + "#" + value }
 
-// private says whether nobody on the way can put other keys in place of those at a URL.
+// private returns an error if others on the network could replace keys at a URL.
 func private(u *url.URL) error {
 	if u.Scheme == "https" {
 		return nil
@@ -161,11 +161,12 @@ func private(u *url.URL) error {
 	if u.Scheme == "http" && (u.Hostname() == "localhost" || err == nil && ip.Unmap().IsLoopback()) {
 		return nil
 	}
-	return errors.New("must begin with https://, as on the way others could put keys of theirs in place; http:// is for " +
+	return errors.New("must begin with https://, or others on the network could replace the keys; http:// is only for " +
 		"this machine")
 }
 
-// bounded is a client whose answers are short and come soon, and which is not sent where others could change them.
+// bounded returns a client with limits on time, size and redirects. It does not follow redirects to URLs that are not
+// private.
 func bounded(c *http.Client) *http.Client {
 	if c == nil {
 		c = http.DefaultClient
@@ -174,10 +175,10 @@ func bounded(c *http.Client) *http.Client {
 	own.Transport = shortAnswers{c.Transport}
 	own.CheckRedirect = func(next *http.Request, before []*http.Request) error {
 		if err := private(next.URL); err != nil {
-			return fmt.Errorf("it sends to %s: %w", next.URL.Redacted(), err)
+			return fmt.Errorf("it redirects to %s: %w", next.URL.Redacted(), err)
 		}
 		if len(before) >= 10 {
-			return errors.New("it sends from one address to the next more than 10 times")
+			return errors.New("it redirects more than 10 times")
 		}
 		return nil
 	}

@@ -13,17 +13,17 @@ import (
 	"github.com/penstock/penstock/internal/document"
 )
 
-// leeway is how far the clock of a provider may be from ours.
+// leeway is the accepted difference of a provider's clock.
 const leeway = time.Minute
 
-// jwt is what a verified JWT says.
+// jwt is the content of a verified JWT.
 type jwt struct {
-	name     string   // who it is
-	subjects []string // by which he may be known
+	name     string   // the authenticated name
+	subjects []string // subjects to look up
 	expires  time.Time
 }
 
-// byJWT says whose a JWT is.
+// byJWT returns the identity of a JWT.
 func (a *Authority) byJWT(ctx context.Context, text string) (*Identity, error) {
 	from, err := a.issuerOf(text)
 	if err != nil {
@@ -41,7 +41,7 @@ func (a *Authority) byJWT(ctx context.Context, text string) (*Identity, error) {
 	return id, nil
 }
 
-// issuerOf says which provider a JWT claims to be of, which is not verified yet.
+// issuerOf returns the provider that a JWT claims to be from. The claim is not verified yet.
 func (a *Authority) issuerOf(text string) (*issuer, error) {
 	_, rest, _ := strings.Cut(text, ".")
 	payload, _, _ := strings.Cut(rest, ".")
@@ -50,15 +50,15 @@ func (a *Authority) issuerOf(text string) (*issuer, error) {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(payload)
 	if err != nil || json.Unmarshal(raw, &claims) != nil {
-		return nil, refuse(Mistyped, "it is no JWT, though it looks like one")
+		return nil, refuse(Mistyped, "it looks like a JWT, but is not one")
 	}
 	if from := a.issuers[claims.Issuer]; from != nil {
 		return from, nil
 	}
-	return nil, refuse(Unknown, "the JWT is of an issuer that is not trusted here")
+	return nil, refuse(Unknown, "the issuer of the JWT is not trusted here")
 }
 
-// verify says what a JWT proves. Its error is a *Refusal.
+// verify verifies a JWT. Its error is a *Refusal.
 func (i *issuer) verify(ctx context.Context, text string) (*jwt, error) {
 	verifier := i.verifier.Load()
 	if verifier == nil {
@@ -72,7 +72,7 @@ func (i *issuer) verify(ctx context.Context, text string) (*jwt, error) {
 	proven := i.verified.get(digest, version)
 	if proven == nil {
 		token, err := verifier.Verify(ctx, text)
-		if err != nil { // which may quote what the JWT says
+		if err != nil { // the error may quote the JWT
 			return nil, refuse(Unknown, "the JWT is not one of "+i.Name+" for "+i.Audience)
 		}
 		var claims map[string]json.RawMessage
@@ -90,24 +90,24 @@ func (i *issuer) verify(ctx context.Context, text string) (*jwt, error) {
 	return proven, nil
 }
 
-// read says what the claims of a JWT prove.
+// read returns the content of a JWT from its claims.
 func (i *issuer) read(
 	subject string, expires, issued time.Time, claims map[string]json.RawMessage,
 ) (*jwt, error) {
 	latest := time.Now().Add(leeway)
 	var notBefore float64
 	if raw := claims["nbf"]; raw != nil && json.Unmarshal(raw, &notBefore) != nil {
-		return nil, refuse(Unknown, "its nbf is no time")
+		return nil, refuse(Unknown, "its nbf is not a time")
 	}
 	switch {
 	case expires.Unix() <= 0:
-		return nil, refuse(Unknown, "the JWT has no exp: it would hold for ever")
+		return nil, refuse(Unknown, "the JWT has no exp, so it would never expire")
 	case issued.After(latest), notBefore > float64(latest.Unix()):
-		return nil, refuse(Unknown, "the JWT is of a time to come: the clocks differ")
+		return nil, refuse(Unknown, "the JWT is from the future: the clocks differ")
 	}
 	values := oneOrMore(claims[i.Claim])
 	if i.Claim == "email" && string(claims["email_verified"]) != "true" {
-		values = nil // anybody could have entered it
+		values = nil // an unverified address could be anyone's
 	}
 	proven := &jwt{expires: expires.Add(leeway)}
 	for _, value := range values {
@@ -117,7 +117,7 @@ func (i *issuer) read(
 	}
 	if len(proven.subjects) == 0 {
 		return nil, refuse(Unknown, fmt.Sprintf(
-			"the claim %s of the JWT has no value that can name a subject: with the provider's name it must be at most %d "+
+			"the claim %s of the JWT has no valid subject name: with the provider's name it must be at most %d "+
 				"visible ASCII characters", i.Claim, document.MaxNameBytes))
 	}
 	proven.name = proven.subjects[0]
@@ -127,7 +127,7 @@ func (i *issuer) read(
 	return proven, nil
 }
 
-// mostValues of a claim are looked at.
+// mostValues is the maximum number of values of a claim that are used.
 const mostValues = 100
 
 func oneOrMore(raw json.RawMessage) (values []string) {
@@ -141,10 +141,11 @@ func oneOrMore(raw json.RawMessage) (values []string) {
 	return values[:min(len(values), mostValues)]
 }
 
-// mostVerified JWTs are remembered of a provider: to verify one takes a hundred times as long.
+// mostVerified is the number of verified JWTs cached for a provider. Verification takes a hundred times as long as a
+// lookup.
 const mostVerified = 10_000
 
-// verifiedJWTs are those that were verified, by their SHA-256, under the keys of a version.
+// verifiedJWTs caches verified JWTs by SHA-256, for one version of the keys.
 type verifiedJWTs struct {
 	mu      sync.RWMutex
 	version int

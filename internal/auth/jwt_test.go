@@ -188,7 +188,11 @@ func TestProviderAway(t *testing.T) {
 	r := trusting(t, p, nil)
 	jwt := key.sign(t, p.claims(nil))
 	r.refused(jwt, Unavailable)
-	await.Until(t, "it was asked", func() bool { return strings.Contains(r.log.String(), "cannot be found") })
+	await.Until(t, "it was asked", func() bool {
+		return strings.Contains(
+			r.log.String(), "discovery of a JWT provider failed",
+		)
+	})
 	secret, _ := r.token("", Grant{View, ""})
 	r.as(secret)
 	p.set(func() { p.away = false })
@@ -198,7 +202,7 @@ func TestProviderAway(t *testing.T) {
 	p.set(func() { p.away = true })
 	r.as(key.sign(t, p.claims(claims{"jti": "another"})))
 	r.refused(newSigner(t, "two", jose.ES256).sign(t, p.claims(nil)), Unknown)
-	if n := strings.Count(r.log.String(), "cannot be found"); n != 1 {
+	if n := strings.Count(r.log.String(), "discovery of a JWT provider failed"); n != 1 {
 		t.Errorf("said %d times:\n%s", n, r.log)
 	}
 }
@@ -209,7 +213,11 @@ func TestProviderThatIsAnother(t *testing.T) {
 	key := newSigner(t, "one", jose.ES256)
 	p.keys, p.issuer = []jose.JSONWebKey{key.public()}, "https://evil.example"
 	r := trusting(t, p, nil)
-	await.Until(t, "it was asked", func() bool { return strings.Contains(r.log.String(), "cannot be found") })
+	await.Until(t, "it was asked", func() bool {
+		return strings.Contains(
+			r.log.String(), "discovery of a JWT provider failed",
+		)
+	})
 	r.refused(key.sign(t, p.claims(nil)), Unavailable)
 }
 
@@ -313,7 +321,7 @@ func TestKeysAreAskedForInPrivate(t *testing.T) {
 		"jwks_uri": func(w http.ResponseWriter, r *http.Request) {
 			_ = json.NewEncoder(w).Encode(map[string]string{"issuer": "http://" + r.Host, "jwks_uri": "http://192.0.2.1/keys"})
 		},
-		"sends to": func(w http.ResponseWriter, r *http.Request) {
+		"redirects to": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://192.0.2.1/", http.StatusFound)
 		},
 	} {

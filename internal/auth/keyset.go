@@ -16,8 +16,8 @@ import (
 
 var (
 	errKeysOld        = errors.New("the keys of the provider are too old")
-	errNotSigned      = errors.New("no key of the provider has signed it")
-	errNoKeysFetch    = errors.New("a key that is not known was asked for a moment ago")
+	errNotSigned      = errors.New("it is not signed with a key of the provider")
+	errNoKeysFetch    = errors.New("an unknown key was fetched a moment ago")
 	signingAlgorithms = func() (all []jose.SignatureAlgorithm) {
 		for _, a := range algorithms {
 			all = append(all, jose.SignatureAlgorithm(a))
@@ -26,19 +26,21 @@ var (
 	}()
 )
 
-// keySet is the keys of a provider. It is an oidc.KeySet in place of the library's RemoteKeySet, which keeps a key that
-// was withdrawn until somebody comes with one that it does not know, and asks the provider anew for each JWT that no
-// key has signed: whoever guesses would have us flood it. It also says nothing of how old its keys are.
+// keySet holds the keys of a provider. It implements oidc.KeySet.
+//
+// The library's RemoteKeySet does not fit. It keeps a withdrawn key until a JWT names an unknown one. It also asks the
+// provider again for each JWT with an invalid signature, so anyone could make us flood it. And it does not know how old
+// its keys are.
 type keySet struct {
 	client *http.Client
-	url    string // set once, before keys are asked for
+	url    string // set once, before the first fetch
 
-	fetching sync.Mutex // held by who asks
+	fetching sync.Mutex // held during a fetch
 	mu       sync.RWMutex
 	keys     []jose.JSONWebKey
-	good     time.Time // when the provider answered last
-	asked    time.Time // when it was asked last, by somebody who met a key that was not known
-	version  int       // counts how often keys changed
+	good     time.Time // time of the provider's last answer
+	asked    time.Time // time of the last fetch because of an unknown key
+	version  int       // number of changes of the keys
 }
 
 // VerifySignature implements oidc.KeySet.
@@ -65,7 +67,7 @@ func (k *keySet) VerifySignature(ctx context.Context, jwt string) ([]byte, error
 	return nil, errNotSigned
 }
 
-// named returns the keys of an id; all of them if it is empty.
+// named returns the keys with an id, or all keys if it is empty.
 func (k *keySet) named(id string) (keys []jose.JSONWebKey, err error) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -80,7 +82,7 @@ func (k *keySet) named(id string) (keys []jose.JSONWebKey, err error) {
 	return keys, nil
 }
 
-// fetchOnce asks for keys because one is not known, unless that was done a moment ago.
+// fetchOnce fetches the keys because one is unknown, unless that was done recently.
 func (k *keySet) fetchOnce(ctx context.Context, id string) error {
 	k.fetching.Lock()
 	defer k.fetching.Unlock()
@@ -99,7 +101,7 @@ func (k *keySet) fetchOnce(ctx context.Context, id string) error {
 	return k.ask(ctx)
 }
 
-// fetch asks for keys.
+// fetch fetches the keys.
 func (k *keySet) fetch(ctx context.Context) error {
 	k.fetching.Lock()
 	defer k.fetching.Unlock()
@@ -129,7 +131,7 @@ func (k *keySet) ask(ctx context.Context) error {
 	}
 	keys := usable(set.Keys)
 	if len(keys) == 0 {
-		return fmt.Errorf("there is no key at %s that could be used", k.url)
+		return fmt.Errorf("there is no usable key at %s", k.url)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -143,7 +145,7 @@ func (k *keySet) ask(ctx context.Context) error {
 	return nil
 }
 
-// usable are the public keys for signatures. What cannot be read is left out: it may be for something newer.
+// usable returns the public signature keys. Unreadable keys are skipped: they may be for something newer.
 func usable(texts []json.RawMessage) (keys []jose.JSONWebKey) {
 	for _, text := range texts {
 		var key jose.JSONWebKey
@@ -159,7 +161,7 @@ func sameKey(a, b *jose.JSONWebKey) bool {
 	return ok && one.Equal(b.Key)
 }
 
-// current counts the changes of the keys; it is 0 while there are none that hold.
+// current returns the version of the keys, or 0 without valid keys.
 func (k *keySet) current() int {
 	k.mu.RLock()
 	defer k.mu.RUnlock()

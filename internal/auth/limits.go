@@ -12,10 +12,10 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// HostOfTarget is what stands for a target that names no host, such as nats, among an app's Hosts.
+// HostOfTarget returns the pattern in an app's Hosts that permits a kind of target without a host, such as nats.
 func HostOfTarget(kind string) string { return "target:" + kind }
 
-// PermitTarget checks that the setting of a kind of target names nothing that the app may not. Its error is a
+// PermitTarget checks that a target names only hosts, secrets and senders that the app may use. Its error is an
 // *invalid.Error.
 func (a *App) PermitTarget(kind string, s setting.Setting) error {
 	if a == nil {
@@ -41,7 +41,7 @@ func (a *App) PermitTarget(kind string, s setting.Setting) error {
 	}
 	if sending, ok := s.(setting.Sending); ok {
 		for _, sender := range sending.Senders() {
-			if !a.Senders.Match(sender.Name) { // a star in a pattern is matched by nothing but a star
+			if !a.Senders.Match(sender.Name) { // a star in a sender is matched only by a star
 				return a.mayNot(at+"."+sender.Field, sender.Name, "senders")
 			}
 		}
@@ -52,30 +52,30 @@ func (a *App) PermitTarget(kind string, s setting.Setting) error {
 func (a *App) mayNot(field, value, list string) error {
 	return &invalid.Error{
 		Field: field, Value: clip.Quote(value, 80),
-		Reason: "is none of the " + list + " that the app " + a.Name + " may name; the operator can add it",
+		Reason: "is not among the " + list + " that the app " + a.Name + " may use; an operator can add it",
 	}
 }
 
-// Usage is how much of its Limits an app takes.
+// Usage is how much of its Limits an app uses.
 type Usage struct {
 	Queues, Rules int
-	// Lanes are as many as there can be: each has a job in it, so a queue's capacity.
+	// Lanes is the maximum number of lanes: each contains a job, so it is the sum of the capacities.
 	Lanes int64
-	// Bytes are what its queues may keep, what the dead jobs of deleted queues take, and what is large of specs.
+	// Bytes are the sum of what its queues may hold, the dead jobs of deleted queues, and the parts of large specs.
 	Bytes unit.Bytes
 }
 
-// freeSpecBytes is how much of a spec goes with the queue. Only what is larger counts as bytes.
+// freeSpecBytes is the size of a spec that does not count as bytes.
 const freeSpecBytes = 4 << 10
 
-// Add adds what a queue takes.
+// Add adds the usage of a queue.
 func (u *Usage) Add(s *queue.Spec) {
 	u.Queues++
 	u.Lanes += s.Capacity
 	u.Bytes += bytesOf(s)
 }
 
-// sub takes away what a queue takes.
+// sub subtracts the usage of a queue.
 func (u *Usage) sub(s *queue.Spec) {
 	u.Queues--
 	u.Lanes -= s.Capacity
@@ -83,12 +83,12 @@ func (u *Usage) sub(s *queue.Spec) {
 }
 
 func bytesOf(s *queue.Spec) unit.Bytes {
-	text, _ := queue.EncodeSpec(*s) // of a queue that there is, or that was validated
+	text, _ := queue.EncodeSpec(*s) // the spec is valid
 	return s.MaxBytes + s.Deferred.MaxBytes + max(0, unit.Bytes(len(text))-freeSpecBytes)
 }
 
-// PermitQueue checks that an app which takes so much may have a queue in place of the one before, nil if there is none.
-// What makes nothing more is always permitted. Its error is an *invalid.Error.
+// PermitQueue checks that an app with a usage may put a queue in place of before, which is nil for a new queue. A
+// change that uses no more is always permitted. Its error is an *invalid.Error.
 func (l *Limits) PermitQueue(now Usage, before, s *queue.Spec) error {
 	then := now
 	if before != nil {
@@ -97,7 +97,7 @@ func (l *Limits) PermitQueue(now Usage, before, s *queue.Spec) error {
 	then.Add(s)
 	if l.Bytes > 0 && s.MaxBytes == 0 && (before == nil || before.MaxBytes != 0) {
 		return &invalid.Error{
-			Field: "max_bytes", Reason: "must be given: the app may hold " + l.Bytes.String() + " in all its queues together",
+			Field: "max_bytes", Reason: "is required: the app may hold " + l.Bytes.String() + " in all its queues together",
 		}
 	}
 	for _, of := range []struct {
@@ -115,7 +115,7 @@ func (l *Limits) PermitQueue(now Usage, before, s *queue.Spec) error {
 	return nil
 }
 
-// PermitRule checks that an app which has so many rules may have one more. Its error is an *invalid.Error.
+// PermitRule checks that an app with a usage may have one more rule. Its error is an *invalid.Error.
 func (l *Limits) PermitRule(now Usage) error {
 	if l.Rules > 0 && now.Rules >= l.Rules {
 		return overLimit("name", "rules", int64(now.Rules)+1, int64(l.Rules))

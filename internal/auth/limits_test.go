@@ -93,7 +93,7 @@ func TestPermitQueue(t *testing.T) {
 		{all, Usage{}, nil, spec(100, 1000), "", ""},
 		{all, Usage{}, nil, spec(101, 1000), "capacity", "would have 101 places"},
 		{all, Usage{}, nil, spec(100, 1001), "max_bytes", "its limit is 1000"},
-		{all, Usage{}, nil, spec(100, 0), "max_bytes", "must be given"},
+		{all, Usage{}, nil, spec(100, 0), "max_bytes", "is required"},
 		{all, Usage{Queues: 1, Lanes: 60, Bytes: 600}, nil, spec(40, 400), "", ""},
 		{all, Usage{Queues: 1, Lanes: 60, Bytes: 600}, nil, spec(41, 400), "capacity", ""},
 		{all, Usage{Queues: 1, Lanes: 60, Bytes: 600}, nil, spec(40, 401), "max_bytes", ""},

@@ -10,15 +10,15 @@ import (
 	"github.com/penstock/penstock/internal/document"
 )
 
-// What by does without being allowed to is refused by a *Refusal of Forbidden; what is another app's does not exist for
-// him. Errors of what changes something are also those of document.Documents: an *invalid.Error, queue.ErrRevision,
-// document.ErrUnknown. Changes are recorded under the audit.Actor of ctx.
+// In all methods, by is the caller. A missing permission is a *Refusal with the code Forbidden. What belongs to another
+// app does not exist for the caller. Changes also return the errors of document.Documents: an *invalid.Error,
+// queue.ErrRevision, document.ErrUnknown. Changes are recorded under the audit.Actor of ctx.
 
-// isOperator reports whether somebody manages all apps.
+// isOperator reports whether the caller manages all apps.
 func (i *Identity) isOperator() bool { return i.Everything(Admin) }
 
-// mayManage says whether somebody may make or end what has grants of an app: he must have all of them himself. What is
-// a foreign app's gets the error of what there is not.
+// mayManage returns an error unless the caller may create and delete tokens or subjects of an app with the given
+// permissions: the caller must have all of them. For another app it returns unknown.
 func (i *Identity) mayManage(app string, list []Grant, unknown error) error {
 	switch {
 	case i.isOperator():
@@ -26,27 +26,27 @@ func (i *Identity) mayManage(app string, list []Grant, unknown error) error {
 	case i.App == nil && app != "" || i.App != nil && i.App.Name != app:
 		return unknown
 	case !i.Has(Admin):
-		return refuse(Forbidden, "it needs the role "+string(Admin))
+		return refuse(Forbidden, "you need the role "+string(Admin))
 	}
 	for _, g := range list {
 		if !i.coversGrant(g) {
-			return refuse(Forbidden, "it has the role "+string(g.Role)+" for "+nameOf(g.Prefix)+", which he who asks has not")
+			return refuse(Forbidden, "it includes the role "+string(g.Role)+" for "+nameOf(g.Prefix)+", which you do not have")
 		}
 	}
 	return nil
 }
 
-// Manages reports whether somebody may make or end what has grants of an app.
+// Manages reports whether the caller may create and delete tokens or subjects of an app with the given permissions.
 func (i *Identity) Manages(app string, list []Grant) bool {
 	return i.mayManage(app, list, errForeign) == nil
 }
 
 var errForeign = errors.New("it is another app's")
 
-// ManagesAll reports whether somebody may make or end all that an app has, or the operator.
+// ManagesAll reports whether the caller may manage all tokens of the own app; for operators, everything.
 func (i *Identity) ManagesAll() bool { return i.Has(Admin) && i.coversGrant(Grant{Role: Admin}) }
 
-// coversGrant reports whether somebody has what a grant gives, at least where the app's prefixes are.
+// coversGrant reports whether the caller has a permission, at least within the app's prefixes.
 func (i *Identity) coversGrant(g Grant) bool {
 	if i.grants.cover(g.Role, g.Prefix) {
 		return true
@@ -67,10 +67,10 @@ func (i *Identity) mustBeOperator() error {
 	if i.isOperator() {
 		return nil
 	}
-	return refuse(Forbidden, "only the operator may: it needs the role "+string(Admin)+" for everything")
+	return refuse(Forbidden, "only operators may do this: you need the role "+string(Admin)+" for everything")
 }
 
-// appNamed reads the app that something is to be made of; nil is the operator.
+// appNamed reads an app. It is nil for an empty name, which stands for the operator.
 func (a *Authority) appNamed(ctx context.Context, name string) (*App, error) {
 	if name == "" {
 		return nil, nil
@@ -87,7 +87,7 @@ func (a *Authority) appNamed(ctx context.Context, name string) (*App, error) {
 	return &app, err
 }
 
-// put writes a document, and returns its revision; with ErrRevision, the present one.
+// put writes a document and returns its revision; with ErrRevision, the present revision.
 func (a *Authority) put(ctx context.Context, kind, name string, value any, expect int64) (int64, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -113,10 +113,10 @@ func (a *Authority) remove(ctx context.Context, kind, name string, expect int64)
 	return d.Revision, err
 }
 
-// fresh polls the store, so that what is listed or decided upon is not of yesterday.
+// fresh polls the store, so that lists and decisions are up to date.
 func (a *Authority) fresh(ctx context.Context) error { return a.replica.poll(ctx) }
 
-// listed returns up to limit of the values behind a name for which want holds, by name.
+// listed returns up to limit values after a name for which want is true, by name.
 func listed[T any](all map[string]T, after string, limit int, want func(name string, v T) bool) []T {
 	var names []string
 	for name, v := range all {
@@ -132,5 +132,5 @@ func listed[T any](all map[string]T, after string, limit int, want func(name str
 	return values
 }
 
-// now is when something was made, as it is kept.
+// now returns the present time with the precision that is stored.
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }

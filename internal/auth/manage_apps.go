@@ -23,13 +23,13 @@ func (a *Authority) App(ctx context.Context, by *Identity, name string) (App, er
 	return *app, nil
 }
 
-// maySee says whether somebody may see an app: his own, and the operator any.
+// maySee returns an error unless the caller may see an app: its own, or any for an operator.
 func (i *Identity) maySee(app string) error {
 	switch {
 	case i.App != nil && i.App.Name != app:
 		return document.Unknown(KindApp, app)
 	case i.App == nil && !i.Everything(View):
-		return refuse(Forbidden, "it needs the role "+string(View)+" for everything")
+		return refuse(Forbidden, "you need the role "+string(View)+" for everything")
 	}
 	return nil
 }
@@ -41,7 +41,7 @@ func cmpErr(err, or error) error {
 	return or
 }
 
-// Apps returns up to limit apps behind a name, in order.
+// Apps returns up to limit apps after a name, in order.
 func (a *Authority) Apps(ctx context.Context, by *Identity, after string, limit int) ([]App, error) {
 	own := ""
 	if by.App != nil {
@@ -63,9 +63,9 @@ func (a *Authority) Apps(ctx context.Context, by *Identity, after string, limit 
 	return apps, nil
 }
 
-// PutApp makes or changes an app, as document.Documents.PutDocument does, and returns it as it is then; with
-// ErrRevision, an App of nothing but the present revision. Its prefixes must be no other app's. Two apps that are made
-// at the very same time can still be given the same ones.
+// PutApp creates or updates an app, as document.Documents.PutDocument does, and returns the result. With ErrRevision it
+// returns an App with only the present revision. Prefixes must not overlap with those of other apps. Two apps created
+// at the very same time can still get the same prefixes.
 func (a *Authority) PutApp(ctx context.Context, by *Identity, app App, expect int64) (App, error) {
 	if err := by.mustBeOperator(); err != nil {
 		return App{}, err
@@ -94,7 +94,7 @@ func (a *Authority) PutApp(ctx context.Context, by *Identity, app App, expect in
 		if expect != queue.AnyRevision && expect != at {
 			return App{Revision: at}, fmt.Errorf("app %s: %w", app.Name, queue.ErrRevision)
 		}
-		// With the revision that was just read: Created must be that of the very app that is written over.
+		// With the revision that was just read: Created must be that of the app being overwritten.
 		app.Revision, err = a.put(ctx, KindApp, app.Name, &app, at)
 		if expect == queue.AnyRevision && errors.Is(err, queue.ErrRevision) && ctx.Err() == nil {
 			continue
@@ -106,7 +106,7 @@ func (a *Authority) PutApp(ctx context.Context, by *Identity, app App, expect in
 	}
 }
 
-// prefixesFree checks that no other app has names of the same prefixes.
+// prefixesFree checks that no other app has names in common.
 func (a *Authority) prefixesFree(app *App) error {
 	a.replica.mu.RLock()
 	defer a.replica.mu.RUnlock()
@@ -119,7 +119,7 @@ func (a *Authority) prefixesFree(app *App) error {
 				if overlap(p, q) {
 					return &invalid.Error{
 						Field: fmt.Sprintf("prefixes[%d]", n), Value: clip.Quote(p, 80),
-						Reason: fmt.Sprintf("has names that are the app %s's, by its prefix %s", other.Name, q),
+						Reason: fmt.Sprintf("overlaps with the prefix %[2]s of the app %[1]s", other.Name, q),
 					}
 				}
 			}
@@ -128,8 +128,8 @@ func (a *Authority) prefixesFree(app *App) error {
 	return nil
 }
 
-// DeleteApp ends an app, and with it all of its tokens and subjects at once. Its queues and rules stay, the operator's.
-// With ErrRevision it returns the present revision.
+// DeleteApp deletes an app. Its tokens and subjects end at once; its queues and rules become the operator's. With
+// ErrRevision it returns the present revision.
 func (a *Authority) DeleteApp(ctx context.Context, by *Identity, name string, expect int64) (int64, error) {
 	if err := by.mustBeOperator(); err != nil {
 		if by.App == nil || by.App.Name == name {
@@ -143,7 +143,7 @@ func (a *Authority) DeleteApp(ctx context.Context, by *Identity, name string, ex
 	return a.remove(ctx, KindApp, name, expect)
 }
 
-// AppWith returns the app that has the name of a queue, as far as is known here; nil if it is the operator's.
+// AppWith returns the app that owns a queue, as far as known here; nil for the operator.
 func (a *Authority) AppWith(name string) *App {
 	a.replica.mu.RLock()
 	defer a.replica.mu.RUnlock()

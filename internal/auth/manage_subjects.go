@@ -30,8 +30,8 @@ func (a *Authority) Subject(ctx context.Context, by *Identity, name string) (Sub
 	return s, nil
 }
 
-// Subjects returns up to limit subjects of an app behind a name, in order. Without an app they are all that there are,
-// for the operator; those that have more than by has are left out.
+// Subjects returns up to limit subjects of an app after a name, in order. Without an app, operators get all. Subjects
+// with more permissions than the caller are left out.
 func (a *Authority) Subjects(ctx context.Context, by *Identity, app, after string, limit int) ([]Subject, error) {
 	unknown := document.Unknown(KindApp, app)
 	if err := by.mayManage(app, nil, unknown); err != nil {
@@ -60,9 +60,9 @@ func (a *Authority) Subjects(ctx context.Context, by *Identity, app, after strin
 	return subjects, nil
 }
 
-// PutSubject makes or changes a subject, as document.Documents.PutDocument does, and returns it as it is then; with
-// ErrRevision, a Subject of nothing but the present revision. Only the operator may: whose a certificate or an account
-// of a provider is an app cannot know, and could take another's.
+// PutSubject creates or updates a subject, as document.Documents.PutDocument does, and returns the result. With
+// ErrRevision it returns a Subject with only the present revision. Only operators may do this: an app cannot know whose
+// a certificate or an account is, and could take over another's.
 func (a *Authority) PutSubject(ctx context.Context, by *Identity, s Subject, expect int64) (Subject, error) {
 	if err := by.mustBeOperator(); err != nil {
 		return Subject{}, err

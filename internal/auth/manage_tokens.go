@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// MaxAppTokens is how many tokens an app may have, those that have expired included.
+	// MaxAppTokens is the maximum number of tokens of an app, expired ones included.
 	MaxAppTokens = 1000
-	// MaxKeep is for how long a token may go on beside the one that was made in its place.
+	// MaxKeep is how long a replaced token may keep working.
 	MaxKeep = 30 * 24 * time.Hour
 )
 
-// Token returns what is kept of a token.
+// Token returns a token without its secret.
 func (a *Authority) Token(ctx context.Context, by *Identity, id string) (Token, error) {
 	t, err := a.managedToken(ctx, by, id)
 	if err != nil {
@@ -34,7 +34,7 @@ func (a *Authority) Token(ctx context.Context, by *Identity, id string) (Token, 
 	return t, nil
 }
 
-// managedToken reads a token that somebody may manage.
+// managedToken reads a token that the caller may manage.
 func (a *Authority) managedToken(ctx context.Context, by *Identity, id string) (Token, error) {
 	unknown := document.Unknown(KindToken, id)
 	if !isTokenID(id) {
@@ -51,8 +51,8 @@ func (a *Authority) managedToken(ctx context.Context, by *Identity, id string) (
 	return t, by.mayManage(t.App, t.Grants, unknown)
 }
 
-// Tokens returns up to limit tokens of an app behind an id, in order. Without an app they are all that there are, for
-// the operator; those that have more than by has are left out.
+// Tokens returns up to limit tokens of an app after an id, in order. Without an app, operators get all. Tokens with
+// more permissions than the caller are left out.
 func (a *Authority) Tokens(ctx context.Context, by *Identity, app, after string, limit int) ([]Token, error) {
 	if err := by.mayManage(app, nil, document.Unknown(KindApp, app)); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (a *Authority) Tokens(ctx context.Context, by *Identity, app, after string,
 	for _, id := range ids {
 		d, err := a.store.Document(ctx, KindToken, id)
 		if errors.Is(err, document.ErrUnknown) {
-			continue // since a moment ago
+			continue // deleted a moment ago
 		}
 		if err != nil {
 			return nil, err
@@ -118,9 +118,9 @@ func (a *Authority) withUses(tokens []Token) []Token {
 	return tokens
 }
 
-// CreateToken makes a token with the App, Grants, Expires and Note of t, none of which may be more than by has. secret
-// is what its holder keeps, and nobody sees again. A token of somebody whose own proof ends does no later: without
-// Expires it ends when that does, and a later one is an error.
+// CreateToken creates a token with the App, Grants, Expires and Note of t. Its permissions must not exceed the
+// caller's. secret is what the holder sends; it is not stored. The token expires no later than the caller's
+// credentials: that is the default, and a later expiry is an error.
 func (a *Authority) CreateToken(ctx context.Context, by *Identity, t Token) (secret string, made Token, err error) {
 	if err := by.mayManage(t.App, t.Grants, document.Unknown(KindApp, t.App)); err != nil {
 		return "", Token{}, err
@@ -176,10 +176,10 @@ func (a *Authority) roomForToken(ctx context.Context, app *App) error {
 	return nil
 }
 
-// RotateToken makes a token that may do what another one may, which itself ends after keep. It lasts as long as that
-// one was to, counted anew; if the proof of who asks ends, not beyond the end of either. One that was replaced already
-// is refused: its successor is the one to rotate. If it is changed meanwhile the error is ErrRevision, and there is no
-// new one.
+// RotateToken replaces a token by a new one with the same permissions. The old token ends after keep. The new one has
+// the same lifetime, starting now; if the caller's credentials expire, it expires with them and with the old token at
+// the latest. A token that was replaced before is refused: rotate its successor. After a concurrent change the error is
+// ErrRevision, and there is no new token.
 func (a *Authority) RotateToken(
 	ctx context.Context, by *Identity, id string, keep time.Duration,
 ) (secret string, made Token, err error) {
@@ -196,7 +196,7 @@ func (a *Authority) RotateToken(
 	switch {
 	case old.SessionOf != "":
 		return "", Token{}, &invalid.Error{
-			Field: "token", Value: id, Reason: "is a session: rotate what it was signed in with, " + old.SessionOf,
+			Field: "token", Value: id, Reason: "is a session: rotate the token it was opened with, " + old.SessionOf,
 		}
 	case old.ReplacedBy != "":
 		return "", Token{}, &invalid.Error{
@@ -212,7 +212,7 @@ func (a *Authority) RotateToken(
 	case !old.Expires.IsZero():
 		next.Expires = at.Add(old.Expires.Sub(old.Created))
 	}
-	// The new one first: whatever happens then, a token that works is not ended without another.
+	// The new token first: a working token must not end without a successor.
 	if secret, made, err = a.CreateToken(ctx, by, next); err != nil {
 		return "", Token{}, err
 	}
@@ -222,7 +222,7 @@ func (a *Authority) RotateToken(
 	old.ReplacedBy = made.ID
 	if _, err = a.put(ctx, KindToken, id, &old, old.Revision); err != nil {
 		if _, undo := a.remove(context.WithoutCancel(ctx), KindToken, made.ID, made.Revision); undo != nil {
-			a.log.Warn("a token whose rotation failed stays, though nobody has it", "token", made.ID, "error", undo)
+			a.log.Warn("an unused token remains after a failed rotation", "token", made.ID, "error", undo)
 		}
 		return "", Token{}, err
 	}

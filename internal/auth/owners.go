@@ -14,19 +14,18 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// Owners tells a drainer which app a queue is of, and which share of the handlers that app may have. It knows of
-// nothing but apps. Before Run is called, and until the store was read, no app has a bound, and nobody knows whose a
-// queue is.
+// Owners returns which app owns a queue, and the app's share of the handlers. Drainers use it. It reads only apps.
+// Until the store was read, no app has a share, and owners are unknown.
 type Owners struct {
 	replica *replica
 	index   atomic.Pointer[ownerIndex]
-	asked   chan struct{} // closed when the store was asked for the first time
+	asked   chan struct{} // closed after the first poll
 	once    sync.Once
-	of      *view // the index is of this one, up to a revision
+	of      *view // the view and revision of the index
 	after   int64
 }
 
-// NewOwners returns the Owners of a store. Log is told when that cannot be read; nil is nobody.
+// NewOwners returns the Owners of a store. Read errors go to log; nil discards them.
 func NewOwners(store document.Documents, log *slog.Logger) *Owners {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -36,13 +35,14 @@ func NewOwners(store document.Documents, log *slog.Logger) *Owners {
 	return s
 }
 
-// Run follows the store until ctx ends. What was known holds while it does not answer. Call it once.
+// Run follows the store until ctx ends. While the store does not answer, the last known state stays valid. Call it
+// once.
 func (s *Owners) Run(ctx context.Context) error {
 	s.replica.follow(ctx, s.refresh)
 	return nil
 }
 
-// Wait waits until the store was asked, whether it answered or not, or until ctx ends.
+// Wait waits for the first poll of the store, whether it succeeds or not, or until ctx ends.
 func (s *Owners) Wait(ctx context.Context) {
 	select {
 	case <-s.asked:
@@ -60,7 +60,7 @@ func (s *Owners) Share(name string) (app string, share float64) {
 
 var errOwnersUnread = errors.New("the apps of the store have not been read yet")
 
-// App is the app that has a queue's name, rules.OperatorApp if none has. Its error is that nobody knows yet.
+// App returns the app that owns a queue, or rules.OperatorApp. It returns an error until the store was read.
 func (s *Owners) App(name string) (string, error) {
 	x := s.index.Load()
 	if x == nil {
@@ -72,8 +72,8 @@ func (s *Owners) App(name string) (string, error) {
 	return rules.OperatorApp, nil
 }
 
-// Permitted returns the app that has a queue's name, which says what its targets may name; nil, which permits anything,
-// if it is the operator's. Its error is that nobody knows yet.
+// Permitted returns the app that owns a queue, which says what its targets may name. It is nil, which permits
+// everything, for the operator's queues. It returns an error until the store was read.
 func (s *Owners) Permitted(name string) (*App, error) {
 	x := s.index.Load()
 	if x == nil {
@@ -82,7 +82,7 @@ func (s *Owners) Permitted(name string) (*App, error) {
 	return x.of(name), nil
 }
 
-// refresh is called when the store was asked.
+// refresh is called after each poll.
 func (s *Owners) refresh() {
 	defer s.once.Do(func() { close(s.asked) })
 	s.replica.mu.RLock()
@@ -93,10 +93,10 @@ func (s *Owners) refresh() {
 	}
 }
 
-// ownerIndex finds the app that has a name by its prefixes. No two apps have prefixes with a name in common.
+// ownerIndex finds the app that owns a name. No two apps own the same name.
 type ownerIndex struct {
-	exact, stems map[string]*App // stems are the prefixes that end in a star, without it
-	lengths      []int           // of the stems
+	exact, stems map[string]*App // stems are the prefixes that end in a star, without the star
+	lengths      []int           // lengths of the stems
 }
 
 func indexOwners(apps map[string]*App) *ownerIndex {
@@ -117,7 +117,7 @@ func indexOwners(apps map[string]*App) *ownerIndex {
 	return x
 }
 
-// of is asked for each job that leaves. A nil index knows no app.
+// of returns the app that owns a name. It is called for each departing job. A nil index knows no app.
 func (x *ownerIndex) of(name string) *App {
 	if x == nil || len(x.exact)+len(x.stems) == 0 {
 		return nil

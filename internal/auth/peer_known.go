@@ -4,10 +4,10 @@ package auth
 
 import "net"
 
-// KnowsPeers is whether the system says who connects to a Unix socket.
+// KnowsPeers reports whether the system identifies the user at the other end of a Unix socket.
 const KnowsPeers = true
 
-// peerOf returns the user who connected, as the kernel knows him.
+// peerOf returns the user at the other end of a Unix socket.
 func peerOf(c *net.UnixConn) (uid uint32, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"net"
 )
 
-// KnowsPeers is whether the system says who connects to a Unix socket.
+// KnowsPeers reports whether the system identifies the user at the other end of a Unix socket.
 const KnowsPeers = false
 
-// peerOf returns the user who connected; here nobody proves anything by a socket.
+// peerOf always fails: this system does not identify peers.
 func peerOf(*net.UnixConn) (uid uint32, err error) { return 0, errors.ErrUnsupported }

@@ -8,29 +8,29 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// Everything is the prefix of all names. Only the operator's grants have it.
+// Everything is the prefix of all names. Only operators can have it.
 const Everything = "*"
 
-// MaxPrefixes is how many prefixes an app may have.
+// MaxPrefixes is the maximum number of prefixes of an app.
 const MaxPrefixes = 32
 
-// ValidatePrefix checks what names queues and rules: "acme-*" is every name that begins so, and "ses.otp" or "acme" is
-// that name and its children. Its error is an *invalid.Error.
+// ValidatePrefix checks a prefix of queue and rule names. "acme-*" is every name with that beginning; "ses.otp" or
+// "acme" is that name and its children. Its error is an *invalid.Error.
 func ValidatePrefix(field, prefix string) error {
 	stem, _ := strings.CutSuffix(prefix, "*")
-	// A stem may end where a name cannot: in the dot behind which the children stand.
+	// A stem may end in the dot before the children's names, where a name cannot end.
 	if prefix == stem && names.Validate(stem) == nil || prefix != stem && names.Validate(stem+"x") == nil &&
 		stem != "" {
 		return nil
 	}
 	return &invalid.Error{
 		Field: field, Value: clip.Quote(prefix, 80),
-		Reason: "must be a name of a-z 0-9 _ - with at most one dot, or the beginning of one and a * at its end, such as " +
+		Reason: "must be a name of a-z 0-9 _ - with at most one dot, or the beginning of a name followed by *, such as " +
 			"acme-*",
 	}
 }
 
-// within reports whether a name is one of a prefix.
+// within reports whether a name has a prefix.
 func within(prefix, name string) bool {
 	if stem, star := strings.CutSuffix(prefix, "*"); star {
 		return strings.HasPrefix(name, stem)
@@ -38,7 +38,7 @@ func within(prefix, name string) bool {
 	return strings.HasPrefix(name, prefix) && (len(name) == len(prefix) || name[len(prefix)] == '.')
 }
 
-// covers reports whether all names of one prefix are names of the other.
+// covers reports whether all names of inner are names of outer.
 func covers(outer, inner string) bool {
 	stem, star := strings.CutSuffix(inner, "*")
 	if !star {
@@ -50,11 +50,10 @@ func covers(outer, inner string) bool {
 	return strings.HasPrefix(stem, outer+".")
 }
 
-// overlap reports whether some name is one of both prefixes.
+// overlap reports whether two prefixes have names in common.
 func overlap(a, b string) bool { return covers(a, b) || covers(b, a) }
 
-// withinAny reports whether a name is one of some prefix, and is a name at all: one that only looks like another is
-// nobody's.
+// withinAny reports whether a name is valid and has one of the prefixes.
 func withinAny(prefixes []string, name string) bool {
 	for _, p := range prefixes {
 		if within(p, name) {

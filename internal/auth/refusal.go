@@ -2,10 +2,10 @@ package auth
 
 import "net/http"
 
-// Code is why a request was not let in, or something was not allowed. Programs look at it: it is never renamed.
+// Code is why authentication or authorization failed. Programs rely on codes, so they are never renamed.
 type Code string
 
-// The codes.
+// Codes of refusals.
 const (
 	Missing     Code = "missing"
 	Malformed   Code = "malformed"
@@ -18,25 +18,25 @@ const (
 	Unavailable Code = "unavailable"
 )
 
-// codes has a row for each code: its status of HTTP, its error of RFC 6750, and what it is.
+// codes has the HTTP status, the error of RFC 6750 and the title of each code.
 var codes = []struct {
 	code   Code
 	status int
 	bearer string
 	title  string
 }{
-	{Missing, http.StatusUnauthorized, "", "the request proves nobody: it needs Authorization: Bearer TOKEN"},
-	{Malformed, http.StatusBadRequest, "invalid_request", "the Authorization header cannot be used"},
-	{InURL, http.StatusBadRequest, "invalid_request", "a token must not stand in a URL"},
+	{Missing, http.StatusUnauthorized, "", "authentication is required: send Authorization: Bearer TOKEN"},
+	{Malformed, http.StatusBadRequest, "invalid_request", "the Authorization header is invalid"},
+	{InURL, http.StatusBadRequest, "invalid_request", "tokens are not allowed in URLs"},
 	{Mistyped, http.StatusUnauthorized, "invalid_token", "the token is mistyped"},
-	{Unknown, http.StatusUnauthorized, "invalid_token", "nobody is known by this proof"},
-	{Expired, http.StatusUnauthorized, "invalid_token", "the token has expired"},
-	{Revoked, http.StatusUnauthorized, "invalid_token", "the token was revoked"},
-	{Forbidden, http.StatusForbidden, "insufficient_scope", "he who asks may not do this"},
-	{Unavailable, http.StatusServiceUnavailable, "", "who asks cannot be told while the store is away"},
+	{Unknown, http.StatusUnauthorized, "invalid_token", "the credentials are unknown"},
+	{Expired, http.StatusUnauthorized, "invalid_token", "the credentials have expired"},
+	{Revoked, http.StatusUnauthorized, "invalid_token", "the credentials were revoked"},
+	{Forbidden, http.StatusForbidden, "insufficient_scope", "you lack the permission"},
+	{Unavailable, http.StatusServiceUnavailable, "", "authentication is temporarily unavailable"},
 }
 
-// Codes are all codes, in the order of the docs.
+// Codes returns all codes, in the order of the docs.
 func Codes() []Code {
 	all := make([]Code, len(codes))
 	for i := range codes {
@@ -54,10 +54,10 @@ func (c Code) index() int {
 	panic("auth: no row for the code " + string(c))
 }
 
-// Refusal is why a request was not let in, or something not allowed. It shows nothing of what the request came with.
+// Refusal is a failed authentication or authorization. It contains nothing of the request's credentials.
 type Refusal struct {
 	Code Code
-	// Detail says more, and what to do; it may be empty.
+	// Detail says more, and what to do. It may be empty.
 	Detail string
 }
 
@@ -70,13 +70,13 @@ func (r *Refusal) Error() string {
 	return r.Title() + ": " + r.Detail
 }
 
-// Title says what it is, the same for every refusal of its code.
+// Title returns the title of the code.
 func (r *Refusal) Title() string { return codes[r.Code.index()].title }
 
-// Status is that of HTTP.
+// Status returns the HTTP status of the code.
 func (r *Refusal) Status() int { return codes[r.Code.index()].status }
 
-// Challenge is what WWW-Authenticate says of it (RFC 6750); empty where it says nothing.
+// Challenge returns the value of WWW-Authenticate (RFC 6750), or "".
 func (r *Refusal) Challenge() string {
 	row := codes[r.Code.index()]
 	switch {

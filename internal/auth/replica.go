@@ -12,47 +12,46 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// How the copy is kept.
+// Timing of the copy.
 const (
 	pollEvery   = time.Second
 	pollTimeout = 2 * time.Second
-	// refreshGap lies between two polls that unknown tokens ask for, however many come.
+	// refreshGap is the least time between two polls because of unknown tokens.
 	refreshGap = 100 * time.Millisecond
-	// refreshWait is the longest that a request waits for one.
+	// refreshWait is how long a request waits for such a poll.
 	refreshWait = 3 * time.Second
-	// reloadAfter is how long after it was last whole a copy is read anew, since it may have missed that something was
-	// deleted.
+	// reloadAfter is the age at which the copy is read again from the start, since it may have missed deletions.
 	reloadAfter = document.KeepDeleted / 2
-	// mostRestarts of the store while it is read end the attempt.
+	// mostRestarts is how many restarts of the store end a read.
 	mostRestarts = 3
 )
 
-// replica is a copy of the store's documents that follows it. Polling, it is at most about pollEvery behind; and who
-// misses something asks for a poll at once.
+// replica is a copy of the store's documents that follows the store. It polls, so it lags by about pollEvery. A lookup
+// that misses something asks for a poll at once.
 type replica struct {
 	store document.Documents
 	log   *slog.Logger
-	only  string // the one kind that is kept; empty is all of them
+	only  string // the only kind to keep; empty means all
 
 	mu     sync.RWMutex
 	view   *view
 	loaded bool
-	good   time.Time // when the last poll began that the store answered
-	last   time.Time // when the last one began
-	next   *poll     // the one that has not begun
+	good   time.Time // start of the last successful poll
+	last   time.Time // start of the last poll
+	next   *poll     // the next poll, not begun
 
-	wanted chan struct{} // that somebody waits for the next
+	wanted chan struct{} // signals that a caller waits for the next poll
 
-	polling sync.Mutex // held by who polls
+	polling sync.Mutex // held during a poll
 	after   int64
 	run     string
 	failing bool
 }
 
-// poll is one that is to come, or under way.
+// poll is a future or current poll.
 type poll struct {
 	done chan struct{}
-	err  error // once it is done
+	err  error // set before done is closed
 }
 
 func newReplica(store document.Documents, log *slog.Logger) *replica {
@@ -61,12 +60,12 @@ func newReplica(store document.Documents, log *slog.Logger) *replica {
 
 func newPoll() *poll { return &poll{done: make(chan struct{})} }
 
-// follow polls until ctx ends, and calls polled after each.
+// follow polls until ctx ends, and calls polled after each poll.
 func (r *replica) follow(ctx context.Context, polled func()) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
-		_ = r.poll(ctx) // it says itself what is amiss
+		_ = r.poll(ctx) // poll logs its own errors
 		polled()
 		select {
 		case <-ctx.Done():
@@ -85,14 +84,14 @@ func (r *replica) follow(ctx context.Context, polled func()) {
 	}
 }
 
-// refresh waits for a poll that begins after it was called.
+// refresh waits for a poll that begins after the call.
 func (r *replica) refresh(ctx context.Context) error {
 	r.mu.RLock()
 	next := r.next
 	r.mu.RUnlock()
 	select {
 	case r.wanted <- struct{}{}:
-	default: // somebody else has asked
+	default: // already requested
 	}
 	ctx, cancel := context.WithTimeout(ctx, refreshWait)
 	defer cancel()
@@ -104,7 +103,7 @@ func (r *replica) refresh(ctx context.Context) error {
 	}
 }
 
-// poll reads what was written since the last one. Its error is an engine's.
+// poll reads the changes since the last poll. Its error is an engine's.
 func (r *replica) poll(ctx context.Context) error {
 	r.polling.Lock()
 	defer r.polling.Unlock()
@@ -125,16 +124,15 @@ func (r *replica) poll(ctx context.Context) error {
 	if failing := this.err != nil; failing != r.failing && ctx.Err() == nil {
 		r.failing = failing
 		if failing {
-			r.log.Warn("apps and tokens cannot be read; what is known holds for a while", "for", Grace, "error", this.err)
+			r.log.Warn("apps and tokens cannot be read; the known ones stay valid for a while", "for", Grace, "error", this.err)
 		} else {
-			r.log.Info("apps and tokens can be read")
+			r.log.Info("apps and tokens can be read again")
 		}
 	}
 	return this.err
 }
 
-// pull reads all that was written behind what is known; to reload, all there is, which then takes the place of what is
-// known.
+// pull reads all changes since the last poll. To reload, it reads all documents, which then replace the copy.
 func (r *replica) pull(ctx context.Context, reload bool) error {
 	into, after, run := r.view, r.after, r.run
 	if reload {
@@ -145,7 +143,7 @@ func (r *replica) pull(ctx context.Context, reload bool) error {
 		if err != nil {
 			return err
 		}
-		if page.Run != run && (after != 0 || !reload) { // what we have may be what it has lost
+		if page.Run != run && (after != 0 || !reload) { // the copy may have what the store lost
 			into, after, reload = newView(), 0, true
 			restarts++
 			continue
@@ -166,7 +164,7 @@ func (r *replica) pull(ctx context.Context, reload bool) error {
 		}
 		r.mu.Lock()
 		if reload {
-			for id, held := range into.tokens { // or all of them were used anew
+			for id, held := range into.tokens { // or all would count as used again
 				if old := r.view.tokens[id]; old != nil {
 					held.used.Store(old.used.Load())
 				}
@@ -192,19 +190,19 @@ func (r *replica) apply(into *view, documents []document.Document) {
 			continue
 		}
 		if err := into.apply(&documents[i], now); err != nil {
-			r.log.Error("a document cannot be read; it is as if it were deleted", "error", err)
+			r.log.Error("a document cannot be read; it is treated as deleted", "error", err)
 		}
 	}
 }
 
-// learn takes in what was just read or written, before a poll tells of it.
+// learn applies a document that was just read or written, before a poll returns it.
 func (r *replica) learn(d document.Document) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.apply(r.view, []document.Document{d})
 }
 
-// state is nil while what is known can be relied on, and otherwise what is amiss. It is called with mu held.
+// state returns nil while the copy is reliable, otherwise a refusal. r.mu is held.
 func (r *replica) state(now time.Time) *Refusal {
 	switch {
 	case !r.loaded:
@@ -215,11 +213,10 @@ func (r *replica) state(now time.Time) *Refusal {
 	return nil
 }
 
-// errNotHere is for what may be in the store, and not yet in the copy.
+// errNotHere means that something may be in the store, but is not yet in the copy.
 var errNotHere = errors.New("auth: not in the copy")
 
-// usable is nil while something can be looked up. Before all was read it is errNotHere: it may be there in a moment.
-// It is called with mu held.
+// usable returns nil while the copy can be used. Before the first complete poll it returns errNotHere. r.mu is held.
 func (r *replica) usable(now time.Time) error {
 	if !r.loaded {
 		return errNotHere
@@ -230,7 +227,7 @@ func (r *replica) usable(now time.Time) error {
 	return nil
 }
 
-// age is how long ago the store last answered, since 1970 if it never has.
+// age returns the time since the store last answered, or since 1970 if it never has.
 func (r *replica) age(now time.Time) time.Duration {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

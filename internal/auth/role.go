@@ -8,10 +8,10 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// Role is what somebody may do within a prefix. Roles compose: who has two may do what either allows.
+// Role is a kind of permission. Roles add up: a caller with two roles may do what either allows.
 type Role string
 
-// The roles.
+// Roles of callers; see Role.Means.
 const (
 	Produce   Role = "produce"
 	Consume   Role = "consume"
@@ -22,21 +22,21 @@ const (
 	Admin     Role = "admin"
 )
 
-// roles has a row for each role. Its place is its bit in a roleSet.
+// roles has a row for each role. Its index is its bit in a roleSet.
 var roles = []struct {
 	role  Role
 	means string
 }{
-	{Produce, "append jobs, get and cancel them, take from rules"},
-	{Consume, "lease and settle jobs, wait for them"},
-	{View, "see queues, rules, jobs and figures, without payloads"},
-	{Payloads, "see the payloads and headers of jobs"},
+	{Produce, "append, get and cancel jobs, take from rules"},
+	{Consume, "lease and settle jobs, wait for turns"},
+	{View, "view queues, rules, jobs and statistics, without payloads"},
+	{Payloads, "view payloads and headers of jobs"},
 	{Operate, "pause, purge, replay, decide, refund, reset"},
-	{Configure, "put and delete queues and rules, within what the app may"},
-	{Admin, "all of it; the tokens and the audit log of the app"},
+	{Configure, "create, update and delete queues and rules, within the app's limits"},
+	{Admin, "all roles, and the tokens and audit log of the app"},
 }
 
-// Roles are all roles, in the order of the docs.
+// Roles returns all roles, in the order of the docs.
 func Roles() []Role {
 	all := make([]Role, len(roles))
 	for i := range roles {
@@ -45,7 +45,7 @@ func Roles() []Role {
 	return all
 }
 
-// Means says what a role allows, for people; empty of one that there is not.
+// Means returns what a role allows, for people, or "" for an unknown role.
 func (r Role) Means() string {
 	if i := r.index(); i >= 0 {
 		return roles[i].means
@@ -76,7 +76,7 @@ func (r Role) validate(field string) error {
 	}
 }
 
-// roleSet is some roles.
+// roleSet is a set of roles.
 type roleSet uint8
 
 func setOf(r Role) roleSet {
@@ -86,7 +86,7 @@ func setOf(r Role) roleSet {
 	return 0
 }
 
-// has reports whether the set allows what r does: admin allows everything, and what is no role nobody has.
+// has reports whether the set includes r. Admin includes every valid role.
 func (s roleSet) has(r Role) bool {
 	of := setOf(r)
 	return of != 0 && s&(of|setOf(Admin)) != 0

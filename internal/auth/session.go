@@ -13,31 +13,30 @@ import (
 )
 
 const (
-	// SessionLife is the longest time for which a session holds.
+	// SessionLife is the lifetime of a session.
 	SessionLife = 12 * time.Hour
-	// maxSessions is how many sessions a token or a subject has; one more ends the oldest.
+	// maxSessions is the maximum number of sessions of a token or a subject. One more ends the oldest.
 	maxSessions = 20
 
 	sessionNote = "session of the console"
 )
 
-// session is what a heldToken is that stands for another token, or for a subject, until it ends.
+// session marks a token as a session of another token, or of a subject.
 type session struct {
 	of   string // the id of the token, or the name of the subject
-	name string // the name of who signed in
+	name string // the authenticated name at sign-in
 }
 
-// sessionKey is the key of OfSession.
 type sessionKey struct{}
 
-// OfSession returns a context of requests that must show a session: what they show comes from a cookie.
+// OfSession returns a context for requests that must authenticate with a session, because the secret comes from a
+// cookie.
 func OfSession(ctx context.Context) context.Context {
 	return context.WithValue(ctx, sessionKey{}, true)
 }
 
-// OpenSession makes a token that stands for the token, or the subject, of by: it may do what that may, and ends with
-// it, or after SessionLife. It is kept in the store like any other, so every ingress knows it, and it is listed and
-// revoked like any other. A session cannot open another one.
+// OpenSession creates a session of the caller's token or subject: a token with the same permissions, which ends with it
+// or after SessionLife. Sessions are stored, listed and revoked like other tokens. A session cannot open another one.
 func (a *Authority) OpenSession(ctx context.Context, by *Identity) (secret string, made Token, err error) {
 	of := cmp.Or(by.Actor.Token, by.subject)
 	switch {
@@ -62,10 +61,11 @@ func (a *Authority) OpenSession(ctx context.Context, by *Identity) (secret strin
 	return secret, made, nil
 }
 
-// CloseSession ends the session of by.
+// CloseSession ends the caller's session.
 func (a *Authority) CloseSession(ctx context.Context, by *Identity) error {
 	if by.session == "" {
-		return &invalid.Error{Field: "Authorization", Reason: "is no session; revoke a token by DELETE /v1/tokens/{token}"}
+		return &invalid.Error{Field: "Authorization", Reason: "is not a session; revoke tokens with DELETE " +
+			"/v1/tokens/{token}"}
 	}
 	_, err := a.remove(ctx, KindToken, by.session, queue.AnyRevision)
 	if errors.Is(err, document.ErrUnknown) {
@@ -101,7 +101,7 @@ func (a *Authority) endOldest(ctx context.Context, of string) error {
 	return nil
 }
 
-// bySession returns who signed in, as they are now. a.replica.mu is held. Its error is a *Refusal.
+// bySession returns the present identity behind a session. a.replica.mu is held. Its error is a *Refusal.
 func (a *Authority) bySession(v *view, id string, held *heldToken, now time.Time) (*Identity, error) {
 	of := held.session.of
 	var found *Identity
@@ -112,12 +112,12 @@ func (a *Authority) bySession(v *view, id string, held *heldToken, now time.Time
 		found, err = v.bySubject(of, now)
 	}
 	if errors.Is(err, errNotHere) {
-		return nil, refuse(Revoked, "what it was signed in with was revoked: sign in again")
+		return nil, refuse(Revoked, "the token it was opened with was revoked: sign in again")
 	}
 	if err != nil {
 		return nil, err
 	}
-	if found.subject != "" { // the JWT that was shown then is not shown again
+	if found.subject != "" { // the JWT of the sign-in is not sent again
 		found.Actor.Name, found.expires = held.session.name, found.bound(time.UnixMicro(held.expires))
 	}
 	found.session = id

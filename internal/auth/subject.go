@@ -11,34 +11,34 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// KindSubject is the kind of document that a Subject is, by its name.
+// KindSubject is the kind of document of a Subject.
 const KindSubject = "subject"
 
-// Ways in other than by token, each the beginning of a subject's name.
+// Ways to authenticate without a token, each the beginning of a subject's name.
 const (
-	// ByCertificate is "cert:NAME": a URI or DNS name of a verified certificate of a client, or, if it has neither, its
-	// common name.
+	// ByCertificate is "cert:NAME": a URI or DNS name of a verified client certificate, or if it has neither its common
+	// name.
 	ByCertificate = "cert:"
-	// ByOIDC is "oidc:PROVIDER#VALUE": a value of the claim that the provider's Issuer names, such as the subject.
+	// ByOIDC is "oidc:PROVIDER#VALUE": a value of the claim that the Issuer names.
 	ByOIDC = "oidc:"
-	// ByUnix is "unix:UID": a user at the other end of a Unix socket.
+	// ByUnix is "unix:UID": the user at the other end of a Unix socket.
 	ByUnix = "unix:"
 )
 
-// Subject is what somebody may do who proves who he is without a token.
+// Subject has the permissions of an external identity.
 type Subject struct {
 	Name    string    `json:"name"`
-	App     string    `json:"app,omitempty"` // empty is the operator's
+	App     string    `json:"app,omitempty"` // empty for operators
 	Grants  []Grant   `json:"grants"`
 	Note    string    `json:"note,omitempty"`
-	Expires time.Time `json:"expires,omitzero"` // zero is never
+	Expires time.Time `json:"expires,omitzero"` // zero means never
 	Created time.Time `json:"created,omitzero"`
 	Creator string    `json:"creator,omitempty"`
-	// AppCreated is when its app was, see App.Created.
+	// AppCreated is App.Created of its app.
 	AppCreated time.Time `json:"app_created,omitzero"`
-	// Revision is that of its document, set by what reads it.
+	// Revision is the revision of the document. It is set when the document is read.
 	Revision int64 `json:"-"`
-	// New is whether PutSubject made it, set by that.
+	// New is set by PutSubject if it created the subject.
 	New bool `json:"-"`
 }
 
@@ -79,5 +79,5 @@ func (s *Subject) validate(app *App, now time.Time) error {
 	return validateNote(s.Note)
 }
 
-// ended reports whether it lets nobody in any more.
+// ended reports whether the subject has expired.
 func (s *Subject) ended(now time.Time) bool { return !s.Expires.IsZero() && !now.Before(s.Expires) }

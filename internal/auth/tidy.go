@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// keepExpired is for how long a token or a subject that has expired is shown.
+	// keepExpired is how long an expired token or subject is kept.
 	keepExpired time.Duration = 30 * 24 * time.Hour
-	// mostTidied documents are deleted at a time.
+	// mostTidied is how many documents are deleted at a time.
 	mostTidied = 1000
 )
 
-// tidy writes which tokens were used, and deletes what nobody can use any more: tokens long expired, and what is of
-// apps that were deleted. Several processes may do it at once.
+// tidy writes which tokens were used, and deletes what has no use any more: tokens that expired long ago, and what
+// belongs to deleted apps. Several processes may run it at once.
 func (a *Authority) tidy(ctx context.Context) {
 	a.writeUses(ctx)
 	ctx = audit.WithActor(ctx, audit.Actor{Operation: "tidy"})
@@ -28,7 +28,7 @@ func (a *Authority) tidy(ctx context.Context) {
 		}
 		_, err := a.remove(ctx, d.kind, d.name, d.revision)
 		if err != nil && !errors.Is(err, document.ErrUnknown) && !errors.Is(err, queue.ErrRevision) {
-			a.log.Warn("what nobody can use any more is not deleted", "kind", d.kind, "error", err)
+			a.log.Warn("an unused document could not be deleted", "kind", d.kind, "error", err)
 			return
 		}
 	}
@@ -40,7 +40,7 @@ type uselessDocument struct {
 	expired              bool
 }
 
-// useless are documents that seem to be of no use, and forgets which tokens were revoked a day ago.
+// useless returns documents that seem to have no use any more. It also drops tokens that were revoked long ago.
 func (a *Authority) useless(now time.Time) (found []uselessDocument) {
 	a.replica.mu.Lock()
 	defer a.replica.mu.Unlock()
@@ -52,7 +52,7 @@ func (a *Authority) useless(now time.Time) (found []uselessDocument) {
 		_, has := v.appOf(held.app, held.appCreated)
 		keep := keepExpired
 		if held.session != nil {
-			keep = SessionLife // for as long the person is told that it has expired
+			keep = SessionLife // so long the user is told that it has expired
 		}
 		expired := held.expires != 0 && held.expires < now.Add(-keep).UnixMicro()
 		switch {
@@ -74,8 +74,7 @@ func (a *Authority) useless(now time.Time) (found []uselessDocument) {
 	return found
 }
 
-// appGone asks the store whether the app that was made then is there no longer: the copy may only have been unable to
-// read it.
+// appGone asks the store whether an app was deleted, since the copy may only have failed to read it.
 func (a *Authority) appGone(ctx context.Context, name string, created int64) (bool, error) {
 	if name == "" {
 		return false, nil

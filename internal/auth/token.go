@@ -17,40 +17,40 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// KindToken is the kind of document that a Token is, by its id.
+// KindToken is the kind of document of a Token.
 const KindToken = "token"
 
-// TokenPrefix is what every token begins with.
+// TokenPrefix is the beginning of every token.
 const TokenPrefix = "ps_"
 
-// Token is what is kept of one. What its holder has is shown once, when it is made, and kept nowhere.
+// Token is the stored part of a token. The secret is shown once, when the token is created, and not stored.
 type Token struct {
 	ID  string `json:"id"`
-	App string `json:"app,omitempty"` // empty is the operator's
+	App string `json:"app,omitempty"` // empty for operators
 	// Digest is the SHA-256 of its secret, in hex.
 	Digest  audit.Digest `json:"digest"`
 	Grants  []Grant      `json:"grants"`
 	Created time.Time    `json:"created"`
-	Expires time.Time    `json:"expires,omitzero"` // zero is never
-	// Creator is the verified name of who made it.
+	Expires time.Time    `json:"expires,omitzero"` // zero means never
+	// Creator is the authenticated name of its creator.
 	Creator string `json:"creator,omitempty"`
 	Note    string `json:"note,omitempty"`
-	// ReplacedBy is the id of the token that a rotation made in its place.
+	// ReplacedBy is the id of the token that replaced it in a rotation.
 	ReplacedBy string `json:"replaced_by,omitempty"`
-	// SessionOf is the id of the token, or the name of the subject, that it stands for if it is a session.
+	// SessionOf is the token id, or the subject name, that a session belongs to.
 	SessionOf string `json:"session_of,omitempty"`
-	// AppCreated is when its app was, see App.Created.
+	// AppCreated is App.Created of its app.
 	AppCreated time.Time `json:"app_created,omitzero"`
-	// LastUsed is the day on which it was used last, to which it is known; zero is never. It is set by what reads it.
+	// LastUsed is the day of its last known use; zero means never. It is set when the token is read.
 	LastUsed time.Time `json:"-"`
-	// Revision is that of its document, set by what reads it.
+	// Revision is the revision of the document. It is set when the document is read.
 	Revision int64 `json:"-"`
 }
 
-// String names the token, and has nothing of its secret or digest.
+// String returns the token's id, without its secret or digest.
 func (t Token) String() string { return "token " + t.ID }
 
-// GoString is String: %#v must not show the digest either.
+// GoString is String, so that %#v does not show the digest either.
 func (t Token) GoString() string { return t.String() }
 
 // The shape of a token: ps_ID_SECRETCHECK.
@@ -59,7 +59,7 @@ const (
 	secretChars = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	idLength    = 12
 	secretBytes = 32
-	// 62 to the power of these is just above 256 to that of the bytes.
+	// 62^secretLength is just above 256^secretBytes.
 	secretLength = 43
 	checkLength  = 6
 	tokenLength  = len(TokenPrefix) + idLength + 1 + secretLength + checkLength
@@ -69,8 +69,8 @@ const (
 // isTokenID reports whether a text has the form of a token's id.
 func isTokenID(text string) bool { return len(text) == idLength && only(text, idChars) }
 
-// NewToken makes a token: what its holder has to keep, and what is stored of it, of which App, Grants and the rest are
-// to be set.
+// NewToken returns a new token: the secret for its holder, and the part to store. The caller sets App, Grants and the
+// rest.
 func NewToken() (secret string, t Token) {
 	random := make([]byte, secretBytes+idLength)
 	_, _ = rand.Read(random) // it never fails
@@ -85,7 +85,7 @@ func NewToken() (secret string, t Token) {
 
 func newID(random []byte) string {
 	id := make([]byte, len(random))
-	for i, b := range random { // 256 is no multiple of 36; of 62 bits that takes a fraction of one
+	for i, b := range random { // 256 is not a multiple of 36; the bias costs a fraction of a bit of 62
 		id[i] = idChars[int(b)%len(idChars)]
 	}
 	return string(id)
@@ -101,7 +101,7 @@ func base62(n *big.Int, length int) string {
 	return string(text)
 }
 
-// checksum is the CRC-32 of what stands before it. It is there to tell what was mistyped, and keeps nobody out.
+// checksum returns the CRC-32 of the text before it. It detects typing errors; it is no protection.
 func checksum(text []byte) (check [checkLength]byte) {
 	sum := crc32.ChecksumIEEE(text)
 	for i := checkLength - 1; i >= 0; i-- {
@@ -111,14 +111,14 @@ func checksum(text []byte) (check [checkLength]byte) {
 	return check
 }
 
-// proof is what a token proves itself with.
+// proof is the digest by which a token is verified.
 type proof [sha256.Size]byte
 
-// equal takes the same time wherever they differ.
+// equal compares in constant time.
 func (p *proof) equal(other *proof) bool { return subtle.ConstantTimeCompare(p[:], other[:]) == 1 }
 
-// ParseToken checks that a text is a token, without asking whether there is such a one, and returns its id. Its error
-// is a *Refusal of Mistyped, which shows nothing of the text.
+// ParseToken checks that a text is a well-formed token and returns its id. It does not check that the token exists. Its
+// error is a *Refusal with the code Mistyped, without any part of the text.
 func ParseToken(text string) (id string, err error) {
 	id, _, err = parseToken(text)
 	return id, err
@@ -126,14 +126,14 @@ func ParseToken(text string) (id string, err error) {
 
 func parseToken(text string) (id string, p proof, err error) {
 	if len(text) != tokenLength || !strings.HasPrefix(text, TokenPrefix) || text[secretAt-1] != '_' {
-		return "", p, refuse(Mistyped, "it is no token of Penstock: those begin with "+TokenPrefix+" and have "+
+		return "", p, refuse(Mistyped, "it is not a token of Penstock, which begins with "+TokenPrefix+" and have "+
 			fmt.Sprint(tokenLength)+" characters")
 	}
 	body := []byte(text[:tokenLength-checkLength])
 	id = text[len(TokenPrefix) : secretAt-1]
 	check := checksum(body)
 	if !only(id, idChars) || string(check[:]) != text[len(body):] {
-		return "", p, refuse(Mistyped, "its checksum is wrong: a character is missing, or another than it was")
+		return "", p, refuse(Mistyped, "its checksum is wrong: a character is missing or wrong")
 	}
 	return id, sha256.Sum256(body[secretAt:]), nil
 }
@@ -147,7 +147,7 @@ func only(text, chars string) bool {
 	return true
 }
 
-// validate checks what is asked for in a new token of an app; nil is the operator.
+// validate checks a new token of an app; a nil app is the operator.
 func (t *Token) validate(app *App, now time.Time) error {
 	if err := validateGrants(t.Grants, app); err != nil {
 		return err
@@ -165,7 +165,7 @@ func validateExpires(at, now time.Time) error {
 	return &invalid.Error{Field: "expires", Value: at.Format(time.RFC3339), Reason: "has passed"}
 }
 
-// proofOf is what a kept digest is compared with.
+// proofOf decodes a stored digest.
 func proofOf(d audit.Digest) (p proof, err error) {
 	if n, err := hex.Decode(p[:], []byte(d[:min(len(d), 2*len(p))])); err != nil || n != len(p) {
 		return p, fmt.Errorf("%w: a digest cannot be read", queue.ErrCorrupt)
@@ -173,15 +173,15 @@ func proofOf(d audit.Digest) (p proof, err error) {
 	return p, nil
 }
 
-// Mask is what the audit log may show of a document: of a token, nothing of what proves it. It is for the Mask of an
-// engine's Options.
+// Mask returns what the audit log may show of a document: a token without its digest. It is the Mask of an engine's
+// Options.
 func Mask(kind string, text []byte) []byte {
 	if kind != KindToken {
 		return text
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(text, &fields) != nil {
-		return []byte("{}") // whatever it is
+		return []byte("{}") // unreadable, so show nothing
 	}
 	delete(fields, "digest")
 	masked, err := json.Marshal(fields)

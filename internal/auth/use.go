@@ -15,12 +15,12 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// On which day a token was used last is kept apart from it, for many tokens in one document: each is written at most
-// once a day, but one write tells of all that were new since the last, so that the audit log is not full of it.
+// The day of a token's last use is stored apart from the token, in documents for many tokens each. Each use is written
+// at most once a day, and one write covers all that are new, so that the audit log is not flooded.
 const (
 	kindUse   = "token_use"
 	useShards = 64
-	// mostUses of a shard stay below document.MaxBytes. The oldest go.
+	// mostUses is how many uses fit into a document. The oldest are dropped.
 	mostUses = 2500
 )
 
@@ -33,13 +33,13 @@ func shardNamed(name string) (n int, ok bool) {
 	return n, err == nil && n >= 0 && n < useShards && shardName(n) == name
 }
 
-// uses are the tokens that were used for the first time on their day since uses were written.
+// uses are the tokens whose first use on their day is not written yet.
 type uses struct {
 	mu    sync.Mutex
 	fresh [useShards]map[string]int32
 }
 
-// used notes that a token is used now.
+// used records that a token is used now.
 func (u *uses) used(id string, held *heldToken, now time.Time) {
 	today := dayOf(now)
 	if last := held.used.Load(); last == today || !held.used.CompareAndSwap(last, today) {
@@ -56,7 +56,7 @@ func (u *uses) used(id string, held *heldToken, now time.Time) {
 	}
 }
 
-func (u *uses) take(n int) map[string]int32 {
+func (u *uses) flush(n int) map[string]int32 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	taken := u.fresh[n]
@@ -73,22 +73,22 @@ func dayTime(day int32) time.Time {
 	return time.Unix(int64(day)*24*60*60, 0).UTC()
 }
 
-// writeUses writes what is new. What fails is lost: the tokens are used again tomorrow.
+// writeUses writes new uses. Failed writes are lost: the tokens are used again tomorrow.
 func (a *Authority) writeUses(ctx context.Context) {
 	for n := range useShards {
-		fresh := a.uses.take(n)
+		fresh := a.uses.flush(n)
 		if len(fresh) == 0 || ctx.Err() != nil {
 			continue
 		}
 		if err := a.writeShard(ctx, n, fresh); err != nil {
-			a.log.Warn("on which day tokens were last used is not written", "error", err)
+			a.log.Warn("the days of tokens' last uses could not be written", "error", err)
 			return
 		}
 	}
 }
 
 func (a *Authority) writeShard(ctx context.Context, n int, fresh map[string]int32) error {
-	for range 3 { // others write too
+	for range 3 { // other processes write too
 		d, err := a.store.Document(ctx, kindUse, shardName(n))
 		if err != nil && !errors.Is(err, document.ErrUnknown) {
 			return err
@@ -118,7 +118,7 @@ func (a *Authority) writeShard(ctx context.Context, n int, fresh map[string]int3
 	return nil
 }
 
-// forgetUses leaves out tokens that there are no longer, and the oldest of too many.
+// forgetUses drops tokens that no longer exist, and the oldest uses beyond mostUses.
 func (a *Authority) forgetUses(days map[string]int32) {
 	a.replica.mu.RLock()
 	defer a.replica.mu.RUnlock()
@@ -142,7 +142,7 @@ func readUses(d *document.Document) (days map[string]int32) {
 	return days
 }
 
-// lastUsed is the day on which a token was, as far as it is known. It is called with the replica's mu held.
+// lastUsed returns the day of a token's last known use. The replica's mu is held.
 func (v *view) lastUsed(id string, days map[string]int32) time.Time {
 	day := days[id]
 	if held := v.tokens[id]; held != nil {

@@ -11,25 +11,25 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// view is what is known of the store's documents. It is small: of a token there is what proves it and what it may do.
+// view is the compact copy of the store's documents. Of a token it has the digest and the permissions.
 type view struct {
 	apps     map[string]*App
 	tokens   map[string]*heldToken
 	subjects map[string]*Subject
-	uses     [useShards]document.Document // on which day tokens were used
+	uses     [useShards]document.Document // days of the last uses
 }
 
-// heldToken is a token in memory, of which there may be 100,000.
+// heldToken is a token in memory. There may be 100,000 of them.
 type heldToken struct {
 	proof      proof
 	grants     grants
 	app        string
 	appCreated int64 // microseconds
-	expires    int64 // microseconds; 0 is never
+	expires    int64 // microseconds; 0 means never
 	revision   int64
-	revoked    int64        // microseconds: when it was heard; 0 if it was not
-	session    *session     // nil if it is none
-	used       atomic.Int32 // the day on which it was last used here, since 1970
+	revoked    int64        // microseconds: when the revocation was seen; 0 if not revoked
+	session    *session     // nil for other tokens
+	used       atomic.Int32 // day of the last use here, since 1970
 }
 
 func newView() *view {
@@ -38,11 +38,11 @@ func newView() *view {
 	}
 }
 
-// documents is how many there are.
+// documents returns the number of documents.
 func (v *view) documents() int { return len(v.apps) + len(v.tokens) + len(v.subjects) }
 
-// apply takes in a document. One that cannot be read is as one that was deleted, so that nobody gets more by it; the
-// error says which.
+// apply applies a document. An unreadable document counts as deleted, so that nobody gains permissions by it; apply
+// then returns an error.
 func (v *view) apply(d *document.Document, now time.Time) error {
 	var err error
 	switch d.Kind {
@@ -103,7 +103,7 @@ func (v *view) applyToken(d *document.Document, now time.Time) error {
 	if d.Text != nil {
 		if err = held.read(d); err == nil {
 			if app := v.apps[held.app]; app != nil {
-				held.app = app.Name // one text for all tokens of an app
+				held.app = app.Name // shares one string among all tokens of an app
 			}
 			if old != nil {
 				held.used.Store(old.used.Load())
@@ -112,7 +112,7 @@ func (v *view) applyToken(d *document.Document, now time.Time) error {
 			return nil
 		}
 	}
-	// Whoever has it is told that it was revoked. Of one that was never known here there is nothing to tell by.
+	// Its holder learns that it was revoked. A token that was never known here has no digest to compare.
 	if old != nil {
 		held.proof, held.revoked = old.proof, now.UnixMicro()
 		v.tokens[d.Name] = held
@@ -156,12 +156,12 @@ func readSubject(d *document.Document) (s Subject, err error) {
 
 func read(d *document.Document, into any) error {
 	if err := json.Unmarshal(d.Text, into); err != nil {
-		return fmt.Errorf("%w: %s %s cannot be read", queue.ErrCorrupt, d.Kind, d.Name) // its text is nobody's business
+		return fmt.Errorf("%w: %s %s cannot be read", queue.ErrCorrupt, d.Kind, d.Name)
 	}
 	return nil
 }
 
-// micros is a time as it is compared here; 0 is none.
+// micros returns a time in microseconds, 0 for the zero time.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -169,7 +169,7 @@ func micros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-// appOf returns the app by a name that was made then. found is false if it was deleted; the operator has none.
+// appOf returns the app of a name that was created then. found is false if it was deleted; operators have none.
 func (v *view) appOf(name string, created int64) (app *App, found bool) {
 	if name == "" {
 		return nil, true

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// watchers are the identities of what is open.
+// watchers are the watched identities.
 type watchers struct {
 	mu  sync.Mutex
 	all map[*watcher]struct{}
@@ -18,9 +18,8 @@ type watcher struct {
 	cancel context.CancelCauseFunc
 }
 
-// Watch returns a context that ends when the identity has lost something that it had, within 5 s; context.Cause is then
-// a *Refusal. It is for what stays open: streams, and requests that wait. Run does the watching. Whoever calls it calls
-// the CancelFunc in the end.
+// Watch returns a context that ends within 5 s after the identity loses a permission. Its context.Cause is then a
+// *Refusal. It is for streams and requests that wait. Run does the watching. Call the CancelFunc in the end.
 func (a *Authority) Watch(ctx context.Context, id *Identity) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	w := &watcher{id, cancel}
@@ -41,7 +40,7 @@ func (a *Authority) Watch(ctx context.Context, id *Identity) (context.Context, c
 	}
 }
 
-// checkWatched ends what has lost something.
+// checkWatched cancels the contexts of identities that lost a permission.
 func (a *Authority) checkWatched() {
 	a.watchers.mu.Lock()
 	defer a.watchers.mu.Unlock()
@@ -53,14 +52,14 @@ func (a *Authority) checkWatched() {
 	}
 }
 
-// lost says what an identity has lost; nil is nothing.
+// lost returns a refusal if an identity has lost a permission, else nil.
 func (a *Authority) lost(id *Identity) *Refusal {
 	now := time.Now()
 	if !id.expires.IsZero() && !now.Before(id.expires) {
 		return refuse(Expired, "")
 	}
 	if id.Actor.Token == "" && id.subject == "" {
-		return nil // an operator by the machine itself
+		return nil // an operator of the machine itself
 	}
 	a.replica.mu.RLock()
 	defer a.replica.mu.RUnlock()
@@ -102,17 +101,17 @@ func (a *Authority) lost(id *Identity) *Refusal {
 		return refuse(Revoked, "its app was deleted")
 	}
 	if of != id.App && !keeps(of.Prefixes, id.App.Prefixes) {
-		return refuse(Revoked, "a prefix of its app was taken away")
+		return refuse(Revoked, "its app lost a prefix")
 	}
 	for _, g := range id.grants {
 		if !has.keep(g.roles, g.prefix) {
-			return refuse(Revoked, "a role was taken away")
+			return refuse(Revoked, "it lost a role")
 		}
 	}
 	return nil
 }
 
-// keeps reports whether all that was a name of old prefixes is one of the present ones.
+// keeps reports whether the present prefixes cover all old ones.
 func keeps(present, old []string) bool {
 	return !slices.ContainsFunc(old, func(p string) bool { return !coveredByAny(present, p) })
 }

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// mostAddresses are told apart; the others are counted together.
+	// mostAddresses is how many addresses are counted separately. The rest are counted together.
 	mostAddresses = 1000
-	// mostLines are logged at a time.
+	// mostLines is how many lines are logged at a time.
 	mostLines = 100
 )
 
-// wrongTable counts requests that proved nobody, by the address that they came from, for the log: it says once a
-// minute what came, however much that is.
+// wrongTable counts requests with invalid credentials by address. It is logged once a minute, in a bounded number of
+// lines.
 type wrongTable struct {
 	mu     sync.Mutex
 	from   map[string]*wrongCount
@@ -26,14 +26,14 @@ type wrongCount struct {
 	last  Code
 }
 
-// add counts a request, if it was refused for what it came with.
+// add counts a request, if it was refused for its credentials.
 func (t *wrongTable) add(remote string, why Code) {
 	if why == Missing || why == Unavailable {
 		return
 	}
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {
-		host = remote // of a Unix socket
+		host = remote // a Unix socket
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,8 +53,8 @@ func (t *wrongTable) add(remote string, why Code) {
 	of.last = why
 }
 
-// tell logs what was counted, and forgets it.
-func (t *wrongTable) tell(log *slog.Logger) {
+// log logs the counts and resets them.
+func (t *wrongTable) log(log *slog.Logger) {
 	t.mu.Lock()
 	from, others := t.from, t.others
 	t.from, t.others = nil, 0
@@ -65,9 +65,11 @@ func (t *wrongTable) tell(log *slog.Logger) {
 			others += of.count
 			continue
 		}
-		log.Warn("requests were refused for what they came with", "address", host, "count", of.count, "last", string(of.last))
+		log.Warn(
+			"requests with invalid credentials were refused", "address", host, "count", of.count, "last", string(of.last),
+		)
 	}
 	if others > 0 {
-		log.Warn("requests of other addresses were refused for what they came with", "count", others)
+		log.Warn("requests with invalid credentials from other addresses were refused", "count", others)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Answer is what became of one job of a stream.
+// Answer is the answer about one job of a stream.
 type Answer struct {
 	Line     int        `json:"line"` // from 1, within the call
 	Status   int        `json:"status"`
@@ -26,36 +26,35 @@ type Answer struct {
 	Detail       string `json:"detail"`
 	Field        string `json:"field"`
 	RetryAfterMS int64  `json:"retry_after_ms"`
-	Rule         string `json:"rule"` // the one that refuses
+	Rule         string `json:"rule"` // the rule that refused
 }
 
-// Accepted reports whether the job was taken, and is new.
+// Accepted reports whether the job was accepted and is new.
 func (a *Answer) Accepted() bool { return a.Status == http.StatusAccepted }
 
-// Deferred reports whether a job that was taken waits on the overflow.
+// Deferred reports whether the job was accepted and put on the overflow.
 func (a *Answer) Deferred() bool { return a.Accepted() && a.State == queue.Deferred.String() }
 
-// Duplicate reports whether the job was in already.
+// Duplicate reports whether the job had been accepted before.
 func (a *Answer) Duplicate() bool { return a.Status == http.StatusOK }
 
-// Again reports whether sending the job again, not before RetryAfter, may help:
-// there was no room, or nothing could be decided.
+// Again reports whether sending the job again, not before RetryAfter, may help: there was no room, or nothing could be
+// decided.
 func (a *Answer) Again() bool { return (&Problem{Status: a.Status}).Again() }
 
-// RetryAfter is when to come back, 0 if the server did not say.
+// RetryAfter returns how long to wait before a retry, 0 if the server did not say.
 func (a *Answer) RetryAfter() time.Duration {
 	return time.Duration(a.RetryAfterMS) * time.Millisecond
 }
 
-// Why says why the job was not taken.
+// Why returns why the job was not accepted.
 func (a *Answer) Why() string {
 	p := Problem{Status: a.Status, Reason: a.Reason, Detail: a.Detail, Field: a.Field}
 	return p.Error()
 }
 
-// Append sends jobs, each a JSON object without line breaks, in one stream and
-// returns their answers in the same order. When it returns an error some may be
-// in; sending them again with the same ids is safe.
+// Append sends jobs, each a JSON object without line breaks, in one stream and returns their answers in the same order.
+// After an error some jobs may have been accepted; sending them again with the same ids is safe.
 func (c *Client) Append(ctx context.Context, name string, jobs [][]byte) ([]Answer, error) {
 	var body bytes.Buffer
 	for _, job := range jobs {
@@ -83,10 +82,10 @@ func (c *Client) Append(ctx context.Context, name string, jobs [][]byte) ([]Answ
 			return nil, fmt.Errorf("line %d of the answer cannot be read, is %s an ingress? %w", answered+1, c.shown, err)
 		}
 		if a.Line > len(jobs) && answered == len(jobs) {
-			break // the stream's end was broken off, but every job has its answer
+			break // the connection broke, but every job has its answer
 		}
 		if a.Line < 1 || a.Line > len(jobs) || answers[a.Line-1].Status != 0 {
-			return nil, fmt.Errorf("the answer speaks of line %d of %d: is %s an ingress?", a.Line, len(jobs), c.shown)
+			return nil, fmt.Errorf("the answer is about line %d of %d: is %s an ingress?", a.Line, len(jobs), c.shown)
 		}
 		answers[a.Line-1] = a
 		answered++

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 )
 
-// listed reads all pages of a list: next is the after of the page behind one, empty of the last.
+// listed reads all pages of a list. next returns the after of the following page, or "".
 func listed[P any](ctx context.Context, c *Client, path string, query url.Values, next func(*P) string) error {
 	if query == nil {
 		query = url.Values{}
@@ -30,7 +30,7 @@ func listed[P any](ctx context.Context, c *Client, path string, query url.Values
 	}
 }
 
-// onePage reads a page of a list, behind a name, of up to limit entries.
+// onePage reads a page of up to limit entries after a name.
 func onePage[P any](
 	ctx context.Context, c *Client, path string, query url.Values, after string, limit int,
 ) (p P, err error) {
@@ -45,27 +45,27 @@ func onePage[P any](
 	return p, err
 }
 
-// AppsPage returns a page of apps, behind a name.
+// AppsPage returns a page of apps after a name.
 func (c *Client) AppsPage(ctx context.Context, after string, limit int) (wire.Apps, error) {
 	return onePage[wire.Apps](ctx, c, "/v1/apps", nil, after, limit)
 }
 
-// SubjectsPage returns a page of what Subjects does, behind a name.
+// SubjectsPage returns a page of an app's subjects after a name.
 func (c *Client) SubjectsPage(ctx context.Context, app, after string, limit int) (wire.Subjects, error) {
 	return onePage[wire.Subjects](ctx, c, "/v1/subjects", ofApp(app), after, limit)
 }
 
-// TokensPage returns a page of what Tokens does, behind an id.
+// TokensPage returns a page of an app's tokens after an id.
 func (c *Client) TokensPage(ctx context.Context, app, after string, limit int) (wire.Tokens, error) {
 	return onePage[wire.Tokens](ctx, c, "/v1/tokens", ofApp(app), after, limit)
 }
 
-// RulesPage returns a page of rules, behind a name.
+// RulesPage returns a page of rules after a name.
 func (c *Client) RulesPage(ctx context.Context, after string, limit int) (wire.Rules, error) {
 	return onePage[wire.Rules](ctx, c, "/v1/rules", nil, after, limit)
 }
 
-// Apps returns all apps that whoever asks may see, in order of name.
+// Apps returns all apps that the caller may see, by name.
 func (c *Client) Apps(ctx context.Context) (all []wire.App, err error) {
 	err = listed(ctx, c, "/v1/apps", nil, func(p *wire.Apps) string {
 		all = append(all, p.Apps...)
@@ -74,15 +74,15 @@ func (c *Client) Apps(ctx context.Context) (all []wire.App, err error) {
 	return all, err
 }
 
-// App returns one app. A *Problem with reason unknown_app says that there is none.
+// App returns an app, or a *Problem with reason unknown_app.
 func (c *Client) App(ctx context.Context, name string) (app wire.App, err error) {
 	_, err = c.do(ctx, http.MethodGet, path("/v1/apps/", name, nil), nil, nil, &app)
 	return app, err
 }
 
-// PutApp makes an app or changes it, given as JSON, if it is at the given revision, Always or Absent; a *Problem with
-// reason revision_mismatch says that it is not.
-// With adopt it may get queues, rules and jobs that are left under the names that it gains.
+// PutApp creates or updates an app, given as JSON, if it is at the given revision, Always or Absent. Otherwise it
+// returns a *Problem with reason revision_mismatch. With adopt, the app takes over queues, rules and jobs under the
+// names that it gains.
 func (c *Client) PutApp(
 	ctx context.Context, name string, app json.RawMessage, revision int64, adopt bool,
 ) (put wire.App, err error) {
@@ -94,13 +94,13 @@ func (c *Client) PutApp(
 	return put, err
 }
 
-// DeleteApp removes an app, and with it its tokens and subjects.
+// DeleteApp deletes an app with its tokens and subjects.
 func (c *Client) DeleteApp(ctx context.Context, name string, revision int64) error {
 	_, err := c.do(ctx, http.MethodDelete, path("/v1/apps/", name, nil), condition(revision), nil, nil)
 	return err
 }
 
-// Subjects returns the subjects of an app, in order of name; those of whoever asks if it is empty.
+// Subjects returns the subjects of an app, by name. The default app is the caller's own.
 func (c *Client) Subjects(ctx context.Context, app string) (all []wire.Subject, err error) {
 	err = listed(ctx, c, "/v1/subjects", ofApp(app), func(p *wire.Subjects) string {
 		all = append(all, p.Subjects...)
@@ -109,13 +109,13 @@ func (c *Client) Subjects(ctx context.Context, app string) (all []wire.Subject, 
 	return all, err
 }
 
-// Subject returns one subject. A *Problem with reason unknown_subject says that there is none.
+// Subject returns a subject, or a *Problem with reason unknown_subject.
 func (c *Client) Subject(ctx context.Context, name string) (s wire.Subject, err error) {
 	_, err = c.do(ctx, http.MethodGet, path("/v1/subjects/", name, nil), nil, nil, &s)
 	return s, err
 }
 
-// PutSubject makes a subject or changes it, given as JSON, as PutApp does an app.
+// PutSubject creates or updates a subject, given as JSON. The revision is as in PutApp.
 func (c *Client) PutSubject(
 	ctx context.Context, name string, subject json.RawMessage, revision int64,
 ) (put wire.Subject, err error) {
@@ -123,7 +123,7 @@ func (c *Client) PutSubject(
 	return put, err
 }
 
-// DeleteSubject removes a subject.
+// DeleteSubject deletes a subject.
 func (c *Client) DeleteSubject(ctx context.Context, name string, revision int64) error {
 	_, err := c.do(ctx, http.MethodDelete, path("/v1/subjects/", name, nil), condition(revision), nil, nil)
 	return err

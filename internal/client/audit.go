@@ -10,18 +10,18 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 )
 
-// AuditQuery chooses entries of the audit log. Empty fields choose all.
+// AuditQuery selects entries of the audit log. Empty fields match all.
 type AuditQuery struct {
-	App, Actor, Token string // of who did it
-	Of, Name          string // what it was done to
+	App, Actor, Token string // of the actor
+	Of, Name          string // of the subject
 	What, Operation   string
-	Refused           bool // only what was refused
+	Refused           bool // only refused changes
 	Since, Until      time.Time
-	// Oldest begins with the oldest entry; else it is the newest.
+	// Oldest begins with the oldest entry instead of the newest.
 	Oldest bool
-	// After is the Next of the page before.
+	// After is the Next of the previous page.
 	After string
-	Limit int // 0 is the server's
+	Limit int // 0 means the server's default
 }
 
 func (q *AuditQuery) values() url.Values {
@@ -51,7 +51,7 @@ func (q *AuditQuery) values() url.Values {
 	return v
 }
 
-// Audit returns a page of the audit log. It may have fewer entries than asked for, or none, and More follow.
+// Audit returns a page of the audit log. If it has More, further entries follow, even a short or empty page.
 func (c *Client) Audit(ctx context.Context, q AuditQuery) (answer wire.Audit, err error) {
 	_, err = c.do(ctx, http.MethodGet, "/v1/audit?"+q.values().Encode(), nil, nil, &answer)
 	return answer, err

@@ -10,11 +10,11 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 )
 
-// ChangesQuery chooses changes; the zero one is for the newest.
+// ChangesQuery selects changes. The zero query matches all, the newest first.
 type ChangesQuery struct {
-	Limit        int      // 0 is as many as a page has
-	Before       int64    // the Next of the page before
-	What         []string // empty is all
+	Limit        int      // 0 means a full page
+	Before       int64    // the Next of the previous page
+	What         []string // empty means all
 	Since, Until time.Time
 }
 
@@ -34,13 +34,13 @@ func (q *ChangesQuery) encode() string {
 	return "?" + v.Encode()
 }
 
-// Changes tells what was done to a queue, newest first.
+// Changes returns the changes of a queue, newest first.
 func (c *Client) Changes(ctx context.Context, name string, q ChangesQuery) (page wire.Record[wire.Change], err error) {
 	_, err = c.do(ctx, http.MethodGet, queuePath(name, "changes")+q.encode(), nil, nil, &page)
 	return page, err
 }
 
-// RuleChanges tells what was done to a rule, newest first.
+// RuleChanges returns the changes of a rule, newest first.
 func (c *Client) RuleChanges(
 	ctx context.Context, name string, q ChangesQuery,
 ) (page wire.Record[wire.RuleChange], err error) {

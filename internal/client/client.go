@@ -1,13 +1,10 @@
-// Package client speaks the HTTP API of an ingress.
+// Package client is a client of the HTTP API of an ingress.
 //
-// It promises to tell apart what a caller must tell apart: a *Problem is the
-// server's refusal, with its machine-readable reason; an *Unreachable means that
-// no answer came, and that repeating is safe for everything that carries an id.
+// It distinguishes two failures. A *Problem is a refusal by the server, with a machine-readable reason. An *Unreachable
+// means that no answer came; repeating is then safe for every request with an id.
 //
-// What it changes is by whom audit.WithNote says.
-//
-// It refuses to retry by itself: who waits, and how long, is
-// the caller's decision.
+// Changes are attributed to the note of audit.WithNote. The package never retries by itself: whether and how long to
+// wait is the caller's decision.
 package client
 
 import (
@@ -29,23 +26,23 @@ import (
 	"github.com/penstock/penstock/queue/audit"
 )
 
-// DefaultURL is where an ingress listens unless told otherwise.
+// DefaultURL is the default address of an ingress.
 const DefaultURL = "http://127.0.0.1:8080"
 
-// maxAnswer bounds what is read of an answer that is not a stream.
+// maxAnswer is the size limit of an answer that is not a stream.
 const maxAnswer = 64 << 20
 
-// Client is safe for use by many goroutines.
+// Client is a client of one ingress. It is safe for use by many goroutines.
 type Client struct {
 	base  string
-	shown string // base for people: it may have a password
+	shown string // base with its password masked, for messages
 	http  *http.Client
 	agent string
 }
 
 // New returns a client of the ingress at base, such as http://127.0.0.1:8080, or unix:///PATH for a socket that the
-// transport of hc dials. It does not connect. A nil hc means http.DefaultClient's behaviour without a
-// time limit; each call has its context.
+// transport of hc dials. It does not connect. A nil hc behaves like http.DefaultClient, without a timeout; each call
+// has its own context.
 func New(base string, hc *http.Client) (*Client, error) {
 	shown := secrets.MaskURL(base)
 	u, err := url.Parse(base)
@@ -76,19 +73,19 @@ type Problem struct {
 	Field        string `json:"field"`
 	ID           string `json:"id"`
 	RetryAfterMS int64  `json:"retry_after_ms"`
-	// ETA is when a job would depart that is worthless by then.
+	// ETA is when an expiring job would have departed.
 	ETA *queue.ETA `json:"eta"`
-	// State is where a job is that could not be cancelled.
+	// State is the state of a job that could not be cancelled.
 	State string `json:"state"`
-	// Revision is the present one when another was expected.
+	// Revision is the present revision, if another was expected.
 	Revision int64 `json:"revision"`
-	// Rule is the one that refuses, and the others what it said. Limit is in bytes where there is no Rule.
+	// Rule is the rule that refused; the following fields are its answer. Without a Rule, Limit is in bytes.
 	Rule         string `json:"rule"`
 	Limit        int64  `json:"limit"`
 	Remaining    int64  `json:"remaining"`
 	ResetAfterMS int64  `json:"reset_after_ms"`
 	Away         string `json:"away"`
-	// Queues are some of those that ask a rule which was to be removed.
+	// Queues are some of the queues that use a rule that was to be deleted.
 	Queues []string `json:"queues"`
 }
 
@@ -103,15 +100,15 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%s (%s, HTTP %d)", detail, p.Reason, p.Status)
 }
 
-// Again reports whether asking again, not before RetryAfter, may help: there was no room, or nothing could be decided.
+// Again reports whether a retry, not before RetryAfter, may help: there was no room, or nothing could be decided.
 func (p *Problem) Again() bool { return (&queue.Refusal{Status: p.Status}).Again() }
 
-// RetryAfter is when to come back, 0 if the server did not say.
+// RetryAfter returns how long to wait before a retry, 0 if the server did not say.
 func (p *Problem) RetryAfter() time.Duration {
 	return time.Duration(p.RetryAfterMS) * time.Millisecond
 }
 
-// Unreachable means that no answer came, or only a part of one.
+// Unreachable means that no answer came, or only part of one.
 type Unreachable struct {
 	URL string
 	Err error
@@ -131,8 +128,8 @@ func (e *Unreachable) Error() string {
 
 func (e *Unreachable) Unwrap() error { return e.Err }
 
-// do sends a request; in is encoded as JSON if it is not nil, and the answer is
-// decoded into out if that is not nil. The headers of the answer are returned.
+// do sends a request with in as its JSON body, unless in is nil. It decodes the answer into out, unless out is nil, and
+// returns the answer's headers.
 func (c *Client) do(ctx context.Context, method, path string, head http.Header, in, out any) (http.Header, error) {
 	var body io.Reader
 	if in != nil {
@@ -184,7 +181,7 @@ func (c *Client) request(ctx context.Context, method, path string, body io.Reade
 	return req, nil
 }
 
-// send returns the response to a request if it is a 2xx, else the problem.
+// send returns a 2xx response; any other status is an error.
 func (c *Client) send(req *http.Request) (*http.Response, error) {
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -194,12 +191,11 @@ func (c *Client) send(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	defer func() { _ = resp.Body.Close() }()
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // what there is of it is shown
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // an incomplete body is shown too
 	return nil, problemOf(resp, text)
 }
 
-// problemOf reads a refusal; one that is not Penstock's, a proxy's say, is made
-// into one as well as it can be.
+// problemOf parses a refusal. A refusal that is not Penstock's, such as a proxy's, is converted as well as possible.
 func problemOf(resp *http.Response, text []byte) *Problem {
 	p := &Problem{}
 	if json.Unmarshal(text, p) != nil || p.Reason == "" && p.Detail == "" && p.Title == "" {
@@ -215,7 +211,7 @@ func problemOf(resp *http.Response, text []byte) *Problem {
 	return p
 }
 
-// unreachable keeps a caller's own ending apart from the server's silence.
+// unreachable returns an *Unreachable, unless the caller canceled the request.
 func (c *Client) unreachable(ctx context.Context, err error) error {
 	if cause := ctx.Err(); cause != nil && errors.Is(cause, context.Canceled) {
 		return cause

@@ -15,22 +15,22 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 )
 
-// Event is one of a stream of events. Of its parts those are there that its Kind has.
+// Event is an event of a stream. Its Kind determines its data.
 type Event struct {
-	// ID is where a stream can go on behind it; empty if it cannot.
+	// ID is the position from which a stream can continue; it may be empty.
 	ID   string          `json:"id,omitempty"`
 	Kind string          `json:"event"`
 	Data json.RawMessage `json:"data"`
 }
 
-// Of is what happened to a queue.
+// Of returns the data of an event about a queue.
 func (e *Event) Of() (of wire.Event, err error) { return of, json.Unmarshal(e.Data, &of) }
 
-// Rows are the queues of a reset or an info.
+// Rows returns the data of a reset or an info.
 func (e *Event) Rows() (rows wire.Rows, err error) { return rows, json.Unmarshal(e.Data, &rows) }
 
-// Follow tells what happens to a queue, to all that may be seen if name is empty, as it happens, behind the event of an
-// id if that is not empty. It returns when do does with an error, or the stream ends: a *Problem if the server says
+// Follow calls do with the events of a queue, or of all visible queues if name is empty, after the event with the id
+// after if that is not empty. It returns when do returns an error or the stream ends: a *Problem if the server says
 // why, else an *Unreachable.
 func (c *Client) Follow(ctx context.Context, name, after string, do func(*Event) error) error {
 	path := "/v1/events"
@@ -65,7 +65,7 @@ func (c *Client) Follow(ctx context.Context, name, after string, do func(*Event)
 	}
 }
 
-// readEvent reads up to the end of an event that has a name.
+// readEvent reads the next event with a name.
 func readEvent(lines *bufio.Reader) (*Event, error) {
 	e := &Event{}
 	var data strings.Builder
@@ -73,7 +73,7 @@ func readEvent(lines *bufio.Reader) (*Event, error) {
 		line, err := lines.ReadString('\n')
 		if err != nil {
 			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF // a stream does not end by itself
+				err = io.ErrUnexpectedEOF // the server never ends a stream this way
 			}
 			return nil, err
 		}
@@ -98,7 +98,7 @@ func readEvent(lines *bufio.Reader) (*Event, error) {
 	}
 }
 
-// endOf is why the server has ended a stream.
+// endOf returns the server's reason for the end of a stream.
 func endOf(e *Event) error {
 	p := &Problem{}
 	if err := json.Unmarshal(e.Data, p); err != nil {
@@ -107,11 +107,11 @@ func endOf(e *Event) error {
 	return p
 }
 
-// reconnect is how long to wait before a stream is asked for again.
+// reconnect is the delay before a stream is resumed.
 const reconnect = time.Second
 
-// FollowOn is Follow, which goes on where a stream was broken off, or the server has ended it because it stops. lost is
-// told of each.
+// FollowOn is Follow that resumes a stream after it breaks, or after the server ends it because it stops. It calls lost
+// each time.
 func (c *Client) FollowOn(ctx context.Context, name string, do func(*Event) error, lost func(error)) error {
 	after := ""
 	for began := false; ; {

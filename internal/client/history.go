@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 )
 
-// Histories tells what some queues did: the columns asked for, all if there are none, over a window of 15m or 24h.
+// Histories returns the histories of queues over a window of 15m or 24h: the given columns, or all.
 func (c *Client) Histories(
 	ctx context.Context, queues []string, window string, columns ...string,
 ) (h wire.Histories, err error) {
@@ -21,7 +21,7 @@ func (c *Client) Histories(
 	return h, err
 }
 
-// History tells what a queue did over a window of 15m or 24h.
+// History returns the history of a queue over a window of 15m or 24h.
 func (c *Client) History(ctx context.Context, name, window string) (h wire.History, err error) {
 	ask := "?window=" + url.QueryEscape(window)
 	_, err = c.do(ctx, http.MethodGet, queuePath(name, "history")+ask, nil, nil, &h)

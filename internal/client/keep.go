@@ -10,20 +10,20 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 )
 
-// List says which jobs to list.
+// List selects jobs.
 type List struct {
 	State  string
-	Lane   *string // only this one
-	Reason string  // of dead and held jobs; so too
+	Lane   *string // only this lane
+	Reason string  // only dead and held jobs with this reason
 	Before *time.Time
 	Since  *time.Time
 	After  string
 	Limit  int
-	// Payload asks for what the jobs carry; a page then has MaxCarried at most.
+	// Payload asks for payloads. A page then has at most MaxCarried jobs.
 	Payload bool
 }
 
-// MaxCarried is how many jobs a page has at most with what they carry.
+// MaxCarried is the maximum number of jobs on a page with payloads.
 const MaxCarried = 20
 
 // Jobs returns a page of jobs.
@@ -52,7 +52,7 @@ func (c *Client) Jobs(ctx context.Context, queueName string, l List) (wire.Jobs,
 	return page, err
 }
 
-// DeadQueues returns the queues that have dead jobs, deleted ones among them.
+// DeadQueues returns the queues with dead jobs, deleted queues included.
 func (c *Client) DeadQueues(ctx context.Context) ([]wire.DeadQueue, error) {
 	all := []wire.DeadQueue{}
 	for q := (url.Values{"limit": {strconv.Itoa(page)}}); ; {
@@ -67,7 +67,7 @@ func (c *Client) DeadQueues(ctx context.Context) ([]wire.DeadQueue, error) {
 	}
 }
 
-// Dead returns how many dead jobs a queue has, or had when it was deleted.
+// Dead returns the number of a queue's dead jobs, also if the queue was deleted.
 func (c *Client) Dead(ctx context.Context, queueName string) (int64, error) {
 	var answer wire.DeadQueues
 	_, err := c.do(ctx, http.MethodGet, "/v1/dead?"+url.Values{"queue": {queueName}}.Encode(), nil, nil, &answer)
@@ -77,12 +77,12 @@ func (c *Client) Dead(ctx context.Context, queueName string) (int64, error) {
 	return answer.Queues[0].Dead, nil
 }
 
-// Replay puts dead jobs back, as many as one request does.
+// Replay returns dead jobs to their queue. One call may handle only a part; see Next of the result.
 func (c *Client) Replay(ctx context.Context, queueName string, choice wire.Choice) (wire.Decided, error) {
 	return c.decide(ctx, queueName, "replay", choice)
 }
 
-// Forget drops dead jobs, as many as one request does.
+// Forget deletes dead jobs. One call may handle only a part.
 func (c *Client) Forget(ctx context.Context, queueName string, choice wire.Choice) (wire.Decided, error) {
 	return c.decide(ctx, queueName, "forget", choice)
 }
@@ -92,13 +92,13 @@ func (c *Client) decide(ctx context.Context, queueName, what string, choice wire
 	return d, err
 }
 
-// Decide decides about held jobs, as many as one request does.
+// Decide decides about held jobs. One call may handle only a part.
 func (c *Client) Decide(ctx context.Context, queueName string, decision wire.Decision) (d wire.Decided, err error) {
 	_, err = c.do(ctx, http.MethodPost, queuePath(queueName, "decide"), nil, decision, &d)
 	return d, err
 }
 
-// Purge takes jobs back, as many as one request does.
+// Purge cancels jobs that have not departed. One call may handle only a part.
 func (c *Client) Purge(ctx context.Context, queueName string, r wire.PurgeRequest) (done wire.Purged, err error) {
 	_, err = c.do(ctx, http.MethodPost, queuePath(queueName, "purge"), nil, r, &done)
 	return done, err

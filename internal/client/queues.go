@@ -14,10 +14,10 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// page is how many queues are asked for at once.
+// page is the size of a page.
 const page = 1000
 
-// Queues returns all queues in order of name.
+// Queues returns all queues, by name.
 func (c *Client) Queues(ctx context.Context) ([]wire.Queue, error) {
 	all := []wire.Queue{}
 	after := ""
@@ -43,8 +43,7 @@ func (c *Client) Queues(ctx context.Context) ([]wire.Queue, error) {
 	}
 }
 
-// QueueNames returns names of queues in order, those that begin with begun and some
-// that follow them: as many as one request answers.
+// QueueNames returns one page of queue names, beginning with those that start with begun.
 func (c *Client) QueueNames(ctx context.Context, begun string) ([]string, error) {
 	query := url.Values{"limit": {strconv.Itoa(page)}}
 	if after := before(begun); after != "" {
@@ -61,7 +60,7 @@ func (c *Client) QueueNames(ctx context.Context, begun string) ([]string, error)
 	return names, nil
 }
 
-// before is the last text before begun that no name begins with.
+// before returns a text that sorts directly before all names that start with begun.
 func before(begun string) string {
 	n := len(begun)
 	if n == 0 {
@@ -70,13 +69,12 @@ func before(begun string) string {
 	return begun[:n-1] + string(begun[n-1]-1) + "~"
 }
 
-// Queue returns one queue. A *Problem with reason unknown_queue says that there
-// is none.
+// Queue returns a queue, or a *Problem with reason unknown_queue.
 func (c *Client) Queue(ctx context.Context, name string) (wire.Queue, error) {
 	return c.queue(ctx, http.MethodGet, queuePath(name), nil)
 }
 
-// queue does what is answered by a whole queue.
+// queue sends a request that is answered with a whole queue.
 func (c *Client) queue(ctx context.Context, method, path string, in any) (wire.Queue, error) {
 	var q wire.Queue
 	if _, err := c.do(ctx, method, path, nil, in, &q); err != nil {
@@ -85,11 +83,11 @@ func (c *Client) queue(ctx context.Context, method, path string, in any) (wire.Q
 	return q, c.whole(&q)
 }
 
-// whole refuses a queue that is not told how it is doing.
+// whole refuses an answer without the queue's state.
 func (c *Client) whole(q *wire.Queue) error {
 	if q.Flow == nil {
 		return fmt.Errorf(
-			"the answer does not say how queue %s is doing, is %s an ingress?", clip.Quote(q.Name, 80), c.shown,
+			"the answer lacks the state of queue %s, is %s an ingress?", clip.Quote(q.Name, 80), c.shown,
 		)
 	}
 	return nil
@@ -97,9 +95,9 @@ func (c *Client) whole(q *wire.Queue) error {
 
 // Conditions of a change, beside a revision.
 const (
-	// Always changes whatever is there.
+	// Always makes the change at any revision.
 	Always = queue.AnyRevision
-	// Absent changes only if there is none.
+	// Absent makes the change only if nothing exists yet.
 	Absent = 0
 )
 
@@ -113,17 +111,15 @@ func condition(revision int64) http.Header {
 	return http.Header{"If-Match": {`"` + strconv.FormatInt(revision, 10) + `"`}}
 }
 
-// Put makes a queue or changes its spec, given as JSON, if it is at the given
-// revision; a *Problem with reason revision_mismatch says that it is not. The
-// queue's Flow is nil if the server could make the change and then not read it.
+// Put creates a queue or updates its spec, given as JSON, if it is at the given revision. Otherwise it returns a
+// *Problem with reason revision_mismatch. The result's Flow is nil if the queue could not be read after the change.
 func (c *Client) Put(ctx context.Context, name string, spec json.RawMessage, revision int64) (wire.Queue, error) {
 	var q wire.Queue
 	_, err := c.do(ctx, http.MethodPut, queuePath(name), condition(revision), spec, &q)
 	return q, err
 }
 
-// Delete removes a queue. Without force one that holds jobs is left alone: a
-// *Problem with reason not_empty.
+// Delete deletes a queue. Without force, a queue that holds jobs is refused: a *Problem with reason not_empty.
 func (c *Client) Delete(ctx context.Context, name string, revision int64, force bool) error {
 	path := queuePath(name)
 	if force {
@@ -133,7 +129,7 @@ func (c *Client) Delete(ctx context.Context, name string, revision int64, force 
 	return err
 }
 
-// Pause stops a queue's departures, until an instant if that is not zero.
+// Pause pauses a queue until an instant, or until it is resumed if that is zero.
 func (c *Client) Pause(ctx context.Context, name, reason string, until time.Time) (wire.Queue, error) {
 	return c.queue(ctx, http.MethodPost, queuePath(name, "pause"), struct {
 		Reason string    `json:"reason,omitempty"`
@@ -141,13 +137,13 @@ func (c *Client) Pause(ctx context.Context, name, reason string, until time.Time
 	}{reason, until})
 }
 
-// Resume lets them go on, at the rate.
+// Resume resumes a queue.
 func (c *Client) Resume(ctx context.Context, name string) (wire.Queue, error) {
 	return c.queue(ctx, http.MethodPost, queuePath(name, "resume"), nil)
 }
 
-// Rollback puts an earlier spec of a queue again, if it is at the given revision, or shows it. A
-// *Problem with reason unknown_revision says that it is not recorded.
+// Rollback rolls a queue back to an earlier revision, if it is at the given revision, or shows that spec. A revision
+// that is not recorded is a *Problem with reason unknown_revision.
 func (c *Client) Rollback(
 	ctx context.Context, name string, ask wire.RollbackRequest, revision int64,
 ) (wire.Queue, error) {
@@ -156,14 +152,14 @@ func (c *Client) Rollback(
 	return q, err
 }
 
-// Quote tells what would become of jobs, and appends none.
+// Quote returns what would happen to jobs if they were appended now. It appends none.
 func (c *Client) Quote(ctx context.Context, name string, ask wire.QuoteRequest) (wire.Quote, error) {
 	var q wire.Quote
 	_, err := c.do(ctx, http.MethodPost, queuePath(name, "quote"), nil, ask, &q)
 	return q, err
 }
 
-// Timetable tells what leaves a queue in the time to come.
+// Timetable returns the coming departures of a queue.
 func (c *Client) Timetable(ctx context.Context, name string, span time.Duration) (wire.Timetable, error) {
 	var t wire.Timetable
 	ask := "?for=" + url.QueryEscape(span.String())
@@ -171,48 +167,48 @@ func (c *Client) Timetable(ctx context.Context, name string, span time.Duration)
 	return t, err
 }
 
-// Job returns where a job is.
+// Job returns a job.
 func (c *Client) Job(ctx context.Context, queueName, id string) (wire.Job, error) {
 	var j wire.Job
 	_, err := c.do(ctx, http.MethodGet, queuePath(queueName, "jobs", id), nil, nil, &j)
 	return j, err
 }
 
-// Cancel takes a job back that has not left. A *Problem with reason not_cancellable says
-// that it has, and its State where it is.
+// Cancel cancels a job that has not departed. If it has, the error is a *Problem with reason not_cancellable and the
+// job's State.
 func (c *Client) Cancel(ctx context.Context, queueName, id string) (wire.Cancelled, error) {
 	var j wire.Cancelled
 	_, err := c.do(ctx, http.MethodPost, queuePath(queueName, "jobs", id, "cancel"), nil, nil, &j)
 	return j, err
 }
 
-// Overview returns a page of all queues as the ingress last read them: by name, state, full, sort, offset and limit.
+// Overview returns a page of all queues as of the ingress's last survey. The parameters are name, state, full, sort,
+// offset and limit.
 func (c *Client) Overview(ctx context.Context, ask url.Values) (o wire.Overview, err error) {
 	_, err = c.do(ctx, http.MethodGet, "/v1/overview?"+ask.Encode(), nil, nil, &o)
 	return o, err
 }
 
-// Store tells how full the store is, and who drains it.
+// Store returns the state of the store and its drainers.
 func (c *Client) Store(ctx context.Context) (s wire.Store, err error) {
 	_, err = c.do(ctx, http.MethodGet, "/v1/store", nil, nil, &s)
 	return s, err
 }
 
-// Drainers tells which processes drained the store lately.
+// Drainers returns the drainers that were recently active.
 func (c *Client) Drainers(ctx context.Context) (wire.Drainers, error) {
 	var answer wire.Drainers
 	_, err := c.do(ctx, http.MethodGet, "/v1/drainers", nil, nil, &answer)
 	return answer, err
 }
 
-// Ready reports whether the ingress can take jobs now, some at least; the error says why
-// not.
+// Ready returns nil if the ingress can accept at least some jobs now, else why not.
 func (c *Client) Ready(ctx context.Context) error {
 	_, err := c.do(ctx, http.MethodGet, "/readyz", nil, nil, nil)
 	return err
 }
 
-// Readiness is Ready, with what the ingress goes without.
+// Readiness is Ready that also returns the defects of a degraded ingress.
 func (c *Client) Readiness(ctx context.Context) (wire.Readiness, error) {
 	var answer wire.Readiness
 	_, err := c.do(ctx, http.MethodGet, "/readyz", nil, nil, &answer)

@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// releasesWindow is how far back Releases looks.
+	// releasesWindow is the window of Releases.
 	releasesWindow = "15m"
-	// historiesAtOnce is how many queues one request asks about.
+	// historiesAtOnce is how many queues one request may name.
 	historiesAtOnce = 200
 )
 
-// Releases are the released jobs of one queue.
+// Releases counts the released departures of one queue.
 type Releases struct {
 	queue.Releases
-	// Window is the time they are of, as in 15m. It is empty for all since the queue was created.
+	// Window is the time span, as in 15m. Empty means since the queue was created.
 	Window string `json:"window,omitempty"`
 }
 
-// Text returns them as text: how many of how many, and when.
+// Text describes the releases: how many of how many departures, and when.
 func (r Releases) Text() string {
 	when := "since it was created"
 	if r.Window != "" {
@@ -32,9 +32,9 @@ func (r Releases) Text() string {
 	return fmt.Sprintf("%d of %d departures %s (%s)", r.Released, r.Departures, when, r.Percent())
 }
 
-// Releases returns the releases of queues, by their names. They are of the last 15 minutes as far as the server has
-// seen those. Of a queue about which it knows nothing, or all if it cannot say, they are all since the queue was
-// created. Queues that never released a departure are left out.
+// Releases returns the releases of queues, by name. They are of the last 15 minutes as far as the server has seen them.
+// If the server knows nothing about a queue, or cannot answer, they are counted since the queue was created. Queues
+// that never released a departure are left out.
 func (c *Client) Releases(ctx context.Context, queues []wire.Queue) map[string]Releases {
 	found := map[string]Releases{}
 	var names []string
@@ -49,7 +49,7 @@ func (c *Client) Releases(ctx context.Context, queues []wire.Queue) map[string]R
 		names = names[len(some):]
 		h, err := c.Histories(ctx, some, releasesWindow, "released", "outflow")
 		if err != nil {
-			break // an older server, or one that does not answer
+			break // an older server, or no answer
 		}
 		for name, of := range h.Queues {
 			if released, departed, known := counted(of, h.Step); known {
@@ -60,13 +60,13 @@ func (c *Client) Releases(ctx context.Context, queues []wire.Queue) map[string]R
 	return found
 }
 
-// counted makes counts of the rates of a history. The outflow is without the departures that were released.
+// counted converts the rates of a history to counts. The outflow does not include released departures.
 func counted(h wire.HistoryOf, step float64) (released, departed int64, known bool) {
 	var back, out float64
 	outflow := h.Values["outflow"]
 	for n, v := range h.Values["released"] {
 		if v != v || n >= len(outflow) || outflow[n] != outflow[n] {
-			continue // not known
+			continue // unknown
 		}
 		known = true
 		back += float64(v) * step

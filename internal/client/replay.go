@@ -11,8 +11,7 @@ import (
 	"github.com/penstock/penstock/internal/replay"
 )
 
-// ReplayLog tells what rules and queues would have done with a log. What is tried, and how, is as the operation's
-// parameters say.
+// ReplayLog returns what rules and queues would have done with a log. The parameters are those of the API's operation.
 func (c *Client) ReplayLog(ctx context.Context, ask url.Values, log io.Reader) (*replay.Report, error) {
 	req, err := c.request(ctx, http.MethodPost, "/v1/replay?"+ask.Encode(), log)
 	if err != nil {

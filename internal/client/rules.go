@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// Rules returns all rules in order of name.
+// Rules returns all rules, by name.
 func (c *Client) Rules(ctx context.Context) ([]wire.Rule, error) {
 	all := []wire.Rule{}
 	for after := ""; ; {
@@ -28,8 +28,7 @@ func (c *Client) Rules(ctx context.Context) ([]wire.Rule, error) {
 	}
 }
 
-// RuleNames returns names of rules in order, those that begin with begun and some that
-// follow them: as many as one request answers.
+// RuleNames returns one page of rule names, beginning with those that start with begun.
 func (c *Client) RuleNames(ctx context.Context, begun string) ([]string, error) {
 	answer, err := c.rules(ctx, before(begun))
 	if err != nil {
@@ -51,14 +50,14 @@ func (c *Client) rules(ctx context.Context, after string) (answer wire.Rules, er
 	return answer, err
 }
 
-// Rule returns one rule. A *Problem with reason unknown_rule says that there is none.
+// Rule returns a rule, or a *Problem with reason unknown_rule.
 func (c *Client) Rule(ctx context.Context, name string) (rule wire.Rule, err error) {
 	_, err = c.do(ctx, http.MethodGet, rulePath(name), nil, nil, &rule)
 	return rule, err
 }
 
-// PutRule makes a rule or changes it, given as JSON, if it is at the given revision, Always or
-// Absent; a *Problem with reason revision_mismatch says that it is not.
+// PutRule creates or updates a rule, given as JSON, if it is at the given revision, Always or Absent. Otherwise it
+// returns a *Problem with reason revision_mismatch.
 func (c *Client) PutRule(
 	ctx context.Context, name string, spec json.RawMessage, revision int64,
 ) (rule wire.Rule, err error) {
@@ -66,8 +65,8 @@ func (c *Client) PutRule(
 	return rule, err
 }
 
-// DeleteRule removes a rule, with what was taken from it. One that a queue asks is left alone: a
-// *Problem with reason rule_in_use. With force it is removed if those queues are of other groups.
+// DeleteRule deletes a rule and what was taken from it. A rule that queues use is refused: a *Problem with reason
+// rule_in_use. With force it is deleted if those queues are all in other groups.
 func (c *Client) DeleteRule(ctx context.Context, name string, revision int64, force bool) error {
 	path := rulePath(name)
 	if force {
@@ -86,8 +85,8 @@ func (c *Client) ResetRule(ctx context.Context, name string) error {
 	return err
 }
 
-// Take asks a rule once. A refusal is no error. After a *Problem with reason outcome_unknown, or an *Unreachable,
-// something may have been taken: to ask again takes again.
+// Take sends one take. A refusal by the rule is not an error. After a *Problem with reason outcome_unknown, or an
+// *Unreachable, something may have been taken, and a repetition takes again.
 func (c *Client) Take(ctx context.Context, name string, op rules.TakeOp, take wire.Take) (t wire.Taken, err error) {
 	_, err = c.do(ctx, http.MethodPost, rulePath(name, op.String()), nil, take, &t)
 	var p *Problem
@@ -99,7 +98,7 @@ func (c *Client) Take(ctx context.Context, name string, op rules.TakeOp, take wi
 	return t, err
 }
 
-// TakeAll asks a rule up to rules.MaxTakes times, and answers in the same order. Each answer has its own Status.
+// TakeAll sends up to rules.MaxTakes takes and returns their answers in the same order, each with its own Status.
 func (c *Client) TakeAll(ctx context.Context, name string, op rules.TakeOp, takes []wire.Take) ([]wire.Taken, error) {
 	var answer wire.AllTaken
 	_, err := c.do(ctx, http.MethodPost, rulePath(name, op.String()), nil, wire.Takes{Takes: takes}, &answer)
@@ -108,7 +107,7 @@ func (c *Client) TakeAll(ctx context.Context, name string, op rules.TakeOp, take
 
 func rulePath(name string, more ...string) string { return path("/v1/rules/", name, more) }
 
-// Top tells by which keys a rule is asked most.
+// Top returns the most frequent keys of a rule.
 func (c *Client) Top(ctx context.Context, name string) (top wire.Top, err error) {
 	_, err = c.do(ctx, http.MethodGet, rulePath(name, "top"), nil, nil, &top)
 	return top, err

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// Tokens returns the tokens of an app, in order of id; those of whoever asks if it is empty.
+// Tokens returns the tokens of an app, by id. The default app is the caller's own; for operators, all apps.
 func (c *Client) Tokens(ctx context.Context, app string) (all []wire.Token, err error) {
 	err = listed(ctx, c, "/v1/tokens", ofApp(app), func(p *wire.Tokens) string {
 		all = append(all, p.Tokens...)
@@ -18,20 +18,19 @@ func (c *Client) Tokens(ctx context.Context, app string) (all []wire.Token, err 
 	return all, err
 }
 
-// Token returns what is known of one token. A *Problem with reason unknown_token says that there is none.
+// Token returns a token without its secret, or a *Problem with reason unknown_token.
 func (c *Client) Token(ctx context.Context, id string) (t wire.Token, err error) {
 	_, err = c.do(ctx, http.MethodGet, path("/v1/tokens/", id, nil), nil, nil, &t)
 	return t, err
 }
 
-// CreateToken makes a token. Its secret is in the answer, and nowhere else. After an *Unreachable it may have been
-// made.
+// CreateToken creates a token. Its secret is only in the answer. After an *Unreachable the token may have been created.
 func (c *Client) CreateToken(ctx context.Context, ask wire.TokenRequest) (made wire.MadeToken, err error) {
 	_, err = c.do(ctx, http.MethodPost, "/v1/tokens", nil, ask, &made)
 	return made, err
 }
 
-// RotateToken makes a token that may do what another one may, which ends after keep.
+// RotateToken replaces a token by a new one with the same permissions. The old one keeps working for keep.
 func (c *Client) RotateToken(ctx context.Context, id string, keep time.Duration) (made wire.MadeToken, err error) {
 	ask := wire.Rotation{Keep: unit.Duration(keep)}
 	_, err = c.do(ctx, http.MethodPost, path("/v1/tokens/", id, []string{"rotate"}), nil, ask, &made)
@@ -44,19 +43,19 @@ func (c *Client) DeleteToken(ctx context.Context, id string, revision int64) err
 	return err
 }
 
-// OpenSession exchanges the token of the caller for one that ends after 12 hours. A session cannot open another one.
+// OpenSession exchanges the caller's token for a session, which ends after 12 hours. A session cannot open another one.
 func (c *Client) OpenSession(ctx context.Context) (made wire.MadeToken, err error) {
 	_, err = c.do(ctx, http.MethodPost, "/v1/session", nil, nil, &made)
 	return made, err
 }
 
-// CloseSession ends the session that the caller shows.
+// CloseSession ends the caller's session.
 func (c *Client) CloseSession(ctx context.Context) error {
 	_, err := c.do(ctx, http.MethodDelete, "/v1/session", nil, nil, nil)
 	return err
 }
 
-// Whoami returns who the server takes the caller for.
+// Whoami returns the caller's identity.
 func (c *Client) Whoami(ctx context.Context) (who wire.Whoami, err error) {
 	_, err = c.do(ctx, http.MethodGet, "/v1/whoami", nil, nil, &who)
 	return who, err

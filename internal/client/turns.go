@@ -9,8 +9,8 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// Turn waits up to wait for a turn of a pull queue: when it returns, start. A *Problem with reason no_turn says that it
-// would not come in time.
+// Turn waits for a turn of a pull queue, at most wait; when it returns, start. If the turn would not come in time, the
+// error is a *Problem with reason no_turn.
 func (c *Client) Turn(ctx context.Context, name string, wait time.Duration) (turn wire.Turn, err error) {
 	within := unit.Duration(wait)
 	_, err = c.do(ctx, http.MethodPost, queuePath(name, "turns"), nil, wire.TurnRequest{Wait: &within}, &turn)

@@ -34,7 +34,7 @@ type asset struct {
 // newAssets loads the embedded files and joins assets/css into one style sheet, in order of name.
 func newAssets() *assets {
 	contents := map[string][]byte{
-		"uplot.js": chart.Script(), "uplot.css": chart.Style(), "uplot-license.txt": chart.Licence(),
+		"uplot.js": chart.Script(), "uplot.css": chart.Style(), "uplot-license.txt": chart.License(),
 	}
 	var style []byte
 	err := fs.WalkDir(assetFiles, "assets", func(name string, d fs.DirEntry, err error) error {

@@ -2,15 +2,15 @@ package wire
 
 import "github.com/penstock/penstock/internal/auth"
 
-// App is an app as it stands.
+// App is an app and its revision.
 type App struct {
 	auth.App
 	Revision int64 `json:"revision"`
 }
 
-// Apps is a page of the list of apps.
+// Apps is a page of apps.
 type Apps struct {
 	Apps []App `json:"apps"`
-	// Next is what to give as after for the next page; absent on the last one.
+	// Next is the after of the next page; absent on the last.
 	Next string `json:"next,omitempty"`
 }

@@ -9,38 +9,38 @@ import (
 // AuditRecord is an entry of the audit log.
 type AuditRecord struct {
 	Partition int `json:"partition"`
-	// Entry is what Text says.
+	// Entry is the parsed Text.
 	Entry audit.Entry `json:"entry"`
-	// Text is the entry byte by byte as it is kept, and Digest its SHA-256: the next entry of its budget in the partition
-	// has that as its previous. Only who sees all entries is told.
+	// Text is the entry as it is stored, and Digest its SHA-256, which the next entry of its budget in the partition has
+	// as its previous. Only callers who see all entries get them.
 	Text   string       `json:"text,omitempty"`
 	Digest audit.Digest `json:"digest,omitempty"`
-	// Before and After are what it was and what it became, with secrets masked.
+	// Before and After are the subject before and after the change, with secrets masked.
 	Before json.RawMessage `json:"before,omitempty"`
 	After  json.RawMessage `json:"after,omitempty"`
 }
 
-// Audit is a page of the audit log, of all partitions by time.
+// Audit is a page of the audit log: entries of all partitions by time.
 type Audit struct {
 	Records []AuditRecord `json:"records"`
-	// More says that others follow. A page may have fewer than asked for, or none, and others follow all the same.
+	// More says that other entries follow. They may follow even a short or empty page.
 	More bool `json:"more"`
-	// Next is the after of the next request. Beginning with the oldest it is there also when no more follow, for those
-	// that come.
+	// Next is the after of the next request. With the oldest first it is also there at the end, to follow new entries.
 	Next string `json:"next,omitempty"`
-	// Chains are where the entries of each partition and budget begin and end. Only who sees all entries is told.
+	// Chains are the first and last entries of each partition and budget. Only callers who see all entries get them.
 	Chains []AuditChain `json:"chains,omitempty"`
 }
 
-// AuditChain is how far the entries of a budget in a partition go.
+// AuditChain describes the chain of a budget's entries in a partition.
 type AuditChain struct {
 	Partition int `json:"partition"`
 	// Budget pays for the entries: "operators", "anonymous", "nobody" or "app:" and the name of an app.
 	Budget audit.Budget `json:"budget"`
-	// Oldest is the number of the oldest entry that is kept, Newest that of the newest. Head is the digest of the newest.
+	// Oldest and Newest are the numbers of the oldest and the newest entry that are kept. Head is the digest of the
+	// newest.
 	Oldest int64        `json:"oldest"`
 	Newest int64        `json:"newest"`
 	Head   audit.Digest `json:"head,omitempty"`
-	// Dropped is how many entries were dropped before their time, because the budget was used up.
+	// Dropped is how many entries were dropped early, because the budget was used up.
 	Dropped int64 `json:"dropped"`
 }

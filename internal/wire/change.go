@@ -8,14 +8,14 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// Done is what was done, to whatever it was.
+// Done describes a change of a queue or a rule.
 type Done struct {
-	// Number counts the changes of the name, and leaves none out.
+	// Number counts the changes of the name, without gaps.
 	Number int64     `json:"number"`
 	At     time.Time `json:"at"`
-	// Last is when the last step of a change of jobs was made, if it took several.
+	// Last is when the last step was made, for a change of jobs in several steps.
 	Last *time.Time `json:"last,omitempty"`
-	// By is who did it, as was proven, and ClaimedBy is what Penstock-By said, which nobody has verified.
+	// By is the authenticated actor; ClaimedBy is the unverified Penstock-By header.
 	By        string          `json:"by,omitempty"`
 	ClaimedBy string          `json:"claimed_by,omitempty"`
 	What      changekind.Kind `json:"what"`
@@ -28,15 +28,14 @@ type Done struct {
 	Until     *time.Time      `json:"until,omitempty"`
 }
 
-// Change is what was done to a queue. Its specs are shown as a queue's is, with the secrets of
-// their targets masked.
+// Change is a change of a queue. Secrets in its specs are masked.
 type Change struct {
 	Done
 	Before *queue.Spec `json:"before,omitempty"`
 	After  *queue.Spec `json:"after,omitempty"`
 }
 
-// RuleChange is what was done to a rule, which is shown without its overrides.
+// RuleChange is a change of a rule, which is shown without its overrides.
 type RuleChange struct {
 	Done
 	Before *rules.Rule `json:"before,omitempty"`
@@ -48,11 +47,11 @@ type Record[C Change | RuleChange] struct {
 	Changes []C `json:"changes"`
 	// Next is the before of the next page; absent on the last.
 	Next int64 `json:"next,omitempty"`
-	// Dropped is how many changes were dropped before their time, for want of room.
+	// Dropped is how many changes were dropped early, for lack of room.
 	Dropped int64 `json:"dropped"`
 }
 
-// RollbackRequest says to which revision; 0 is the one before the last change.
+// RollbackRequest names the revision to restore; 0 is the one before the last change.
 type RollbackRequest struct {
 	Revision int64 `json:"revision,omitempty"`
 	DryRun   bool  `json:"dry_run,omitempty"`

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Job is where a job is. A deferred one was appended when it was put on the overflow.
+// Job is a job and its state. AppendedAt of a deferred job is when it was put on the overflow.
 type Job struct {
 	Queue      string      `json:"queue"`
 	ID         string      `json:"id"`
@@ -32,18 +32,17 @@ type Job struct {
 	Reason     string      `json:"reason,omitempty"`
 	Why        *Why        `json:"why,omitempty"`
 	Timeline   []Attempt   `json:"timeline,omitempty"`
-	// Bounces are the recipients that a server of mail refused, as the reason names them.
+	// Bounces are the recipients that the mail server refused, parsed from the reason.
 	Bounces []bounce.Bounce `json:"bounces,omitempty"`
-	// What it carries: of one job, and of lists that are asked for it, while it is kept.
+	// The content, while it is stored: for a single job, and in lists that ask for it.
 	Payload       json.RawMessage   `json:"payload,omitempty"`
 	PayloadBase64 *string           `json:"payload_base64,omitempty"`
 	ContentType   string            `json:"content_type,omitempty"`
 	Headers       map[string]string `json:"headers,omitempty"`
 }
 
-// SetContent tells what a job carries, as it is appended: JSON as such, other bytes in base64. One of which nothing is
-// kept has no content type. Headers that are secrets by their names are not shown: who put the job in need not be who
-// looks.
+// SetContent sets the content as it was appended: JSON as such, other bytes in base64. A job without stored content has
+// no content type. Headers whose names suggest a secret are masked, since the reader need not be the sender.
 func (j *Job) SetContent(i *queue.JobInfo) {
 	if i.ContentType == "" {
 		return
@@ -67,13 +66,13 @@ type Attempt struct {
 	Answer  string               `json:"answer,omitempty"`
 }
 
-// Why is what holds a job up that has not left.
+// Why explains what delays a job that has not departed.
 type Why struct {
 	By     cause.Cause `json:"by"`
 	Until  *time.Time  `json:"until,omitempty"`
-	Queue  string      `json:"queue,omitempty"` // if it is not the job's own: its parent
+	Queue  string      `json:"queue,omitempty"` // the parent, if the cause is not the job's own queue
 	Reason string      `json:"reason,omitempty"`
-	// Who paused the queue, and who that said that he is.
+	// Who paused the queue, authenticated and as claimed.
 	Who       string `json:"who,omitempty"`
 	ClaimedBy string `json:"claimed_by,omitempty"`
 }
@@ -91,17 +90,16 @@ type Drainer struct {
 	Name     string    `json:"name"`
 	Version  string    `json:"version"`
 	LastSeen time.Time `json:"last_seen"`
-	// Share is its part of what all drainers were granted over the last 10 to 20 s: 1 if it is the only one, else nil
-	// while that is nothing.
+	// Share is its share of all departures over the last 10 to 20 s: 1 for the only drainer, nil if there were none.
 	Share *float64 `json:"share,omitempty"`
 }
 
-// Drainers is the list of them.
+// Drainers is the list of drainers.
 type Drainers struct {
-	Drainers []Drainer `json:"drainers"` // seen lately
-	// LastSeen is when one last was, whichever; nil if that is not known.
+	Drainers []Drainer `json:"drainers"` // recently active
+	// LastSeen is when any drainer was last active; nil if unknown.
 	LastSeen *time.Time `json:"last_seen,omitempty"`
-	// Now is the clock of the store, and Version that of the ingress which answers.
+	// Now is the clock of the store. Version is the ingress's.
 	Now     time.Time `json:"now"`
 	Version string    `json:"version"`
 }

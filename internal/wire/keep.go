@@ -9,12 +9,11 @@ import (
 // Jobs is a page of jobs in one state.
 type Jobs struct {
 	Jobs []Job `json:"jobs"`
-	// Next is what to give as after for the next page; absent on the last one. A page
-	// that has it may be empty.
+	// Next is the after of the next page; absent on the last. A page with a next may be empty.
 	Next string `json:"next,omitempty"`
 }
 
-// DeadQueue is a queue that has dead jobs, or had when it was deleted.
+// DeadQueue is a queue with dead jobs. Gone says that the queue itself was deleted.
 type DeadQueue struct {
 	Queue  string     `json:"queue"`
 	Dead   int64      `json:"dead"`
@@ -22,41 +21,41 @@ type DeadQueue struct {
 	Gone   bool       `json:"gone,omitempty"`
 }
 
-// DeadQueues is a page of them.
+// DeadQueues is a page of queues with dead jobs.
 type DeadQueues struct {
 	Queues []DeadQueue `json:"queues"`
 	Next   string      `json:"next,omitempty"`
 }
 
-// Choice says which dead jobs to replay or to forget.
+// Choice selects dead or held jobs.
 type Choice struct {
 	IDs []string `json:"ids,omitempty"`
-	// Reason chooses those whose last reason contains it.
+	// Reason selects jobs whose last reason contains it.
 	Reason string `json:"reason,omitempty"`
-	// Before chooses those that died, or came to be held, before.
+	// Before selects jobs that died, or were held, before.
 	Before *time.Time `json:"before,omitzero"`
-	// Since chooses those that did so then or later.
+	// Since selects jobs that died, or were held, then or later.
 	Since *time.Time `json:"since,omitzero"`
-	// After is the Next of the answer before.
+	// After is the Next of the previous answer.
 	After  string `json:"after,omitempty"`
 	DryRun bool   `json:"dry_run,omitempty"`
 }
 
-// Decision chooses held jobs, and says what is to become of them.
+// Decision selects held jobs and decides about them.
 type Decision struct {
 	Choice
 	Decision string `json:"decision"` // release, delivered or dead
-	// Note replaces the reason of those that end, unless it is empty.
+	// Note replaces the reason of jobs that end, unless it is empty.
 	Note string `json:"note,omitempty"`
 }
 
-// OneDecision says what is to become of one held job.
+// OneDecision decides about one held job.
 type OneDecision struct {
 	Decision string `json:"decision"`
 	Note     string `json:"note,omitempty"`
 }
 
-// Decided is what became of the dead or held jobs that one request came to.
+// Decided counts what one request did to dead or held jobs.
 type Decided struct {
 	LookedAt  int64  `json:"looked_at"`
 	Matched   int64  `json:"matched"`
@@ -72,7 +71,7 @@ type Decided struct {
 	Next      string `json:"next,omitempty"`
 }
 
-// Add adds what the next request came to.
+// Add adds the counts of the next request.
 func (d *Decided) Add(n Decided) {
 	d.LookedAt += n.LookedAt
 	d.Matched += n.Matched
@@ -88,28 +87,28 @@ func (d *Decided) Add(n Decided) {
 	d.Next = n.Next
 }
 
-// Left is how many jobs were chosen and stayed as they were.
+// Left returns how many jobs were selected but not changed.
 func (d *Decided) Left() int64 { return d.NoRoom + d.NotDead + d.Broken + d.NotHeld }
 
-// Replayed is the answer to the replay of one job: where it is now.
+// Replayed is the answer to the replay of one job, with its new state.
 type Replayed struct {
 	Queue string      `json:"queue"`
 	ID    string      `json:"id"`
 	State queue.State `json:"state"`
 }
 
-// PurgeRequest says which jobs to take back.
+// PurgeRequest selects the jobs to cancel.
 type PurgeRequest struct {
 	States []queue.State `json:"states,omitempty"`
 	Lane   *string       `json:"lane,omitempty"`
-	// After is the Next of the answer before.
+	// After is the Next of the previous answer.
 	After  string `json:"after,omitempty"`
 	DryRun bool   `json:"dry_run,omitempty"`
 }
 
-// Purged is how far a purge has come.
+// Purged is the progress of a purge.
 type Purged struct {
-	// Jobs were taken back by this request, or would have been.
+	// Jobs is how many jobs this request cancelled, or would have in a dry run.
 	Jobs int64  `json:"purged"`
 	Next string `json:"next,omitempty"`
 }

@@ -10,21 +10,21 @@ import (
 	"github.com/penstock/penstock/queue/status"
 )
 
-// Overview is a page of the queues as the ingress saw them when it last read them all.
+// Overview is a page of queues as of the ingress's last survey.
 type Overview struct {
 	AsOf   time.Time  `json:"as_of"`
 	Queues []QueueRow `json:"queues"`
-	// Total is how many queues were asked for, on all pages.
+	// Total is how many queues match, on all pages.
 	Total int `json:"total"`
-	// Sums are of all queues whose names were asked for, whatever their states.
+	// Sums are over all queues whose names match, whatever their states.
 	Sums Sums `json:"sums"`
-	// Next is what to give as offset for the next page; absent on the last one.
+	// Next is the offset of the next page; absent on the last.
 	Next int `json:"next,omitempty"`
 }
 
-// Sums are of many queues.
+// Sums are totals over queues.
 type Sums struct {
-	// States is how many queues do what, and Full how many have no room.
+	// States counts queues by status, and Full those without room.
 	States   map[status.Code]int `json:"states"`
 	Full     int                 `json:"full"`
 	Size     int64               `json:"size"`
@@ -42,7 +42,7 @@ type QueueRow struct {
 	Name     string `json:"name"`
 	Revision int64  `json:"revision"`
 	Status   Status `json:"status"`
-	// SeenAt is the store's time when the status was seen, with Scheduled to Lanes below.
+	// SeenAt is the store's time at which the status, and Scheduled to Lanes below, were read.
 	SeenAt   time.Time `json:"seen_at"`
 	Pull     bool      `json:"pull,omitempty"`
 	Children int64     `json:"children,omitempty"`
@@ -60,32 +60,32 @@ type QueueRow struct {
 	HeldJobs  int64 `json:"held"`
 	Dead      int64 `json:"dead"`
 	Lanes     int64 `json:"lanes"`
-	// DeadDropped is how many dead jobs were dropped early to make room since the queue was made.
+	// DeadDropped is how many dead jobs were dropped early to make room, since the queue was created.
 	DeadDropped int64 `json:"dead_dropped,omitempty"`
 
-	// What it does, in jobs a second.
+	// Flows, in jobs per second.
 	In      float64 `json:"in"`
 	Out     float64 `json:"out"`
 	Refused float64 `json:"refused"`
 	Outflow float64 `json:"outflow"`
-	// Rate is what it sends at, Configured what it was told to if that is another one.
+	// Rate is the actual rate. Configured is the configured one, if it differs.
 	Rate       leaky.Rate  `json:"rate"`
-	PerSecond  *float64    `json:"per_second"` // nil if it is unlimited
+	PerSecond  *float64    `json:"per_second"` // nil if unlimited
 	Configured *leaky.Rate `json:"configured,omitempty"`
 
 	OldestWaiting *time.Time `json:"oldest_waiting,omitempty"`
 }
 
-// Histories are what queues did, by their names.
+// Histories are the histories of queues, by name.
 type Histories struct {
-	// From is when the first step begins.
+	// From is the beginning of the first step.
 	From     time.Time            `json:"from"`
 	Step     float64              `json:"step"`     // in seconds
-	Instance string               `json:"instance"` // which ingress answered; each has its own
+	Instance string               `json:"instance"` // the ingress that answered; each has its own history
 	Queues   map[string]HistoryOf `json:"queues"`
 }
 
-// History is what one did.
+// History is the history of one queue.
 type History struct {
 	From     time.Time `json:"from"`
 	Step     float64   `json:"step"`
@@ -93,14 +93,14 @@ type History struct {
 	HistoryOf
 }
 
-// HistoryOf is what a queue did, a value for each step.
+// HistoryOf has a value for each step and column.
 type HistoryOf struct {
-	// Since is when the queue was first seen; nil if nothing is kept of it.
+	// Since is when the queue was first seen; nil if it has no history.
 	Since  *time.Time        `json:"since"`
 	Values map[string]Series `json:"values"`
 }
 
-// Series is a column of a history. What is NaN is null.
+// Series is a column of a history. NaN is null in JSON.
 type Series []float32
 
 // MarshalJSON implements json.Marshaler.

@@ -5,45 +5,45 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// Pull asks for jobs of a pull queue.
+// Pull is a request for jobs of a pull queue.
 type Pull struct {
-	// Max is the most jobs, 1 if it is nil.
+	// Max is the maximum number of jobs; nil means 1.
 	Max *int `json:"max,omitempty"`
-	// Wait is how long to wait for the first of them; nil is not at all.
+	// Wait is how long to wait for the first job; nil means not at all.
 	Wait *unit.Duration `json:"wait,omitempty"`
-	// Worker is what to call the worker.
+	// Worker is the worker's name, for people.
 	Worker string `json:"worker,omitempty"`
 }
 
-// Lease is one that a worker has: the job's id, and the lease as it was told.
+// Lease is a worker's lease: the job's id, and the opaque lease that came with the job.
 type Lease struct {
 	ID    string `json:"id"`
 	Lease string `json:"lease"`
 }
 
-// Settle ends leases.
+// Settle is a request to settle leases.
 type Settle struct {
 	Jobs []Settlement `json:"jobs"`
 }
 
-// Settlement says what became of a job.
+// Settlement is the outcome of a job.
 type Settlement struct {
 	Lease   `json:",inline"`
 	Outcome string `json:"outcome"` // delivered, retry, dead, released, throttled, down
-	// After is how long a retry waits; nil is what the queue's spec says. Of throttled, and of delivered, it is for how
-	// long nothing shall leave.
+	// After is the delay of a retry; nil means what the queue's spec says. With throttled and delivered, it is how long
+	// the queue stops.
 	After    *unit.Duration `json:"after,omitempty"`
 	LaneOnly bool           `json:"lane_only,omitempty"` // throttled: only the job's lane
-	Trouble  bool           `json:"trouble,omitempty"`   // retry: it was the target's fault, whosever job it was
+	Trouble  bool           `json:"trouble,omitempty"`   // retry: the target's fault, not the job's
 	Reason   string         `json:"reason,omitempty"`
 }
 
-// Settled answers Settle, a job each, in their order.
+// Settled answers Settle, in the same order.
 type Settled struct {
 	Jobs []SettledJob `json:"jobs"`
 }
 
-// SettledJob is where a settlement put a job, that it came too late, or why that is not known.
+// SettledJob is the new state of a job, or that the settlement came too late, or why the outcome is unknown.
 type SettledJob struct {
 	ID    string       `json:"id"`
 	State *queue.State `json:"state,omitempty"`
@@ -51,25 +51,26 @@ type SettledJob struct {
 	LeaseFailed
 }
 
-// Extend asks for more time.
+// Extend is a request to extend leases.
 type Extend struct {
 	Jobs []Lease `json:"jobs"`
 }
 
-// Extended answers Extend, a job each, in their order.
+// Extended answers Extend, in the same order.
 type Extended struct {
 	Jobs []ExtendedJob `json:"jobs"`
 }
 
-// ExtendedJob is how long a lease still lasts, 0 if it is lost. Nil is not known, and why: the work goes on.
+// ExtendedJob is the remaining time of a lease, 0 if it is lost. nil means unknown, and LeaseFailed says why: the work
+// goes on.
 type ExtendedJob struct {
 	ID        string `json:"id"`
 	ExpiresIn *int64 `json:"expires_in_ms,omitempty"`
 	LeaseFailed
 }
 
-// LeaseFailed says why it is not known what became of one lease of several. It stands as before, unless the reason is
-// outcome_unknown; asking again is safe. It is empty where that is known.
+// LeaseFailed says why the outcome for one of several leases is unknown. Unless the reason is outcome_unknown, nothing
+// has changed. Repeating is safe. It is empty if the outcome is known.
 type LeaseFailed struct {
 	Status       int    `json:"status,omitempty"`
 	Reason       string `json:"reason,omitempty"`
@@ -77,13 +78,13 @@ type LeaseFailed struct {
 	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
 }
 
-// TurnRequest asks for a turn of a pull queue.
+// TurnRequest is a request for a turn in a pull queue.
 type TurnRequest struct {
-	// Wait is how long to wait for it; nil leaves that to the ingress.
+	// Wait is how long to wait; nil means the ingress's default.
 	Wait *unit.Duration `json:"wait,omitempty"`
 }
 
-// Turn says that the caller may start now.
+// Turn means that the caller may start now.
 type Turn struct {
 	WaitedMS int64 `json:"waited_ms"`
 }

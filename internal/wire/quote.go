@@ -6,7 +6,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// QuoteRequest asks what would become of jobs if they were appended now, and at another rate.
+// QuoteRequest asks what would happen to jobs if they were appended now, and at another rate.
 type QuoteRequest struct {
 	Jobs *int64  `json:"jobs,omitempty"`
 	Cost *int64  `json:"cost,omitempty"`
@@ -14,21 +14,21 @@ type QuoteRequest struct {
 	Rate *string `json:"rate,omitempty"`
 }
 
-// Quote is the answer. Nothing was appended.
+// Quote is the answer to a QuoteRequest. Nothing was appended.
 type Quote struct {
 	Fit      int64 `json:"fit"`
 	Deferred int64 `json:"deferred"`
 	Refused  int64 `json:"refused"`
-	// RefusedAs is the reason that those would be told: full, lane_full, overflow_full.
+	// RefusedAs is the reason of the refusals: full, lane_full or overflow_full.
 	RefusedAs string `json:"refused_as,omitempty"`
 	Paused    bool   `json:"paused"`
-	// PausedUntil is from when on the instants are, if the queue goes on by itself.
+	// PausedUntil is when the forecast begins, if the pause ends by itself.
 	PausedUntil *time.Time `json:"paused_until,omitempty"`
 	Now         Forecast   `json:"now"`
 	Then        *Forecast  `json:"then,omitempty"`
 }
 
-// Forecast is when jobs would leave at a rate.
+// Forecast is when jobs would depart at a rate.
 type Forecast struct {
 	Rate      leaky.Rate `json:"rate"`
 	FirstAt   *time.Time `json:"first_at,omitempty"`
@@ -37,10 +37,10 @@ type Forecast struct {
 	Expiring  Expiring   `json:"expiring"`
 }
 
-// Expiring is how many of the jobs that wait would expire before they leave.
+// Expiring is how many of the waiting jobs would expire before they depart.
 type Expiring struct {
 	Jobs  int64 `json:"jobs"`
 	Exact bool  `json:"exact"`
-	// AtLeast means that not all that wait were looked at.
+	// AtLeast means that not all waiting jobs were counted.
 	AtLeast bool `json:"at_least,omitempty"`
 }

@@ -1,7 +1,7 @@
 package wire
 
-// Readiness is the answer of a server that can take jobs. One that can take only some of them stays in service: it is
-// of more use than none.
+// Readiness is the answer of a server that can accept jobs. A server that can accept only some of them stays in
+// service.
 type Readiness struct {
 	Status   string `json:"status"` // ready or degraded
 	Store    string `json:"store,omitempty"`
@@ -9,5 +9,5 @@ type Readiness struct {
 	Pull     string `json:"pull,omitempty"`     // late or releasing
 	Drainers string `json:"drainers,omitempty"` // none, late, hanging or releasing
 	Detail   string `json:"detail,omitempty"`
-	Auth     string `json:"auth,omitempty"` // off if nobody is asked who he is
+	Auth     string `json:"auth,omitempty"` // off without authentication
 }

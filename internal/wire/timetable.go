@@ -6,42 +6,42 @@ import (
 	"github.com/penstock/penstock/queue/quote"
 )
 
-// Timetable is what leaves a queue in the time to come, as it would be if nobody appended anything.
+// Timetable lists the coming departures of a queue, if no more jobs are appended.
 type Timetable struct {
 	From  time.Time `json:"from"` // by the engine's clock
 	Until time.Time `json:"until"`
-	// Status is what the queue does now, and Standstill is there if it stands still.
+	// Status is the present status. Standstill is set if the queue stands still.
 	Status     Status      `json:"status"`
 	Standstill *Standstill `json:"standstill,omitempty"`
 	Departures []Departure `json:"departures"`
-	// More means that others leave by then that are not told of.
+	// More means that there are further departures in the span.
 	More bool `json:"more,omitempty"`
-	// Lanes are those of the jobs that wait, the deepest first. LanesMore means that others wait that are not counted.
+	// Lanes are the lanes of the waiting jobs, the deepest first. LanesMore means that not all waiting jobs were counted.
 	Lanes     []LaneDepth `json:"lanes"`
 	LanesMore bool        `json:"lanes_more,omitempty"`
 }
 
-// LaneDepth is how many jobs of a lane wait, and how many of those leave within the timetable.
+// LaneDepth is the number of waiting jobs in a lane, and how many of them depart within the timetable.
 type LaneDepth struct {
 	Lane    string `json:"lane"`
 	Waiting int64  `json:"waiting"`
 	Leaves  int64  `json:"leaves"`
 }
 
-// Standstill says since when a queue stands still, and what ends that.
+// Standstill describes a queue that stands still, and what ends that.
 type Standstill struct {
-	Since *time.Time `json:"since,omitempty"` // nil if that is not known
-	Until *time.Time `json:"until,omitempty"` // nil if it does not end by itself, or nobody knows when
+	Since *time.Time `json:"since,omitempty"` // nil if unknown
+	Until *time.Time `json:"until,omitempty"` // nil if unknown, or if it does not end by itself
 	Ends  string     `json:"ends"`
 }
 
-// Departure is one that is to come.
+// Departure is a coming departure.
 type Departure struct {
 	At      time.Time `json:"at"`
 	ID      string    `json:"id"`
 	Lane    string    `json:"lane,omitempty"`
 	Attempt int       `json:"attempt"`
 	Exact   bool      `json:"exact"`
-	// Why it is an estimate, if it is.
+	// Why the departure is an estimate, if it is.
 	Why quote.Doubt `json:"why,omitempty"`
 }

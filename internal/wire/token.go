@@ -7,76 +7,76 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// Token is what is known of a token. Its secret, and the digest of that, are not.
+// Token is a token without its secret and digest.
 type Token struct {
 	ID  string `json:"id"`
-	App string `json:"app,omitempty"` // empty is the operator's
-	// Grants are what it may do.
+	App string `json:"app,omitempty"` // empty for operators
+	// Grants are the token's permissions.
 	Grants  []auth.Grant `json:"grants"`
 	Created time.Time    `json:"created"`
-	Expires *time.Time   `json:"expires,omitempty"` // nil is never
+	Expires *time.Time   `json:"expires,omitempty"` // nil means never
 	Creator string       `json:"creator,omitempty"`
-	// LastUsed is the day, such as 2026-01-02, on which it was used last; empty if that is not known.
+	// LastUsed is the day of the last use, such as 2026-01-02; empty if unknown.
 	LastUsed string `json:"last_used,omitempty"`
 	Note     string `json:"note,omitempty"`
-	// ReplacedBy is the token that a rotation made in its place.
+	// ReplacedBy is the token that replaced it in a rotation.
 	ReplacedBy string `json:"replaced_by,omitempty"`
-	// SessionOf is the token, or the subject, that it stands for if it is a session.
+	// SessionOf is the token or subject that a session belongs to.
 	SessionOf string `json:"session_of,omitempty"`
 	Revision  int64  `json:"revision"`
 }
 
-// MadeToken is a token that was just made.
+// MadeToken is a new token.
 type MadeToken struct {
-	// Secret is what its holder sends. It is shown this once.
+	// Secret is what the holder sends. It is shown only once.
 	Secret string `json:"secret"`
 	Token
 }
 
-// Tokens is a page of the list of tokens.
+// Tokens is a page of tokens.
 type Tokens struct {
 	Tokens []Token `json:"tokens"`
 	Next   string  `json:"next,omitempty"`
 }
 
-// TokenRequest asks for a token.
+// TokenRequest is a request for a new token.
 type TokenRequest struct {
-	App    string       `json:"app,omitempty"` // empty is that of who asks
+	App    string       `json:"app,omitempty"` // empty means the caller's own
 	Grants []auth.Grant `json:"grants"`
-	// ExpiresIn is for how long it holds; 0 is for ever.
+	// ExpiresIn is the token's lifetime; 0 means no expiry.
 	ExpiresIn unit.Duration `json:"expires_in,omitzero"`
 	Note      string        `json:"note,omitempty"`
 }
 
-// Rotation asks for a token in place of another one.
+// Rotation is a request to replace a token.
 type Rotation struct {
-	// Keep is for how long the other one goes on; 0 ends it at once.
+	// Keep is how long the old token keeps working; 0 ends it immediately.
 	Keep unit.Duration `json:"keep,omitzero"`
 }
 
-// Subject is somebody who proves who he is in another way than by a token.
+// Subject is an external identity: a certificate, a JWT or a Unix user.
 type Subject struct {
 	auth.Subject
 	Revision int64 `json:"revision"`
 }
 
-// Subjects is a page of the list of subjects.
+// Subjects is a page of subjects.
 type Subjects struct {
 	Subjects []Subject `json:"subjects"`
 	Next     string    `json:"next,omitempty"`
 }
 
-// Whoami is who sent a request.
+// Whoami is the identity of the caller.
 type Whoami struct {
-	// Name is who he was proven to be; empty if nobody is asked.
+	// Name is the authenticated name; empty without authentication.
 	Name  string `json:"name,omitempty"`
 	App   string `json:"app,omitempty"`
 	Token string `json:"token,omitempty"`
-	// Session is the id of the session that he signed in for; empty if he shows the token itself.
+	// Session is the id of the caller's session; empty if the caller sends the token itself.
 	Session string `json:"session,omitempty"`
-	// Grants are what he may do, and Prefixes, of an app, the names that are its own.
+	// Grants are the caller's permissions. Prefixes are the names that belong to the caller's app.
 	Grants   []auth.Grant `json:"grants"`
 	Prefixes []string     `json:"prefixes,omitempty"`
-	// Auth is "off" if nobody is asked who he is.
+	// Auth is "off" without authentication.
 	Auth string `json:"auth,omitempty"`
 }

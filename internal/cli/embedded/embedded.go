@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,11 +24,8 @@ import (
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/app/natsserver"
 	"github.com/penstock/penstock/internal/app/store"
-	"github.com/penstock/penstock/internal/app/tracing"
 	"github.com/penstock/penstock/internal/auth"
-	"github.com/penstock/penstock/internal/cli/command"
 	"github.com/penstock/penstock/internal/cli/operator"
-	"github.com/penstock/penstock/internal/config"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
 )
@@ -61,16 +57,9 @@ type Server struct {
 	Engine    queue.Engine
 	TokenFile string // file of the operator's token; empty without authentication
 
-	options   Options
-	registry  *prometheus.Registry // of both: the ingress serves it
-	tracer    *tracing.Tracer
-	decisions *ops.Decisions
-	owners    *auth.Owners
-	authority *auth.Authority
-	overflow  *deferred.Stream
-	drainer   *app.Drainer
-	ingress   *app.Ingress
-	closers   []func() error // called in reverse order
+	base    *app.Base // shared, so that the ingress serves the metrics of both
+	drainer *app.Drainer
+	ingress *app.Ingress
 }
 
 // overflowDir holds the overflow, beside the file of the store. The lock of that file protects it too.
@@ -78,146 +67,113 @@ const overflowDir = "overflow"
 
 // Open opens the store and the listener. Nothing runs before Run.
 func Open(ctx context.Context, o Options) (_ *Server, err error) {
-	var file config.File
-	if o.Config != "" { // read first: an invalid file changes nothing
-		if file, err = config.Load(o.Config, app.ValidTarget(o.Egress, o.Secrets)); err != nil {
-			return nil, command.Usage(err)
-		}
-	}
 	if o.Egress == nil {
 		o.Egress = new(egress.Guard)
 	}
 	o.Listen.Bound, o.Health.Bound = o.Egress.Protect, o.Egress.Protect
-	s := &Server{options: o, registry: app.NewRegistry()}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.close())
-		}
-	}()
-	for _, step := range []func(context.Context) error{
-		s.openTelemetry,
-		s.openStore,
-		s.openOverflow,
-		func(ctx context.Context) error {
-			_, err := config.Apply(ctx, s.Engine, file, o.Log)
-			return err
-		},
-		s.openAuthority,
-		s.openDrainer,
-		s.openIngress,
-	} {
-		if err = step(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
-}
-
-// onClose adds a function to call on closing, before the functions that were added earlier.
-func (s *Server) onClose(end func()) {
-	s.closers = append(s.closers, func() error { end(); return nil })
-}
-
-func (s *Server) openTelemetry(context.Context) (err error) {
-	if s.tracer, err = s.options.Traces.Tracer("penstock", s.registry, s.options.Log); err != nil {
-		return err
-	}
-	s.closers = append(s.closers, s.tracer.Close)
-	s.decisions = s.options.Logs.Decisions(s.options.Log)
-	s.onClose(s.decisions.Close)
-	return nil
-}
-
-func (s *Server) openStore(ctx context.Context) (err error) {
-	s.Engine, err = store.Open(ctx, store.Options{
-		DataPath: s.options.Data, KeepChanges: s.options.KeepChanges, Memory: s.options.Memory, Logger: s.options.Log,
+	b, err := app.Open(ctx, app.BaseOptions{
+		Service: "penstock", Config: o.Config, Traces: o.Traces, Decisions: o.Logs.DecisionFlags,
+		ValidTarget: app.ValidTarget(o.Egress, o.Secrets), OpenStore: o.openStore, OpenOverflow: o.openOverflow,
+		Logger: o.Log,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.closers = append(s.closers, s.Engine.Close)
-	s.owners = auth.NewOwners(s.Engine, s.options.Log)
-	return nil
+	s := &Server{base: b, Engine: b.Engine}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.Close())
+		}
+	}()
+	authority, err := s.authority(ctx, &o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.openDrainer(&o); err != nil {
+		return nil, err
+	}
+	return s, s.openIngress(&o, authority)
+}
+
+func (o *Options) openStore(ctx context.Context, _ prometheus.Registerer) (queue.Engine, error) {
+	return store.Open(ctx, store.Options{
+		DataPath: o.Data, KeepChanges: o.KeepChanges, Memory: o.Memory, Logger: o.Log,
+	})
 }
 
 // openOverflow starts a NATS server that only this process can reach.
-func (s *Server) openOverflow(ctx context.Context) error {
-	if err := s.startOverflow(ctx); err != nil {
-		return fmt.Errorf("--data %s: open the overflow: %w", s.options.Data, err)
+func (o *Options) openOverflow(ctx context.Context, b *app.Base) (*deferred.Stream, error) {
+	stream, err := o.startOverflow(ctx, b)
+	if err != nil {
+		return nil, fmt.Errorf("--data %s: open the overflow: %w", o.Data, err)
 	}
-	return nil
+	return stream, nil
 }
 
-func (s *Server) startOverflow(ctx context.Context) error {
-	free, err := FreeBytes(s.options.Data)
+func (o *Options) startOverflow(ctx context.Context, b *app.Base) (*deferred.Stream, error) {
+	free, err := FreeBytes(o.Data)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	server, err := natsserver.Start(ctx, natsserver.Options{
-		Dir: filepath.Join(s.options.Data, overflowDir), Logger: s.options.Log,
-	})
+	server, err := natsserver.Start(ctx, natsserver.Options{Dir: filepath.Join(o.Data, overflowDir), Logger: o.Log})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.onClose(server.Stop)
+	b.Add("nats server", func() error { server.Stop(); return nil })
 	conn, err := server.Connect()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.onClose(conn.Close)
-	s.overflow, err = app.NewOverflow(conn, deferred.Options{
-		MaxBytes: overflowBytes(free), Patience: s.options.Patience, Logger: s.options.Log,
-	}, s.registry, 0)
+	b.Add("connection to nats", func() error { conn.Close(); return nil })
+	stream, err := app.NewOverflow(
+		conn, deferred.Options{MaxBytes: overflowBytes(free), Patience: o.Patience, Logger: o.Log}, b.Registry, 0,
+	)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return s.overflow.Open(ctx)
+	return stream, stream.Open(ctx)
 }
 
-// openAuthority sets up authentication and creates the operator's token.
-func (s *Server) openAuthority(ctx context.Context) (err error) {
-	if s.options.Auth == nil {
-		return nil
+// authority sets up authentication and creates the operator's token. It is nil without authentication.
+func (s *Server) authority(ctx context.Context, o *Options) (*auth.Authority, error) {
+	if o.Auth == nil {
+		return nil, nil
 	}
-	s.authority, err = s.options.Auth.Authority(s.Engine, s.options.Log)
-	if s.authority == nil || err != nil {
-		return err
+	a, err := o.Auth.Authority(s.Engine, o.Log)
+	if a == nil || err != nil {
+		return nil, err
 	}
-	if s.TokenFile, err = filepath.Abs(filepath.Join(s.options.Data, operator.TokenFile)); err != nil {
-		return fmt.Errorf("--data %s: %w", s.options.Data, err)
+	if s.TokenFile, err = filepath.Abs(filepath.Join(o.Data, operator.TokenFile)); err != nil {
+		return nil, fmt.Errorf("--data %s: %w", o.Data, err)
 	}
-	return operator.EnsureToken(ctx, s.authority, s.TokenFile, s.options.Log)
+	return a, operator.EnsureToken(ctx, a, s.TokenFile, o.Log)
 }
 
-func (s *Server) openDrainer(context.Context) error {
-	o := &s.options
-	targets := deliver.Options{
+func (s *Server) openDrainer(o *Options) error {
+	b := s.base
+	router, owners, err := b.OpenRouter(deliver.Options{
 		Concurrency: drain.MaxHandlers(cmp.Or(o.Concurrency, drain.DefaultConcurrency)), Secrets: o.Secrets, Egress: o.Egress,
-		Permitted: app.Permitted(s.owners), Logger: o.Log,
-	}
-	disconnect, err := o.Publish.Connect(&targets, s.owners, o.Log)
+		Logger: o.Log,
+	}, &o.Publish)
 	if err != nil {
 		return err
 	}
-	s.onClose(disconnect)
-	router := deliver.New(targets)
-	s.closers = append(s.closers, router.Close)
-	s.drainer, err = app.NewDrainer(s.Engine, app.DrainerOptions{
-		Handler: router, Owners: s.owners, Overflow: s.overflow, Registry: s.registry, Tracer: s.tracer,
-		Decisions: s.decisions, Drain: drain.Options{Concurrency: o.Concurrency, Version: ops.Version}, Logger: o.Log,
+	s.drainer, err = app.NewDrainer(b.Engine, app.DrainerOptions{
+		Handler: router, Owners: owners, Overflow: b.Overflow, Registry: b.Registry, Tracer: b.Tracer,
+		Decisions: b.Decisions, Drain: drain.Options{Concurrency: o.Concurrency, Version: ops.Version}, Logger: o.Log,
 	})
 	return err
 }
 
-func (s *Server) openIngress(context.Context) (err error) {
-	o := &s.options
-	s.ingress, err = app.NewIngress(s.Engine, app.IngressOptions{
-		Listen: o.Listen, Health: o.Health, Server: o.Limits, Overflow: s.overflow,
-		ValidateTarget: app.ValidTarget(o.Egress, o.Secrets), Registry: s.registry, Tracer: s.tracer, Logger: o.Log,
-		Auth: s.authority, NoAuth: o.Auth != nil && o.Auth.NoAuth, Console: o.Console,
+func (s *Server) openIngress(o *Options, authority *auth.Authority) (err error) {
+	b := s.base
+	s.ingress, err = app.NewIngress(b.Engine, app.IngressOptions{
+		Listen: o.Listen, Health: o.Health, Server: o.Limits, Overflow: b.Overflow,
+		ValidateTarget: app.ValidTarget(o.Egress, o.Secrets), Registry: b.Registry, Tracer: b.Tracer, Logger: o.Log,
+		Auth: authority, NoAuth: o.Auth != nil && o.Auth.NoAuth, Console: o.Console,
 		API: api.Options{
-			Hanging: s.drainer.Hanging, DrainerPace: s.drainer.Pace, Access: o.Logs.Access(o.Log), Decisions: s.decisions,
-			EgressAllow: o.EgressAllow,
+			Hanging: s.drainer.Hanging, DrainerPace: s.drainer.Pace, RequestLog: o.Logs.Access(o.Log),
+			Decisions: b.Decisions, EgressAllow: o.EgressAllow,
 		},
 	})
 	return err
@@ -228,18 +184,7 @@ func (s *Server) URL() string { return s.ingress.URL() }
 
 // Run serves and drains until ctx ends, and closes the store.
 func (s *Server) Run(ctx context.Context) error {
-	both := func(ctx context.Context) error { return ops.RunAll(ctx, s.ingress.Run, s.drainer.Run) }
-	err := ops.RunOver(ctx, both, s.overflow.Run)
-	return errors.Join(err, s.close())
-}
-
-func (s *Server) close() error {
-	var errs []error
-	for _, end := range slices.Backward(s.closers) {
-		errs = append(errs, end())
-	}
-	s.closers = nil
-	return errors.Join(errs...)
+	return s.base.Run(ctx, func(ctx context.Context) error { return ops.RunAll(ctx, s.ingress.Run, s.drainer.Run) })
 }
 
 // Start runs a Server until stop is called. stop waits for its end and returns its error.

@@ -1,0 +1,188 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/penstock/penstock/internal/api/httpio"
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/quote"
+	"github.com/penstock/penstock/queue/status"
+	"github.com/penstock/penstock/queue/unit"
+)
+
+// quoteQueue answers what would happen to jobs if they were appended now. It appends none.
+func (h *handler) quoteQueue(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("queue")
+	ask, p := h.readQuote(r)
+	if p != nil {
+		p.Write(w)
+		return
+	}
+	info, lane, err := h.engine.Lane(r.Context(), name, ask.Lane)
+	if err != nil {
+		h.fail(w, err, name)
+		return
+	}
+	q, err := ask.Quote(&info, &lane)
+	if err != nil {
+		httpio.ProblemOf(err).Write(w)
+		return
+	}
+	expiring, expiringThen, err := h.expiring(r.Context(), &ask, &info)
+	if err != nil {
+		h.fail(w, err, name)
+		return
+	}
+	answer := wire.Quote{
+		Fit: q.Fit, Deferred: q.Deferred, Refused: q.Refused, Paused: q.Paused, PausedUntil: instant(q.Until),
+		Now: forecast(q.Now, expiring),
+	}
+	if q.Refused > 0 {
+		answer.RefusedAs = q.RefusedAs.String()
+	}
+	if q.Then != nil {
+		then := forecast(*q.Then, expiringThen)
+		answer.Then = &then
+	}
+	h.writeJSON(w, r, http.StatusOK, answer)
+}
+
+// expiring counts the waiting jobs that would expire, at the present rate and at the requested one.
+func (h *handler) expiring(
+	ctx context.Context, ask *quote.Request, info *queue.Info,
+) (now, then quote.Expiring, err error) {
+	backlog := quote.Backlog{}
+	if info.Waiting > 0 {
+		if backlog, err = quote.ReadBacklog(ctx, h.engine, info.Spec.Name); err != nil {
+			return now, then, err
+		}
+	}
+	return ask.Expiring(info, &backlog)
+}
+
+func forecast(f quote.Forecast, e quote.Expiring) wire.Forecast {
+	return wire.Forecast{
+		Rate: f.Rate, FirstAt: instant(f.First), LastAt: instant(f.Last), DrainedAt: instant(f.Drained),
+		Expiring: wire.Expiring(e),
+	}
+}
+
+// readQuote reads and checks a request. Empty values are refused, since the answer would be to another question than
+// was meant.
+func (h *handler) readQuote(r *http.Request) (quote.Request, *httpio.Problem) {
+	var ask quote.Request
+	if p := httpio.RequireJSON(r); p != nil {
+		return ask, p
+	}
+	body, charged, p := httpio.ReadBody(r, h.account(r), nil, maxSmallBody)
+	defer charged.Free()
+	if p != nil {
+		return ask, p
+	}
+	var v wire.QuoteRequest
+	if p := httpio.Decode(body, &v); p != nil {
+		return ask, p
+	}
+	if v.Jobs != nil {
+		if ask.Jobs = *v.Jobs; ask.Jobs == 0 {
+			return ask, httpio.BadField(
+				"jobs", "is 0, must be at least 1; to quote only the backlog, omit it and give a rate",
+			)
+		}
+	}
+	if v.Cost != nil {
+		if ask.Cost = *v.Cost; ask.Cost == 0 {
+			return ask, httpio.BadField("cost", "is 0, must be from 1 to "+strconv.Itoa(leaky.MaxCost))
+		}
+	}
+	if v.Lane != nil {
+		if ask.Lane = *v.Lane; ask.Lane == "" {
+			return ask, httpio.BadField("lane", "is empty; omit it for the lane of jobs without a key")
+		}
+	}
+	if v.Rate != nil {
+		rate, err := leaky.ParseRate(*v.Rate)
+		if err != nil {
+			return ask, httpio.BadField("rate", err.Error())
+		}
+		ask.Rate = &rate
+	}
+	if err := ask.Validate(); err != nil {
+		return ask, httpio.ProblemOf(err)
+	}
+	return ask, nil
+}
+
+const defaultTimetable = time.Minute
+
+// getTimetable answers with the coming departures of a queue.
+func (h *handler) getTimetable(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("queue")
+	span, p := readFor(r)
+	if p != nil {
+		p.Write(w)
+		return
+	}
+	t, err := h.caches.timetables.Get(
+		r.Context(), timetableKey{h.seenAs(name), span}, httpio.MaxAge(r),
+		func(ctx context.Context) (quote.Timetable, error) {
+			return quote.ReadTimetable(ctx, h.engine, name, span)
+		},
+	)
+	if err != nil {
+		h.fail(w, err, name)
+		return
+	}
+	seen := visibleTo(r.Context(), &t.Queue)
+	v := shownTimetable(&t, seen)
+	if seen != &t.Queue {
+		hideForeign(&v.Status)
+	}
+	h.writeJSON(w, r, http.StatusOK, v)
+}
+
+// readFor reads the parameter for: how far the timetable reaches.
+func readFor(r *http.Request) (time.Duration, *httpio.Problem) {
+	const field = "for"
+	q := r.URL.Query()
+	switch {
+	case !q.Has(field):
+		return defaultTimetable, nil
+	case len(q[field]) > 1:
+		return 0, httpio.Duplicate(field)
+	}
+	var span unit.Duration
+	if err := span.UnmarshalText([]byte(q.Get(field))); err != nil {
+		return 0, httpio.BadField(field, err.Error())
+	}
+	if span <= 0 || span.D() > quote.MaxSpan {
+		return 0, httpio.BadField(
+			field, "is "+httpio.Shorten(q.Get(field))+", must be longer than 0s, up to "+quote.MaxSpan.String(),
+		)
+	}
+	return span.D(), nil
+}
+
+func shownTimetable(t *quote.Timetable, i *queue.Info) wire.Timetable {
+	v := wire.Timetable{
+		From: t.From.UTC(), Until: t.Until.UTC(), Status: statusOf(i), Departures: []wire.Departure{}, More: t.More,
+		Lanes: make([]wire.LaneDepth, 0, len(t.Lanes)), LanesMore: t.LanesMore,
+	}
+	for _, l := range t.Lanes {
+		v.Lanes = append(v.Lanes, wire.LaneDepth(l))
+	}
+	if s := status.Of(i); s.Ends() != "" {
+		v.Standstill = &wire.Standstill{Since: instant(s.Since), Until: instant(s.Until), Ends: s.Ends()}
+	}
+	for _, d := range t.Departures {
+		v.Departures = append(v.Departures, wire.Departure{
+			At: d.At.UTC(), ID: d.ID, Lane: d.Lane, Attempt: d.Attempt, Exact: d.Doubt == "", Why: d.Doubt,
+		})
+	}
+	return v
+}
