@@ -186,7 +186,7 @@ func TestHostileOldTargets(t *testing.T) {
 			send(id)
 			await.Until(t, "the queue says why its job waits", func() bool {
 				q, err := e.Get(t.Context(), "acme-web")
-				return err == nil && strings.Contains(q.Circuit.Reason, "that the app acme may name")
+				return err == nil && strings.Contains(q.Circuit.Reason, "that the app acme may use")
 			})
 			if j, err := e.Job(t.Context(), "acme-web", id); err != nil || j.Attempts != 0 || heard.Load() != before+1 {
 				t.Errorf("%s: %+v, %v, the receiver heard %d more", id, j, err, heard.Load()-before)
