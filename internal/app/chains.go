@@ -49,7 +49,7 @@ func newServer(
 //	api.New             finds the operation, names the request and its sender; changes are logged and recorded
 //	newEngine
 func (i *Ingress) front(full http.Handler) http.Handler {
-	return i.o.Tracer.Serve(i.o.Console.before(full, i.o.API.Access))
+	return i.o.Tracer.Serve(i.o.Console.before(full, i.o.API.RequestLog))
 }
 
 // layer puts one concern in front of an engine.

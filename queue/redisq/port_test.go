@@ -27,18 +27,19 @@ var callOf = map[string]string{
 // partOf maps scripts to files of the machine with other names. A script contains only the files that it needs, so one
 // file there may be several here.
 var partOf = map[string]string{
-	"agenda": "agenda expiry states", "appendjob": "append appendrules defer room", "audit": "audit auditlog",
-	"changelog": "changelog deletedlog", "departures": "pace", "ended": "ended commit", "eta": "eta pause",
-	"groupvisit": "groupvisit groups lanes shares", "job": "job room", "lanestate": "lanes states",
-	"limitchange": "limits", "limits": "limits pace", "lostleases": "leases", "membership": "groups",
-	"outcome": "outcome settle groups", "watch": "wake",
-	"overflow":  "overflow backlog defer retryafter returning room",
-	"partition": "wake", "queue": "queue overflow", "rulekeys": "tallyset", "ruleusers": "rule",
-	"stored": "job queue", "timeline": "job", "turnorder": "groups lanes", "turns": "lanes shares receiver",
-	"unsent": "cancel lane", "versions": "changelog", "visit": "grant schedule", "ratechange": "specs pace",
-	"withdraw": "defer", "closeimport": "import", "decide": "held dead", "info": "info lanes", "put": "specs lanes",
-	"readmit": "readmit returning room", "reserve": "reserve grant pull replay", "deadqueues": "dead",
-	"settle": "settle receiver", "extend": "leases receiver", "calls/job": "jobinfo dead why",
+	"agenda": "agenda expiry job", "appendjob": "append appendrules overflow room", "audit": "auditlog",
+	"backlog": "overflow", "cancel": "jobacts", "changelog": "changelog jobacts", "delete": "specs",
+	"departures": "pace", "ended": "ended commit", "eta": "eta pause", "importjobs": "import", "readings": "info",
+	"groupvisit": "groupvisit groups laneturns grant", "held": "jobacts", "job": "job room",
+	"lanes": "laneturns", "lanestate": "laneturns job", "limitchange": "pace", "limits": "pace", "list": "jobinfo",
+	"lostleases": "leases", "membership": "groups", "memory": "room", "overflow": "overflow room readmit",
+	"partition": "watch", "outcome": "settle groups", "purge": "jobacts", "queue": "queue overflow", "refile": "agenda", "replay": "dead",
+	"revision": "clock", "rulekeys": "tallyset", "ruleusers": "rules", "shares": "grant",
+	"stored": "job queue", "timeline": "job", "turnorder": "groups laneturns", "turns": "laneturns grant receiver",
+	"unsent": "jobacts lane", "versions": "changelog", "visit": "grant agenda", "ratechange": "specs pace",
+	"withdraw": "overflow", "closeimport": "import", "decide": "jobacts dead", "info": "info laneturns",
+	"put": "specs laneturns", "readmit": "readmit room", "reserve": "reserve grant dead", "deadqueues": "dead",
+	"settle": "settle receiver", "extend": "leases receiver", "calls/job": "jobinfo dead eta",
 	"putrule": "rules", "recheck": "tallyset",
 }
 

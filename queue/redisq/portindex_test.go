@@ -19,66 +19,70 @@ var update = stdflag.Bool("update", false, "write lua/index.txt again")
 var withoutScript = map[string]string{
 	"order and look up: sorted sets and hashes of Redis do that": `
 		above all armExpiring armTimer at byDeadline byDigest byDue byEndTime byName byTag byTurn byUntil close
-		deadBytesOf deadCountOf deadJobsOf deadOfDeleted discardQueue down dropDead endedState expired fifoOf find
-		fireTimers fix from front hashOf home id len needExtra newAgenda newCalendars newEndedJob newExpiring newGroup
-		newLaneTurns newLanes newLater newLeases newTimers next nextTimer nextToTrim nextWithDead of pop popLast push
-		pushTo putScheduled rank readyScheduled remove removeAt scheduledUntil seek size top trimSome untilExpiry up
-		updateHeap wakeForExpiry widen`,
+		deadBytesOf deadCountOf deadJobsOf deadOfDeleted discardQueue down dropDead endedState expired fifoOf
+		find fireTimers fix from front hashOf home id len needExtra newAgenda newCalendars newEndedJob
+		newExpiring newGroup newLaneTurns newLanes newLater newLeases newTimers next nextTimer nextToTrim
+		nextWithDead of pop popLast push pushTo putScheduled rank readyScheduled remove removeAt scheduledUntil
+		seek size top trimSome untilExpiry up updateHeap wakeForExpiry widen`,
 	"read or write the file of boltq, or the state that it is loaded into": `
-		auditJobAct auditLog audited beginAudit bucket budget budgetKey byte chains clockOf counted counters decode
-		decodeAudit decodeAuditNumber decodeDeferral decodeEnded decodeJob decodeLease decodePaces decodeQueue
-		decodeSpec decodeStore deferred deletedKey deletedUntil deletedUntilKey dropDeferral dropEnded dropJob
-		dropKeys dropLeftPaces dropNamed dropOld dropQueue dropRetention dropRule dropTally each encode encodeDeferral
-		encodeEnded encodeJobHead encodeLease encodePaces encoded entries err errChangeLog forEach forgetLog getRecord
-		getStore getTimeline imports initialise jobs key lastCommit lastNumber loadAdapted loadFailures loadLeftPaces
-		loadQueues loadRules loadStore moveJob newQueueState newest newestOf num putAdapted putDeferral putEnded
-		putFailures putImport putJob putLease putLeftPaces putNamed putQueue putRetention putSpec putStore putTally
-		queueSubject raw readHead readTallies recreate restoreLease retentions ruleSubject sizeDead versions writeLog
-		writeOne`,
+		auditJobAct auditLog audited beginAudit budget budgetKey chains clockOf counters decode decodeAudit
+		decodeAuditNumber decodeDeferral decodeEnded decodeJob decodeLease decodePaces decodeQueue decodeSpec
+		deferred deletedKey deletedUntil deletedUntilKey dropDeferral dropEnded dropJob dropKeys dropLeftPaces
+		dropNamed dropOld dropQueue dropRetention dropRule dropTally each encode encodeDeferral encodeEnded
+		encodeJobHead encodeLease encodePaces encoded entries err errChangeLog forEach forgetLog getRecord
+		getStore getTimeline imports initialise jobs key lastCommit lastNumber loadAdapted loadFailures
+		loadLeftPaces loadQueues loadRules loadStore moveJob newQueueState newest newestOf putAdapted
+		putDeferral putEnded putFailures putImport putJob putLease putLeftPaces putNamed putQueue putRetention
+		putSpec putStore putTally queueSubject raw readHead readTallies recreate restoreLease retentions
+		ruleSubject sizeDead versions writeLog writeOne fields number octet eachQueue code codeTallyHead intern
+		keysWith lastBefore changeFields blob decoder`,
 	"belong to commits, which take effect later; a script takes effect at once": `
-		addIncoming addTally allowsMore arrive arriving arrivingBefore carryOver ceilings clients collect collectLast
-		commitOf complete covers dropLease dropTallies durable failing forgetForMemory formerPaces holdGrants holdLane
-		jobLike lastWait lease leases lookahead max neededCeilings newCommit noteCost oneGrantCeilings oneGrantTAT
-		owedAudits paces pending pendingBytes persistLease pickWindows queue raiseForGrant raiseWithAppend raisedAhead
-		readySince removeIncoming replaceCeilings reservePlace restore restoredBucket ripe signals stateToBe
-		stretchedCeiling successor takeAgain takeBackPersisted takeQuotas tallies tally tat touch unlessDurable wait
-		waitsForDeferral waitsForEnded waitsForGrants waitsForJob want`,
+		addIncoming addTally allowsMore arrive arriving arrivingBefore carryOver ceilings clients collect
+		collectLast commitOf complete covers dropLease dropTallies durable failing forgetForMemory formerPaces
+		holdGrants holdLane jobLike lastWait lease leases lookahead max neededCeilings newCommit noteCost
+		oneGrantCeilings oneGrantTAT owedAudits paces pending pendingBytes persistLease pickWindows queue
+		raiseForGrant raiseWithAppend raisedAhead readySince removeIncoming replaceCeilings reservePlace
+		restore restoredBucket ripe signals stateToBe stretchedCeiling successor takeAgain takeBackPersisted
+		takeQuotas tallies tally tat touch unlessDurable wait waitsForDeferral waitsForEnded waitsForGrants
+		waitsForJob want`,
 	"do what the Go of this package does before or after a script": `
 		addEnded again asStored cameIn checkImportable checkRequest checkRuleNames condition continueFrom
 		countRuleUses deadFrom deadJobFound decideDocument decodeChange deferredJobInfo document documentKey
 		documentNow drainers dueAfter encodeChange encodeDocument endedJobInfo exportQueue findAsks findRules
 		forgetDocuments formatPair getMany grantFresh hasLog importNotOpen importedCounters info infoWithParent
-		jobInfo laneAfter lastAsked leasesOf limiterFor list liveQueue loggedBy new newAppending newRule newRuleText
-		newSpecText parseFence parsePair parseTicket pauseLapsed prepare queueByQueue rate readDead readKnownDocument
-		readRecord readSpecs resumeAtLane rollback ruleInfo ruleNamed setNext setRule specTextBy state subjectState
-		text unknown unknownQueue unknownRule unpack withSpecs withUnwritten`,
+		jobInfo laneAfter lastAsked leasesOf limiterFor list liveQueue loggedBy new newAppending newRule
+		newRuleText newSpecText parseFence parsePair parseTicket pauseLapsed prepare queueByQueue rate readDead
+		readKnownDocument readRecord readSpecs resumeAtLane rollback ruleInfo ruleNamed setRule specTextBy
+		state subjectState text unknown unknownQueue unknownRule unpack withSpecs withUnwritten`,
 	"are written out where scripts need them, or are part of other steps there": `
-		active activePauses adapt addJob addToLane addWaiting admitNew after agendaOf ahead aliveClients allCounters
-		allDefer allLanesBlocked answerDeferred answerDuplicate apartInLane appendOutcome arm armAndWake askRules
-		asksFor atMaxInFlight attempt bury busy bytes canDepart cancelled chargeRules checkPullRelations checkRevision
-		childrenOf conditionChanged costBounds countBack countChild countOutcome crossedZero deferral
-		deferralLapsed departure dropIdleLanes dropLapsed dropRecord eachRefunded empty endIdle endLeased
-		endPauseIfOver endPauses endVisit engine ensureDefaultLane ensureLease enter eta findDead fingerprintOf
-		forgetIdleLanes forgetLane forgetLapsed forgetTallies freeEmpty freePlaces freeSince fullSpec gap
-		grantsFrom groupLoad groupLoadIncoming groupMaxCost groupVerdict hasPace heldUpByLanes idle importedLease
-		incomingBefore incomingOf incomingTotal instantOf interval intervals isParent job jobsKept judgeETA keepSpec
-		keyed known lane laneDigest laneGranted laneRetryAfter lanesTakeTurns leastJobs leaveBehind lookAfter
-		lostSlots markSeen meet namesBehind neededUntil needsSweep negative newLimit newReadmission newReturning
-		newShares noneWaits notPlain note noteCalendars notePause noteServed onAgenda onOverflow opens outlookOf
-		outlookOfNew ownOverflow ownVerdict pace pacing parent passOverGroup patience pauseOf paused peekRule plus
-		possible prepareReadmit priority priorityOf pullQueueOf pushWaiting ranOut rateSignal rearm rearmAndWake
-		rearmGroup recall recalling recordOf release removeDeferral removeJob renewCalendar repairBuckets reposition
-		restorePassed rule runnable said sameLanes scheduleRetryAfter setAdaptedRate setExpiry setSpec setState sleeps
-		slowestRate staysDead stillDelays stopOverAt sweepGarbage takeBuckets takeOffAgenda takeTurns
-		takesMuchMemory throttledOutcome timersOf tooLargeReason tooLateReason tooOldReason trackInFlight tryMember
-		turnBase turnOf unblock unknownBucket untilLeaseOrExpiry untilPulled verdictBy wakeForQueue wakePullers
-		wakeToLook wall weary whyNotLeft withSpec wouldExpire`,
+		active activePauses adapt addJob addToLane addWaiting admitNew after agendaOf ahead aliveClients
+		allCounters allDefer allLanesBlocked answerDeferred answerDuplicate apartInLane appendOutcome arm
+		armAndWake askRules asksFor atMaxInFlight attempt bury busy bytes canDepart cancelled chargeRules
+		checkPullRelations checkRevision childrenOf conditionChanged costBounds countBack countChild
+		countOutcome crossedZero deferral deferralLapsed departure dropIdleLanes dropLapsed dropRecord
+		eachRefunded empty endIdle endLeased endPauseIfOver endPauses endVisit engine ensureDefaultLane
+		ensureLease enter eta findDead fingerprintOf forgetIdleLanes forgetLane forgetLapsed forgetTallies
+		freeEmpty freePlaces freeSince fullSpec gap grantsFrom groupLoad groupLoadIncoming groupMaxCost
+		groupVerdict hasPace heldUpByLanes idle importedLease incomingBefore incomingOf incomingTotal instantOf
+		interval intervals isParent job jobsKept judgeETA keepSpec keyed known lane laneDigest laneGranted
+		laneRetryAfter lanesTakeTurns leastJobs leaveBehind lookAfter lostSlots markSeen namesBehind
+		neededUntil needsSweep negative newLimit newReadmission newReturning newShares noneWaits notPlain note
+		noteCalendars notePause noteServed onAgenda onOverflow opens outlookOf outlookOfNew ownOverflow
+		ownVerdict pace pacing parent passOverGroup patience pauseOf paused peekRule plus possible priority
+		priorityOf pullQueueOf pushWaiting ranOut rateSignal rearm rearmAndWake rearmGroup recall recalling
+		recordOf release removeDeferral removeJob renewCalendar repairBuckets reposition restorePassed rule
+		runnable said sameLanes scheduleRetryAfter setAdaptedRate setExpiry setSpec setState sleeps slowestRate
+		staysDead stillDelays stopOverAt sweepGarbage takeBuckets takeOffAgenda takeTurns takesMuchMemory
+		throttledOutcome timersOf tooLargeReason tooLateReason tooOldReason trackInFlight tryMember turnBase
+		turnOf unblock unknownBucket untilLeaseOrExpiry untilPulled verdictBy wakeForQueue wakePullers
+		wakeToLook wall whyNotLeft withSpec wouldExpire atVisitLimit cursorAt eachWaiting countReadmitted paced
+		quotas noteBefore moveUpTo`,
 	"keep tallies in memory; scripts have them in keys, see tally.lua and rulekeys.lua": `
 		applyTo asksAgain chargesDurable checkFirst checkSooner decideTake decodeTally differs discardTallies
-		findLostUntil firstCounted forgetExpiredTallies forgetLost forgetTally head insertTally keepCorrected keys
-		markDirty newTally newTallySet newTallySets nextTallyCheck noteCharge noteTake pack readAs reorder repack
-		restoreOrFresh saveTallies setOverrides shard stateFor takeFirst takeOne tallyAt tallyOf tallySetFor
-		unsavedTallies withoutCharges writeOwed`,
+		findLostUntil firstCounted forgetExpiredTallies forgetLost forgetTally insertTally keepCorrected keys
+		markDirty newTally newTallySet newTallySets nextTallyCheck noteCharge noteTake pack readAs reorder
+		repack restoreOrFresh saveTallies setOverrides shard stateFor takeFirst takeOne tallyAt tallyOf
+		tallySetFor unsavedTallies withoutCharges writeOwed tallyToAsk`,
 	"serve checks, forecasts and simulations of the machine": `
 		byKey checkJobs cursor depart eTA first goes laneETA last newForecast newMemory prev sequence
 		setSequence shownQueue slot table update view`,

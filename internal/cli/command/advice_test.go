@@ -19,6 +19,11 @@ func TestRequestsBecomeCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	below, err := filepath.Glob("../../api/httpio/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = append(files, below...)
 	n := 0
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "routes.go") {

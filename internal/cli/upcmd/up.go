@@ -141,7 +141,7 @@ func (c *Cmd) options(log *slog.Logger) (o embedded.Options, err error) {
 		return o, err
 	}
 	if o.Memory > 0 { // jobs use half of it
-		o.Limits.Memory = ops.NewBudget(max(app.LeastMemory, min(o.Limits.Memory.Limit(), o.Memory/4)))
+		o.Limits.Memory = ops.NewBudget(max(app.MinMemory, min(o.Limits.Memory.Limit(), o.Memory/4)))
 	}
 	return o, nil
 }
