@@ -123,7 +123,7 @@ var hostileFiles = []hostileFile{
 	{"rules of a replay: brackets", "replay --log /dev/null --rule FILE", many("[", 80_000), 2, "nested deeper than 64"},
 	{"rules of a replay: without end", "replay --log /dev/null --rule /dev/zero", nil, 2, "too long"},
 
-	{"log: no log", replay, many("a", 30*mib), 2, "does not tell the format"},
+	{"log: no log", replay, many("a", 30*mib), 2, "does not identify the format"},
 	{"log: one line of 30 MiB", replay, parts(text(logLine), many("a", 30*mib)), 0, ""},
 	{"log: a zip bomb of one line", replay, zipped(parts(text(logLine), many("a", 100*mib))), 0, ""},
 	{"log: a zip bomb of lines", replay, zipped(parts(text(logLine), many("\n", 30*mib))), 0, ""},

@@ -60,7 +60,7 @@ func TestUpInLittleMemory(t *testing.T) {
 		t.Fatalf("%d were accepted, and one was refused: %.300s", accepted, refused)
 	}
 	_, text := ask("GET", "/readyz", "", nil)
-	if !strings.Contains(text, `"degraded"`) || !strings.Contains(text, "the memory of this process fills") {
+	if !strings.Contains(text, `"degraded"`) || !strings.Contains(text, "the memory of this process is nearly full") {
 		t.Errorf("/readyz says %s", text)
 	}
 	for range 20 {

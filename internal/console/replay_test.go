@@ -111,8 +111,8 @@ func TestReplayOfHostileFiles(t *testing.T) {
 	for _, c := range []struct{ name, file, says string }{
 		{"binary", file(t, "a.bin", "\x7fELF\x00\x01"), "is a binary file"},
 		{"empty", file(t, "b.log", ""), "no line to replay"},
-		{"no log", file(t, "c.log", strings.Repeat("lorem ipsum\n", 9)), "does not tell the format"},
-		{"an endless line", file(t, "d.log", strings.Repeat("x", 3<<20)), "does not tell the format"},
+		{"no log", file(t, "c.log", strings.Repeat("lorem ipsum\n", 9)), "does not identify the format"},
+		{"an endless line", file(t, "d.log", strings.Repeat("x", 3<<20)), "does not identify the format"},
 		{"too many lines", file(t, "e.log", strings.Repeat("{}\n", 1_000_001)), "time"},
 		{
 			"too many blank lines", file(t, "f.log", `{"time":"2026-03-01T12:00:00Z"}`+strings.Repeat("\n", 1_000_001)),
@@ -166,7 +166,7 @@ func TestReplayForms(t *testing.T) {
 		{"a stranger", "same-origin", "", "x", 303, ""},
 		{"a token in place of a session", "same-origin", r.secret, "x", 303, ""},
 		{"80 MiB", "same-origin", session, `{"time":"2026-03-01T12:00:00Z"}` + "\n" + long, 413, "64 MiB, unpacked"},
-		{"no log", "same-origin", session, "lorem", 400, "does not tell the format"},
+		{"no log", "same-origin", session, "lorem", 400, "does not identify the format"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			kind, body := form(c.log)

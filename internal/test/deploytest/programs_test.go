@@ -71,7 +71,7 @@ var (
 	flagOfHelp     = regexp.MustCompile(`(?m)^ {2,6}(?:-\w, )?--([a-z][a-z-]*)`)
 	variableOfHelp = regexp.MustCompile(`\$(PENSTOCK_[A-Z_]+)\)`)
 	graceOfHelp    = regexp.MustCompile(`SIGTERM\s+\(default\s+(\w+)\)`)
-	drainOfHelp    = regexp.MustCompile(`any\s+more\s+\(default\s+(\w+)\)`)
+	drainOfHelp    = regexp.MustCompile(`here\s+\(default\s+(\w+)\)`)
 )
 
 // tell reads a help text.

@@ -114,18 +114,6 @@ local function logPauseEnd(q)
   writeChange('queue', q.name, q.pauseEndedAt, '', 'resumed', q.revision, q.revision, '', LAPSED, 0)
 end
 
--- unmarkDeleted is called when a queue or rule is made. The log of a deleted one of the same name continues if it is
--- still kept.
-local function unmarkDeleted(kind, name)
-  local member = kind .. ':' .. name
-  local till = tonumber(call('ZSCORE', B .. 'G', member))
-  if not till then return end
-  for _, key in ipairs({ logKey(kind, name), versionsKey(kind, name) }) do
-    if till <= wall then call('UNLINK', key) else call('PERSIST', key) end
-  end
-  call('ZREM', B .. 'G', member)
-end
-
 -- markDeleted is called when a queue or rule is deleted. Its log is kept for as long as changes are.
 local function markDeleted(kind, name)
   local G, kept = B .. 'G', keptFor()
@@ -137,4 +125,16 @@ local function markDeleted(kind, name)
   if not gone[1] and call('ZCARD', G) > MOST_DELETED then gone = call('ZRANGE', G, 0, 1) end
   for _, old in ipairs(gone) do call('UNLINK', B .. 'H:' .. old, B .. 'P:' .. old) end
   if gone[1] then call('ZREM', G, unpack(gone)) end
+end
+
+-- unmarkDeleted is called when a queue or rule is made. The log of a deleted one of the same name continues if it is
+-- still kept.
+local function unmarkDeleted(kind, name)
+  local member = kind .. ':' .. name
+  local till = tonumber(call('ZSCORE', B .. 'G', member))
+  if not till then return end
+  for _, key in ipairs({ logKey(kind, name), versionsKey(kind, name) }) do
+    if till <= wall then call('UNLINK', key) else call('PERSIST', key) end
+  end
+  call('ZREM', B .. 'G', member)
 end

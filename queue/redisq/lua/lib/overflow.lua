@@ -178,6 +178,8 @@ local function lapsePromises(q, bytes)
   end
 end
 
+local function readmitBatch(q) return min(500, max(1, ceil(q.mark / 4))) end
+
 -- trackBacklog updates the list of queues with a backlog.
 local function trackBacklog(q)
   if hasBacklog(q) then call('ZADD', B .. 'o', 'NX', now, q.name) else call('ZREM', B .. 'o', q.name) end
@@ -189,4 +191,3 @@ local function overflowRoom(q)
   if q.headNeeds > 0 and not fitsReadmission(q, q.headNeeds) then return 0 end
   return max(0, min(q.mark - q.readmitted, q.capacity - q.size))
 end
-local function readmitBatch(q) return min(500, max(1, ceil(q.mark / 4))) end
