@@ -142,7 +142,7 @@ func TestTimetable(t *testing.T) {
 		a.want(t, 200, "departures", []any{})
 		still, _ := a.body["standstill"].(map[string]any)
 		if still["until"] != until || still["since"] == nil ||
-			still["ends"] != "that time is over, or somebody resumes the queue" {
+			still["ends"] != "that time is over, or the queue is resumed" {
 			t.Error(a.text)
 		}
 

@@ -178,7 +178,7 @@ func TestRuleFullOfKeys(t *testing.T) {
 		if ms, _ := a.body["retry_after_ms"].(float64); ms < 1 || ms > 3_600_000 {
 			t.Errorf("again after %v", ms)
 		}
-		if detail, _ := a.body["detail"].(string); !strings.Contains(detail, "as many keys as it may, 1,") ||
+		if detail, _ := a.body["detail"].(string); !strings.Contains(detail, "its maximum of 1 keys") ||
 			!strings.Contains(detail, "max_keys") {
 			t.Errorf("detail %q", detail)
 		}

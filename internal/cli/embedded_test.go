@@ -49,7 +49,7 @@ func TestTargetsNeverReachOwnListener(t *testing.T) {
 			}
 			for _, host := range hosts {
 				expect(
-					t, ExitRefused, "", "this very process listens", "queue", "set", "thief", "rate=10/s",
+					t, ExitRefused, "", "this process listens", "queue", "set", "thief", "rate=10/s",
 					"deliver.http.url=http://"+net.JoinHostPort(strings.Trim(host, "[]"), port)+"/v1/queues/victim/purge",
 				)
 			}

@@ -202,7 +202,7 @@ func TestCheck(t *testing.T) {
 	if err := os.WriteFile(file, whole, info.Mode()); err != nil {
 		t.Fatal(err)
 	}
-	const damaged = "damaged; restore a backup (penstock check --data DIR looks at all of it): page "
+	const damaged = "damaged; restore a backup (penstock check --data DIR checks the whole file): page "
 	expect(t, ExitFailed, "", damaged, "check", "--data", dir)
 	expect(t, ExitFailed, "", damaged, "up", "--data", dir, "--listen", "127.0.0.1:0")
 	if err := os.WriteFile(file, []byte("notes of another program"), info.Mode()); err != nil {
