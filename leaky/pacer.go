@@ -86,8 +86,8 @@ func (p Pacer) Take(b *Bucket, now Instant, cost int64) (Instant, bool) {
 	return d, true
 }
 
-// TakeAt is Take for a departure at d, which must not be before Next(b, now). d is later if something else delayed it;
-// otherwise no fraction of a microsecond is lost.
+// TakeAt is Take for a departure at d, which must not be before Next(b, now). A later d means that something else
+// delays the departure. If d is Next(b, now), no fraction of a microsecond is lost.
 func (p Pacer) TakeAt(b *Bucket, now, d Instant, cost int64) {
 	*b = p.bounded(*b, now)
 	if p.conforming(*b) < d && now < d {

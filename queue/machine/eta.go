@@ -200,8 +200,8 @@ func (q *queueState) etaOf(j *job, bounds costBounds, now leaky.Instant) queue.E
 	return queue.ETA{At: at.Time(), Exact: q.etaIsExact(bounds, now)}
 }
 
-// etaDeferred returns when a job is expected to depart that is behind all waiting jobs and behind deferred jobs of that
-// cost.
+// etaDeferred returns the expected departure of a job behind all waiting jobs and behind deferred jobs; behind is the
+// cost of these deferred jobs.
 func (q *queueState) etaDeferred(
 	waiting, gap, behind int64, load groupLoad, bounds costBounds, now leaky.Instant,
 ) leaky.Instant {

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// A client that does not know the engine's clock well starts its jobs late by an unknown, equal delay. The distances
+// A client that does not know the engine's clock well starts all its jobs late by the same unknown delay. The distances
 // between its own starts stay the same, but the next job of another client could start too soon after one of them. So a
 // bucket whose last departure was granted to an uncertain client counts as that much later for other clients, and for
 // the client itself once it knows the clock better. The window law holds however far away a drainer is.
