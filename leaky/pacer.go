@@ -66,8 +66,8 @@ func (p Pacer) Next(b Bucket, now Instant) Instant {
 func (p Pacer) Free(b Bucket, now Instant) Instant { return p.conforming(p.bounded(b, now)) }
 
 // Take grants a departure of the given cost and returns its instant. It returns false, without a change, if the
-// departure is more than Horizon ahead. The one exception is a Last that no honest grant can have left: it is brought
-// back to the horizon. Otherwise it would move along with now and block the bucket for good.
+// departure is more than Horizon ahead. The one exception is a Last that no honest grant can have left: Take moves it
+// back to the horizon. Otherwise the bound of the bucket would move along with now and block it for good.
 func (p Pacer) Take(b *Bucket, now Instant, cost int64) (Instant, bool) {
 	s := p.bounded(*b, now)
 	d := max(now, p.conforming(s))

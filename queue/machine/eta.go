@@ -78,7 +78,8 @@ func (q *queueState) judgeETA(o outlook, now leaky.Instant) etaVerdict {
 	return v
 }
 
-// eta returns when a lane lets a job depart, not before goes, with that much cost ahead of it in the lane.
+// eta returns when a lane lets a job depart, not before goes, with that much cost ahead of it in the lane. Without a
+// rate it returns the end of the lane's stop, or 0.
 func (ln *lane) eta(goes, now leaky.Instant, ahead int64) leaky.Instant {
 	stop := ln.stopsUntil(now)
 	b, p, limited := ln.pacing(now, now)

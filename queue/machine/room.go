@@ -271,7 +271,7 @@ const (
 	lapsing = 8
 )
 
-// retryAfter returns after how long a refused caller may find room, if that needs so many jobs to leave. Consecutive
+// retryAfter returns after how long a refused caller may find room, if that many jobs must leave first. Consecutive
 // callers are promised consecutive departures, so that each finds a place when it comes back.
 func (q *queueState) retryAfter(jobs int64, now leaky.Instant) time.Duration {
 	if q.paused(now) {
