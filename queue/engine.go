@@ -161,7 +161,8 @@ type Appended struct {
 	// Position counts from 1, the next job of its lane to leave. Set for Accepted and Duplicate while the job waits,
 	// and for SetAside, where it counts every job in the queue and deferred.
 	Position int64
-	// ETA is the expected departure. Set for Accepted while the job waits or is scheduled, and for SetAside.
+	// ETA is the expected departure. Set for Accepted while the job waits or is scheduled, for SetAside, and for Lapsed
+	// if the job would expire before it.
 	ETA ETA
 	// Ticket names the deferral, and At is its time on the engine's clock. Set for SetAside, and for Duplicate if the
 	// job is deferred.
