@@ -72,7 +72,7 @@ func (p *paces) eta(now leaky.Instant, ahead int64) (at leaky.Instant, by *limit
 	return at, by
 }
 
-// affords reports whether each quota has enough left for a departure at d, as returned by opens. The first quota
+// affords reports whether each quota has enough left for a departure at d, an instant allowed by opens. The first quota
 // that has too little loses the rest of its window. Otherwise later, cheaper jobs would overtake this one forever.
 func (p *paces) affords(d leaky.Instant, cost int64) bool {
 	for i := range p.limits {
@@ -84,7 +84,7 @@ func (p *paces) affords(d leaky.Instant, cost int64) bool {
 	return true
 }
 
-// take takes a departure at d, as returned by opens and checked by affords.
+// take takes a departure at d, an instant allowed by opens and affords.
 func (p *paces) take(d, now leaky.Instant, cost int64) {
 	p.takeBuckets(d, now, cost)
 	for l := range p.quotas {
