@@ -51,8 +51,8 @@ func (c Concurrency) Fresh() Tally {
 	return &placeTable{rule: c, ttl: Instant(c.TTL.Microseconds()), heads: make([]int32, 1), places: make([]place, 1)}
 }
 
-// placeTable has the held places in a list sorted by their ends. The first follows place 0, and the last precedes it.
-// The places are found by the hashes of their names, in chains.
+// placeTable has the held places in a circular list sorted by their ends; places[0] is its head and holds no place. A
+// place is found in the chain for the hash of its name.
 type placeTable struct {
 	rule   Concurrency
 	ttl    Instant

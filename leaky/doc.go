@@ -14,8 +14,8 @@
 // stay below 2^53: the Redis engine repeats this arithmetic in Lua, where all numbers are doubles. Tests compare the
 // two.
 //
-// It refuses everything else: there is no clock, no I/O and no goroutine. Time is an argument. The engines in queue/
-// add the clock and the storage.
+// It does nothing else: it has no clock, I/O or goroutine. Time is an argument. The engines in queue/ add the clock and
+// the storage.
 //
 // Errors about unusable numbers wrap [ErrRate] or [ErrLimit]. The error of a cost that can never pass wraps
 // [ErrNever].

@@ -66,8 +66,8 @@ func (p Pacer) Next(b Bucket, now Instant) Instant {
 func (p Pacer) Free(b Bucket, now Instant) Instant { return p.conforming(p.bounded(b, now)) }
 
 // Take grants a departure of the given cost and returns its instant. It returns false, without a change, if the
-// departure is more than Horizon ahead. The one exception is a Last that no honest grant can have left: it is brought
-// back to the horizon. Otherwise it would move along with now and block the bucket for good.
+// departure is more than Horizon ahead. The one exception is a Last that no honest grant can have left: Take moves it
+// back to the horizon. Otherwise the bound of the bucket would move along with now and block it for good.
 func (p Pacer) Take(b *Bucket, now Instant, cost int64) (Instant, bool) {
 	s := p.bounded(*b, now)
 	d := max(now, p.conforming(s))
@@ -86,8 +86,8 @@ func (p Pacer) Take(b *Bucket, now Instant, cost int64) (Instant, bool) {
 	return d, true
 }
 
-// TakeAt is Take for a departure at d, which must not be before Next(b, now). d is later if something else delayed it;
-// otherwise no fraction of a microsecond is lost.
+// TakeAt is Take for a departure at d, which must not be before Next(b, now). A later d means that something else
+// delays the departure. If d is Next(b, now), no fraction of a microsecond is lost.
 func (p Pacer) TakeAt(b *Bucket, now, d Instant, cost int64) {
 	*b = p.bounded(*b, now)
 	if p.conforming(*b) < d && now < d {

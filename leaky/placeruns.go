@@ -7,7 +7,7 @@ type placeRun struct {
 	cost     int64 // total
 }
 
-// runMost is the maximum number of places in a run: MaxEntries makes some hundred runs of some hundred places.
+// runMost is the maximum number of places in a run: MaxEntries places fill about 160 runs.
 const runMost = 64
 
 // join adds the last place of the list to the last run. Short lists have no runs.

@@ -135,7 +135,7 @@ func (s SlidingCounter) passes(c Counts, cost int64) Instant {
 }
 
 // left returns the most that can remain of a window once the share of the window before has fallen to room. A share
-// never grows over time, even in floating point, so the quotient is corrected by trial.
+// never grows over time, even in floating point, so trying the neighbors of the quotient corrects its rounding.
 func (s SlidingCounter) left(used, room int64) int64 {
 	period := s.Period.Microseconds()
 	if used <= room {

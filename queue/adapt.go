@@ -23,7 +23,7 @@ func (a *Adapt) On() bool { return *a != Adapt{} }
 
 // Adaption is one change of an adapted rate.
 type Adaption struct {
-	At     time.Time  `json:"at"` // by the engine's clock; of several increases, the last
+	At     time.Time  `json:"at"` // by the engine's clock; for merged increases, the last one
 	From   leaky.Rate `json:"from"`
 	To     leaky.Rate `json:"to"`
 	Cause  string     `json:"cause"`            // throttled | delivered | put
@@ -42,7 +42,7 @@ func (a *Adapt) Rule() leaky.Adapt {
 	return leaky.Adapt{Floor: a.Floor, Ceiling: a.Ceiling, Horizon: Horizon}
 }
 
-// validate checks the bounds against the queue's first rate, and the burst against the lowest rate.
+// validate checks that the queue's initial rate is within the bounds, and that the burst is valid at the lowest rate.
 func (a *Adapt) validate(rate leaky.Rate, burst int64) error {
 	if !a.On() {
 		return nil

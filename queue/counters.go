@@ -8,8 +8,8 @@ import (
 // Counters are what a queue has counted since it was created. The struct is the table of counters, one field per row.
 // Tag json is the name in the API, in archives and in Redis. Tag help is the description in the API. Tag jobs says
 // whether the counter counts jobs that came in or jobs that left. Counters with the same group are displayed together;
-// counters without one count everyday events. Everything else follows from the table, and the engines count. The
-// embedded engine stores them in this order, so add new ones at the end.
+// counters without one count everyday events. Engines do the counting; everything else follows from the table. The
+// embedded engine stores the counters in this order, so add new ones at the end.
 type Counters struct {
 	Appended  int64 `json:"appended" jobs:"in" help:"Jobs that came in, those back from the overflow included."`
 	Delivered int64 `json:"delivered" jobs:"out" help:"Jobs that ended well."`

@@ -156,21 +156,22 @@ const AnyRevision = -1
 type Appended struct {
 	Outcome AppendOutcome
 	ID      string
-	// State is where the job is: of Accepted, Duplicate and SetAside.
+	// State is where the job is. Set for Accepted, Duplicate and SetAside.
 	State State
 	// Position counts from 1, the next job of its lane to leave. Set for Accepted and Duplicate while the job waits,
 	// and for SetAside, where it counts every job in the queue and deferred.
 	Position int64
-	// ETA is the expected departure: of Accepted, while the job waits or is scheduled, and of SetAside.
+	// ETA is the expected departure. Set for Accepted while the job waits or is scheduled, for SetAside, and for Lapsed
+	// if the job would expire before it.
 	ETA ETA
-	// Ticket names the deferral and At is its time on the engine's clock: of SetAside, and of Duplicate if the job is
-	// deferred.
+	// Ticket names the deferral, and At is its time on the engine's clock. Set for SetAside, and for Duplicate if the
+	// job is deferred.
 	Ticket Ticket
 	At     time.Time
 	// RetryAfter is when room is expected for this caller. Refused callers get instants one interval apart, so they do
 	// not all come back at once.
 	RetryAfter time.Duration
-	// Bytes says which bound in bytes refused the job: of Full and LaneFull.
+	// Bytes says which bound in bytes refused the job. Set for Full and LaneFull.
 	Bytes ByteBound
 	// Rules has the rulings of the rules of this group that the parent and the queue name, the parent's first. Set for
 	// Accepted, SetAside, LimitReached, and refusals after the rules were asked. Empty if the queue has no rules.
@@ -265,8 +266,8 @@ func checkClientID(field, id string) error {
 const MaxReserve = 500
 
 // MaxVisits is the maximum number of queues that one Reserve visits, so that no call takes long however many are due.
-// Members of a group count as they are opened; one choice among them may open more. Reserved.Next is zero when more
-// queues are due.
+// A member of a group counts once it is tried. Choosing one job of a group may try several members, and so exceed the
+// maximum. Reserved.Next is zero when more queues are due.
 const MaxVisits = 20
 
 // MaxReserveBytes is the approximate maximum of payload bytes granted in one Reserve.
@@ -342,8 +343,8 @@ func (v Verdict) String() string {
 type Settlement struct {
 	Lease
 	Verdict Verdict
-	// After is the backoff of a Fail. Of a Throttle or Deliver it is how long nothing may leave the queue, at most
-	// MaxStop. A receiver may accept a job and ask for a pause.
+	// After is the backoff of a Fail. For a Throttle or Deliver it is how long nothing may leave the queue, at most
+	// MaxStop: a receiver may accept a job and still ask for a pause.
 	After time.Duration
 	// Untold says that the receiver of a Throttle named no time, or less than a second: the queue stops for
 	// ThrottleStop of After.
@@ -359,7 +360,7 @@ type Settlement struct {
 	// Trouble says that a Fail or Hold was the target's fault, not the job's: the circuit counts it. It always counts
 	// a Down.
 	Trouble bool
-	Reason  string // for display, cut to MaxReasonBytes; not of Release; of Deliver, why the queue stops
+	Reason  string // for display, cut to MaxReasonBytes; unused by Release; for Deliver, why the queue stops
 }
 
 // MaxReasonBytes is the maximum length of a stored reason, in bytes.

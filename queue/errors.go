@@ -19,7 +19,7 @@ var (
 	// ErrHasChildren means that the queue is a parent, whose rate bounds its children.
 	ErrHasChildren = errors.New("the queue has children, and its rate bounds them: delete the children first")
 	// ErrOutcomeUnknown means that the caller gave up, or the engine could not be reached, during the change. The
-	// change may or may not have happened. Repeating the call with the same ids is safe.
+	// change may or may not have happened. Each method of Engine says what repeating it does.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 	// ErrUnavailable means that the engine cannot be reached; nothing was changed.
 	ErrUnavailable = errors.New("the store cannot be reached")
@@ -35,7 +35,7 @@ var (
 	ErrClosed = errors.New("the engine is closed")
 )
 
-// GaveUp reports whether the caller has given up, rather than the engine failed to answer. A connection notices the
+// GaveUp reports whether the caller has given up, rather than the engine failing to answer. A connection notices the
 // deadline a moment before ctx does.
 func GaveUp(ctx context.Context) bool {
 	deadline, has := ctx.Deadline()

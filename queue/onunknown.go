@@ -7,7 +7,7 @@ const (
 	UnknownDead  = "dead"  // it is not sent again unless a person replays it
 )
 
-// Abandoned returns the state of a job whose lease ran out before its last attempt: Waiting, Held or Dead.
+// Abandoned returns the state of a job whose lease ran out while it has attempts left: Waiting, Held or Dead.
 func (s *Spec) Abandoned() State {
 	switch s.OnUnknown {
 	case UnknownHold:

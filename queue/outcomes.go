@@ -12,7 +12,7 @@ const (
 	Full                              // no room; come back after RetryAfter
 	Invalid                           // Err is an *invalid.Error
 	UnknownQueue                      // the queue does not exist
-	Lapsed                            // expires_at has passed, or would before the departure: then with the ETA
+	Lapsed                            // expires_at has passed, or passes before the departure (then see ETA)
 	SetAside                          // of Offer: recorded as deferred; store it
 	OverflowFull                      // of Offer: too many jobs are deferred; come back after RetryAfter
 	LaneFull                          // the lane is full; come back after RetryAfter

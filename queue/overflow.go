@@ -48,8 +48,8 @@ type Ticketed struct {
 	Ticket    Ticket
 }
 
-// ReadmitFor is how long the caller of Readmit has a queue's way back alone after each call. It saves work; safety
-// does not depend on it but on the order.
+// ReadmitFor is how long after each call the caller of Readmit is the only one that may readmit to the queue. This
+// saves work; safety depends on Order alone.
 const ReadmitFor = 5 * time.Second
 
 // MaxReadmit is the maximum number of jobs in one Readmit.

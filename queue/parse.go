@@ -75,7 +75,7 @@ func (s *Spec) hoistRate() bool {
 }
 
 // isLimit reports whether a zero in this field of a Spec means no limit. A zero written there is ambiguous: it could
-// mean nothing at all, or no limit.
+// mean that nothing is allowed, or that there is no limit.
 func isLimit(path string) bool {
 	if strings.HasPrefix(path, "lanes.") || strings.HasPrefix(path, "limits.") {
 		return true

@@ -63,7 +63,7 @@ type Spec struct {
 	Retry     Retry         `json:"retry"`
 	Retention Retention     `json:"retention"`
 	// OnUnknown says what to do with a job that may have been sent: UnknownRetry, UnknownHold or UnknownDead. If it is
-	// empty, the handler's report means UnknownHold, and a lease that ran out means UnknownRetry.
+	// empty, a job whose handler reports this is held, and a job whose lease ran out is retried.
 	OnUnknown string `json:"on_unknown,omitempty"`
 	// Adapt lets Rate follow what the receiver accepts.
 	Adapt Adapt `json:"adapt,omitzero"`
@@ -93,8 +93,8 @@ type Retry struct {
 // Circuit says when a target counts as down and how it is then probed. After the pattern of M. Nygard, "Release It!",
 // 2007.
 type Circuit struct {
-	// Failures in a row open the circuit: answers that are the target's fault, no matter which job, or Slow without
-	// any.
+	// Failures is how many failures in a row open the circuit. A failure is an answer that is the target's fault, for
+	// whichever job, or no answer for Slow.
 	Failures int64 `json:"failures"`
 	// MinProbe is the wait before the first probe. It doubles from probe to probe, up to MaxProbe.
 	MinProbe unit.Duration `json:"min_probe"`

@@ -19,10 +19,10 @@ const (
 	maxThrottleStop = time.Minute
 )
 
-// ThrottleStop returns how long to stop a queue whose receiver throttles it without saying for how long, or for less
-// than MinThrottleStop. The argument times is how often that happened in a row before. The stop doubles each time, up
-// to a minute. The job's id adds up to a quarter, so that queues with the same receiver do not come back together. The
-// first time, the receiver's own value counts.
+// ThrottleStop returns how long to stop a queue whose receiver throttles it and asks for less than MinThrottleStop
+// (said), or names no time (said is 0). times is how often that happened in a row before. The first time, the stop is
+// said, if given. Otherwise the stop doubles each time, up to a minute. The job's id adds up to a quarter, so that
+// queues with the same receiver do not come back together.
 func ThrottleStop(said time.Duration, times int64, id string) time.Duration {
 	if times == 0 && said > 0 {
 		return said

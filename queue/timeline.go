@@ -9,8 +9,8 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// Attempt is one attempt of a job: a lease that was settled, ran out or is still held by a client, or a job that the
-// target refused to look at. A departure given back unused is not an attempt.
+// Attempt is one attempt of a job: a lease that was settled, ran out or is still held by a client. Throttle and Down
+// appear in the timeline although they spend no attempt; a Release does not appear.
 type Attempt struct {
 	At      time.Time // its departure, or its end if that was earlier
 	EndedAt time.Time // zero while it lasts

@@ -80,7 +80,7 @@ func toWall(at time.Time, ahead time.Duration) time.Time {
 	return at.Add(-ahead)
 }
 
-// bucketToWall leaves a bucket alone that has never let anything out.
+// bucketToWall converts a bucket to wall-clock times, unless it has never let anything out.
 func bucketToWall(b leaky.Bucket, ahead time.Duration) leaky.Bucket {
 	if b != (leaky.Bucket{}) {
 		b.TAT, b.Last = b.TAT.Add(-ahead), b.Last.Add(-ahead)

@@ -43,8 +43,8 @@ const (
 	AppBytes       = 16 << 20
 )
 
-// Bytes returns the approximate number of bytes a store keeps of a budget. Entries are dropped once they are older
-// than changes are kept, and the oldest of a budget when it is used up.
+// Bytes returns the approximate number of bytes a store keeps of a budget. Entries are dropped at the age at which
+// changes are. When a budget is used up, its oldest entries are dropped earlier.
 func (b Budget) Bytes() uint64 {
 	switch {
 	case strings.HasPrefix(string(b), ofApp):

@@ -95,7 +95,7 @@ func (r *Record) Entry() (e Entry, err error) {
 	return e, err
 }
 
-// Recorded returns the part of an entry that Record keeps, cut to its bounds. Its error is an *invalid.Error.
+// Recorded returns the part of an entry that Log.Record keeps, cut to its bounds. Its error is an *invalid.Error.
 func (e *Entry) Recorded() (Entry, error) {
 	if err := e.Actor.Validate(); err != nil {
 		return Entry{}, err
@@ -121,8 +121,8 @@ func (e *Entry) Recorded() (Entry, error) {
 // Request asks for entries of one partition.
 type Request struct {
 	Partition int
-	// From is the number of the first entry, and Back asks for the entries before it, newest first. 0 starts with the
-	// newest or the oldest entry.
+	// From is the number of the entry to start with. Entries follow oldest first or, with Back, newest first. A From of
+	// 0 starts with the oldest entry or, with Back, the newest.
 	From  int64
 	Back  bool
 	Limit int // 1 to MaxPage

@@ -184,9 +184,9 @@ func (m *Machine) fireTimers(now leaky.Instant) {
 	}
 }
 
-// readyScheduled makes at most that many of a queue's due jobs ready, and returns how many.
+// readyScheduled makes a queue's due jobs ready, up to the limit most, and returns how many.
 func (m *Machine) readyScheduled(q *queueState, most int, now leaky.Instant) (n int) {
-	first := max(q.timerAt, m.filedAt) // before that, the wall clock said otherwise
+	first := max(q.timerAt, m.filedAt) // before filedAt, the jobs were not due by the wall clock
 	for ; q.runnable() && n < most && q.scheduled.len() > 0 && q.scheduled.top().due <= m.wall(now); n++ {
 		m.becomeReady(q.scheduled.pop(), now)
 	}

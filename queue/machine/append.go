@@ -70,7 +70,7 @@ func (m *Machine) Append(now leaky.Instant, a *Appending) (wait uint64, done boo
 			}
 			a.open = a.open[1:]
 		}
-		// Only now: all ids of a call are compared with the same remembered jobs.
+		// Not earlier: all ids of a call must be compared with the same remembered jobs.
 		if q.cameIn() > before {
 			m.makeRoom(q)
 		}
@@ -140,7 +140,7 @@ func (m *Machine) admit(it *appendingJob, now leaky.Instant) (wait uint64) {
 	return wait
 }
 
-// admitTo is admit for an existing queue. A refusal waits for nothing.
+// admitTo is admit for an existing queue. A refusal waits for nothing, unless the queue already knows the id.
 func (m *Machine) admitTo(q *queueState, it *appendingJob, now leaky.Instant) (wait uint64) {
 	if wait, found := m.answerKnown(it, q, now); found { // invariant 7
 		return wait

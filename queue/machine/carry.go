@@ -79,7 +79,7 @@ func (c *carrying) queue(old *queueState) {
 	if q.revision == old.revision {
 		c.paces(&q.paces, &old.paces)
 	}
-	// a probe left
+	// a probe has left and stopped the queue until the next one
 	if r, was := &q.receiver, &old.receiver; r.opened != 0 && r.opened == was.opened && was.stop > r.stop {
 		r.stop, r.cause, r.reason, r.probe = was.stop, was.cause, was.reason, was.probe
 	}
@@ -122,7 +122,7 @@ func (c *carrying) formerPaces() {
 	}
 }
 
-// takeAgain takes back what the failed commits gave back: as far as anybody knows, those departures are used.
+// takeAgain takes back what the failed commits gave back: those departures still count as used.
 func (c *carrying) takeAgain() {
 	for _, f := range c.old.failing() {
 		for _, b := range f.givenBack {

@@ -166,8 +166,8 @@ func (p *paces) oneGrantCeilings(now leaky.Instant, cost int64) ceilings {
 	return c
 }
 
-// oneGrantTAT returns 0 for slow paces: a crash would cost them a slot that was never used, and one commit per grant is
-// cheap there.
+// oneGrantTAT returns the TAT after a grant of that cost within the next horizon. It is 0 for slow paces: a crash would
+// cost them an unused slot, and one commit per grant is cheap there.
 func oneGrantTAT(p leaky.Pacer, b leaky.Bucket, now leaky.Instant, cost int64) leaky.Instant {
 	t := p.Rate.Interval()
 	if p.Rate.Unlimited() || t > oneGrantSlowest {

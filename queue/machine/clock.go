@@ -18,8 +18,8 @@ const (
 	reported = 5 * time.Second
 )
 
-// Clock is the engine's clock (invariant 9). It runs like the wall clock but takes part in none of its jumps: Ahead
-// makes up for them. Paces and leases go by the engine's clock, promises of an hour of the day by the wall clock.
+// Clock is the engine's clock (invariant 9). It runs like the wall clock but follows none of its jumps: Ahead makes
+// up for them. Paces and leases go by the engine's clock. Instants that users name go by the wall clock.
 type Clock struct {
 	Last    leaky.Instant // the last reading
 	Ahead   leaky.Instant // how far it was ahead of the wall clock then; negative if behind
@@ -31,9 +31,9 @@ type Clock struct {
 }
 
 // Look reads the clock. wall is the reading of the wall clock. A caller whose own clock is never set vouches: latest is
-// the last instant that the engine's clock can show by the caller's clock, or 0. Where a caller vouched lately, a
-// caller that does not vouch must not take a jump ahead for time that has passed. Then the clock stands still until the
-// next vouching caller, or until none has come for a while.
+// the latest instant that the engine's clock can show by the caller's clock. It is 0 for other callers, which cannot
+// tell a jump ahead from time that has passed. So once the clock has run for unvouched since the last vouching caller,
+// it stands still until the next one, but at most for doubted.
 func (c *Clock) Look(wall, latest leaky.Instant) leaky.Instant {
 	now := wall + c.offset
 	switch {

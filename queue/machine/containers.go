@@ -222,7 +222,7 @@ func (s *sorted[T]) removeAt(b, i int) {
 	}
 }
 
-// search returns the position of the first value for which is holds. It must hold for all later values.
+// search returns the position of the first value v with is(v). All later values must satisfy is, too.
 func (s *sorted[T]) search(is func(T) bool) (b, i int) {
 	b = sort.Search(len(s.blocks), func(b int) bool { return is(s.blocks[b][len(s.blocks[b])-1]) })
 	if b == len(s.blocks) {
@@ -231,7 +231,7 @@ func (s *sorted[T]) search(is func(T) bool) (b, i int) {
 	return b, sort.Search(len(s.blocks[b]), func(i int) bool { return is(s.blocks[b][i]) })
 }
 
-// before returns how many values are before the first for which is holds.
+// before returns how many values come before the first value v with is(v).
 func (s *sorted[T]) before(is func(T) bool) int {
 	b, n := s.search(is)
 	for _, block := range s.blocks[:b] {
@@ -240,7 +240,7 @@ func (s *sorted[T]) before(is func(T) bool) int {
 	return n
 }
 
-// from yields the values from the first for which is holds. They must not be changed meanwhile.
+// from yields the first value v with is(v) and all later ones. The list must not be changed meanwhile.
 func (s *sorted[T]) from(is func(T) bool) func(yield func(T) bool) {
 	return func(yield func(T) bool) {
 		if s == nil {

@@ -1,4 +1,5 @@
-// Package machine has the rules of a store's queues in pure Go. It has no I/O, goroutine, lock, channel or clock.
+// Package machine has the rules of a store's queues in pure Go. A Machine has no I/O, goroutine, lock, channel or
+// clock.
 //
 //	m := machine.New(epoch)
 //	wait, done := m.Append(now, machine.NewAppending(jobs, false))
@@ -6,13 +7,13 @@
 //	m.Durable(c.Number, now)
 //
 // A command decides and applies at once. Its answer names the Commit that it waits for, or 0. The owner of the machine
-// gives the answer only when that commit is durable, so that callers never see a state that could still vanish. Reads
-// and refusals wait for nothing.
+// gives the answer only when that commit is durable, so that callers never see a state that could still vanish. Most
+// reads and refusals wait for nothing.
 //
 //   - A job has its id, its place and its turn when it is decided. It enters its lane when its commit is durable, so
 //     only durable jobs can be granted or seen.
 //   - The end of a job applies at once.
-//   - The pace of a queue is stored ahead: a grant waits until ceilings are durable that it does not exceed.
+//   - The pace of a queue is stored ahead: a grant is answered once ceilings that cover it are durable.
 //   - Load restores the same state from the store, with exceptions. Leases are not stored unless their queue asks for
 //     that, because their holders died with the process. Turns and the paces of lanes are not stored either.
 //   - A commit that fails ends the machine. Its owner loads another one, which takes over what was answered: see

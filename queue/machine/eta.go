@@ -78,7 +78,8 @@ func (q *queueState) judgeETA(o outlook, now leaky.Instant) etaVerdict {
 	return v
 }
 
-// eta returns when a lane lets a job depart, not before goes, with that much cost ahead of it in the lane.
+// eta returns when a lane lets a job depart, not before goes, with that much cost ahead of it in the lane. Without a
+// rate it returns the end of the lane's stop, or 0.
 func (ln *lane) eta(goes, now leaky.Instant, ahead int64) leaky.Instant {
 	stop := ln.stopsUntil(now)
 	b, p, limited := ln.pacing(now, now)
@@ -200,8 +201,8 @@ func (q *queueState) etaOf(j *job, bounds costBounds, now leaky.Instant) queue.E
 	return queue.ETA{At: at.Time(), Exact: q.etaIsExact(bounds, now)}
 }
 
-// etaDeferred returns when a job is expected to depart that is behind all waiting jobs and behind deferred jobs of that
-// cost.
+// etaDeferred returns the expected departure of a job behind all waiting jobs and behind deferred jobs; behind is the
+// cost of these deferred jobs.
 func (q *queueState) etaDeferred(
 	waiting, gap, behind int64, load groupLoad, bounds costBounds, now leaky.Instant,
 ) leaky.Instant {

@@ -107,7 +107,7 @@ func (m *Machine) expired(j *job, departs leaky.Instant, g *grant, now leaky.Ins
 		return true, true
 	}
 	g.expired++
-	g.wait = m.wait() // a client is to see what became of the jobs ahead of its own
+	g.wait = m.wait() // a grant must not be answered while the expiry of jobs ahead could still vanish
 	m.endIdle(j, queue.Expired, now)
 	m.announceRoom(j.lane.queue, now)
 	return true, true

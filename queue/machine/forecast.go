@@ -13,8 +13,8 @@ type Forecast struct {
 	goes  leaky.Instant // from when on jobs depart, considering pauses and the stop
 	load  groupLoad
 	costs costBounds
-	// State after the jobs that Depart has let go: when the last departed, how many more there are than wait now, their
-	// cost, and their lanes.
+	// State after the jobs that Depart has let go: when the last one was granted, the number of these jobs minus the
+	// number of jobs that wait now, their cost, and their lanes.
 	clock          leaky.Instant
 	departed, cost int64
 	lanes          map[string]*forecastLane
@@ -104,8 +104,8 @@ func (f *Forecast) Goes() leaky.Instant { return f.goes }
 // Slot returns when the next job departs, as far as the queue itself is concerned.
 func (f *Forecast) Slot() leaky.Instant { return f.queue.memberOpens(f.clock) }
 
-// Depart lets a job go that is due then and is the next of its lane, and returns when it departs. If it expires first,
-// Depart returns when it would have departed; expires 0 is never.
+// Depart lets the next job of a lane go, not before due, and returns when it departs. If the job expires first, Depart
+// returns when it would have departed. An expires of 0 means never.
 func (f *Forecast) Depart(key string, due, expires leaky.Instant, cost int64) (at leaky.Instant, expired bool) {
 	q, ln, now := f.queue, f.lane(key), max(f.clock, due)
 	var d, inLane leaky.Instant

@@ -143,7 +143,7 @@ func (q *queueState) lostSlots(since, now leaky.Instant) int64 {
 	}
 	hi, lo := bits.Mul64(uint64(now-since), uint64(n))
 	if hi >= uint64(d) {
-		return 0 // the clock jumped by ages
+		return 0 // the clock jumped absurdly far
 	}
 	lost, _ := bits.Div64(hi, lo, uint64(d))
 	return int64(lost)
@@ -182,7 +182,7 @@ func (m *Machine) endVisit(g *grant, q *queueState, n int, now leaky.Instant) {
 }
 
 // shares is how many jobs of each queue a client may still have. A queue whose share is used up keeps its place on the
-// agenda for other clients. It is ignored when this client is told when to ask again.
+// agenda for other clients. It does not count when planning when this client asks again.
 type shares struct {
 	left map[string]int // by queue; other queues are unlimited
 	// passedOver is off the agenda until the client's next request is planned.

@@ -203,8 +203,8 @@ func crossedZero(number, n int64) int64 {
 	return 0
 }
 
-// refundQuotas gives a departure back to the quotas that counted it. Slots that the group could not have used before
-// that are not lost.
+// refundQuotas gives a departure back to the quotas that counted it. Slots that only this refund makes available do not
+// count as lost.
 func (q *queueState) refundQuotas(ls *lease, cost int64, now leaky.Instant) {
 	if g := q.group; g != nil {
 		g.since = max(g.since, min(now, g.queue.freeSince(now)))

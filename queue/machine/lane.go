@@ -178,8 +178,8 @@ func (ln *lane) judge(d, now leaky.Instant) leaky.Instant {
 	return at
 }
 
-// take takes a departure at d, which opens has allowed, from the bucket. A departure granted ahead of the end of the
-// lane's stop does not end the stop.
+// take takes a departure at d, an instant allowed by opens, from the bucket. A departure granted ahead of the end of
+// the lane's stop does not end the stop.
 func (ln *lane) take(d, now leaky.Instant, cost int64) {
 	b, p, limited := ln.pacing(d, now)
 	if limited {

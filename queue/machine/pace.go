@@ -72,7 +72,7 @@ func (p *paces) eta(now leaky.Instant, ahead int64) (at leaky.Instant, by *limit
 	return at, by
 }
 
-// affords reports whether each quota has enough left for a departure at d, which opens has allowed. The first quota
+// affords reports whether each quota has enough left for a departure at d, an instant allowed by opens. The first quota
 // that has too little loses the rest of its window. Otherwise later, cheaper jobs would overtake this one forever.
 func (p *paces) affords(d leaky.Instant, cost int64) bool {
 	for i := range p.limits {
@@ -84,7 +84,7 @@ func (p *paces) affords(d leaky.Instant, cost int64) bool {
 	return true
 }
 
-// take takes a departure at d, which opens and affords have allowed.
+// take takes a departure at d, an instant allowed by opens and affords.
 func (p *paces) take(d, now leaky.Instant, cost int64) {
 	p.takeBuckets(d, now, cost)
 	for l := range p.quotas {
@@ -135,7 +135,8 @@ func (p *paces) repairWindows(now leaky.Instant) {
 	}
 }
 
-// repairBuckets corrects buckets that open beyond the horizon.
+// repairBuckets corrects buckets that no grant can have left. They open beyond the horizon, where Take grants nothing
+// but corrects them.
 func (p *paces) repairBuckets(now leaky.Instant) {
 	horizon := now.Add(queue.Horizon)
 	if p.pacer.Next(p.bucket, now) > horizon {

@@ -196,8 +196,8 @@ func (r *returning) judge(m *Machine) {
 	}
 }
 
-// nextGeneration begins a generation. A job stored after the whole older generation has been seen, so none of that
-// generation can still be on the overflow.
+// nextGeneration gives up what is left of the older generation, and makes the current generation the older one. A job
+// has come back that was stored later than the older generation can have been, so none of it is still on the overflow.
 func (r *returning) nextGeneration() {
 	o := r.queue.overflow
 	r.newGeneration, r.missing = true, o.olderGeneration.n

@@ -161,8 +161,9 @@ func (m *Machine) updateReceiver(
 	return effect
 }
 
-// noteSlow counts a failure if circuit.slow has passed: waiting for timeouts would give a receiver that hangs job after
-// job. It returns the commit that the answer waits for. A full store has no room for that.
+// noteSlow counts a failure if circuit.slow has passed without an answer. Waiting for timeouts instead would keep
+// sending jobs to a hanging receiver. It returns the commit that the answer waits for. While the store
+// is full, it does nothing.
 func (m *Machine) noteSlow(q *queueState, ls *lease, now leaky.Instant) (effect queue.Effect, wait uint64) {
 	if m.Full != nil || !q.isSlow(ls, now) {
 		return effect, 0

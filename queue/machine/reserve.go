@@ -83,7 +83,7 @@ func (m *Machine) grantFresh(cl *client, g *grant, pulled *queueState, r queue.R
 	for _, h := range g.jobs {
 		h.job.lease.granted = g.wait
 	}
-	if r.Max > 0 { // else nothing was found out
+	if r.Max > 0 { // a request for no jobs finds no short queues
 		cl.short, g.newlyShort = g.short, g.noteShort(cl.short)
 	}
 	m.trimSome(now)

@@ -49,7 +49,7 @@ func (m *Machine) fits(q *queueState, needs int64) bool {
 	return m.firmBytes(q)+needs <= m.byteLimit(q)
 }
 
-// firmBytes returns what counts toward max_bytes and makes no room for a new job.
+// firmBytes returns the bytes that count toward max_bytes and cannot be freed for a new job.
 func (m *Machine) firmBytes(q *queueState) int64 {
 	n := q.bytes + q.boundDeferredBytes()
 	if q.spec.Retention.Full == queue.Reject {
@@ -185,7 +185,7 @@ func (m *Machine) forgetForMemory(q *queueState) {
 	}
 }
 
-// full returns why nothing is let in that stays in memory and on file, or nil.
+// full returns why nothing that stays both in memory and on file is let in, or nil.
 func (m *Machine) full() error { return cmp.Or(m.Full, m.Memory.Full) }
 
 // JobsKept returns how many jobs take JobMemory.
@@ -257,7 +257,7 @@ func leaving(over, held, jobs int64) int64 {
 	return max(1, int64(math.Ceil(float64(min(over, held))*float64(jobs)/float64(held))))
 }
 
-// Defaults of the wait that a refused caller is told.
+// Waits and bounds of the waits that refused callers get.
 const (
 	pausedRetry    = 30 * time.Second
 	unlimitedRetry = 100 * time.Millisecond
@@ -267,11 +267,11 @@ const (
 	// maxPromise limits how far the slots promised to refused callers reach beyond the next departure, unless one
 	// interval is longer.
 	maxPromise = leaky.Instant(time.Hour / time.Microsecond)
-	// lapsing is the divisor of the promised slots that are taken back when one was not used.
+	// lapsing divides the promised slots: 1/lapsing of them is taken back when one was not used.
 	lapsing = 8
 )
 
-// retryAfter returns after how long a refused caller may find room, if that needs so many jobs to leave. Consecutive
+// retryAfter returns after how long a refused caller may find room, if that many jobs must leave first. Consecutive
 // callers are promised consecutive departures, so that each finds a place when it comes back.
 func (q *queueState) retryAfter(jobs int64, now leaky.Instant) time.Duration {
 	if q.paused(now) {

@@ -170,7 +170,8 @@ func newTallySets() heap[*tallySet] {
 
 func (s *tallySet) keys() int64 { return int64(s.len() - s.overridesHeld) }
 
-// setOverrides sets which keys do not count. Keys that count again do so by the rule's own limiter.
+// setOverrides sets which keys have overrides, and so do not count against max_keys. Keys that lose their override
+// count again, by the rule's own limiter.
 func (s *tallySet) setOverrides(overrides map[string]leaky.Limiter, own leaky.Limiter, now leaky.Instant) {
 	before := s.overrides
 	s.overrides, s.overridesHeld = nil, 0
@@ -249,8 +250,8 @@ func (m *Machine) checkSooner(t *tally) {
 	}
 }
 
-// firstCounted returns the counted tally that is checked first, from the heap's i-th on, or nil. Few tallies are not
-// counted, so little of the heap is searched.
+// firstCounted returns the tally that is checked first among those without an override, from the heap's i-th on, or
+// nil. Few tallies have an override, so little of the heap is searched.
 func (s *tallySet) firstCounted(i int) *tally {
 	if i >= s.len() {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// A client that does not know the engine's clock well starts its jobs late by an unknown, equal delay. The distances
+// A client that does not know the engine's clock well starts all its jobs late by the same unknown delay. The distances
 // between its own starts stay the same, but the next job of another client could start too soon after one of them. So a
 // bucket whose last departure was granted to an uncertain client counts as that much later for other clients, and for
 // the client itself once it knows the clock better. The window law holds however far away a drainer is.
@@ -49,9 +49,9 @@ func (m *Machine) noteReign(g *grant, r *queue.ReserveRequest) {
 	}
 }
 
-// grantsFrom sets the instant before which a request is granted no paced departure, and whether it is barred. Changing
-// from an uncertain client to another costs its uncertainty. So the uncertain client may go on until half a horizon
-// before that instant, and it is barred while another client watches.
+// grantsFrom sets the instant before which a request is granted no paced departure, and whether it is barred. Each
+// change from an uncertain client to another loses as much time as its uncertainty. To avoid changes, other clients are
+// barred until half a horizon before that instant, and an uncertain client is barred while another client watches.
 func (m *Machine) grantsFrom(g *grant, r *queue.ReserveRequest, now leaky.Instant) {
 	g.lead = min(r.Lead, queue.Horizon)
 	g.from = now.Add(g.lead)

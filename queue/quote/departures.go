@@ -10,8 +10,8 @@ import (
 	"github.com/penstock/penstock/queue/machine"
 )
 
-// departures simulates the departures of the backlog. It yields each job with its departure, or with the fact that it
-// expires before; then it uses no slot.
+// departures simulates the departures of the backlog. It yields each job with its departure. A job that expires first
+// uses no slot.
 func (b *Backlog) departures(out *machine.Forecast) iter.Seq2[waiting, departure] {
 	return func(yield func(waiting, departure) bool) {
 		order := b.upcoming()
@@ -44,8 +44,8 @@ type placed struct {
 }
 
 // upcoming sorts the jobs approximately as lanes taking turns let them go: by how much their lane has used up once
-// they have left. A scheduled job gets the place it would have if it were due, without costing the jobs behind it
-// anything.
+// they have left. A scheduled job gets the place it would have if it were due, but does not delay the jobs behind
+// it.
 func (b *Backlog) upcoming() upcoming {
 	tags, used := make([]int64, len(b.jobs)), make([]int64, len(b.lanes))
 	jobs := make([]placed, len(b.jobs))

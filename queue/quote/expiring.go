@@ -15,7 +15,7 @@ type Expiring struct {
 }
 
 // Expiring returns how much of a backlog would expire at the present rate, and at r.Rate if that is set. As in a
-// Quote, no other jobs are appended and a paused queue resumes now. Lanes leave in their approximate order. Its error
+// Quote, no other jobs are appended and a paused queue resumes now. The order of lanes is approximate. Its error
 // is an *invalid.Error.
 func (r Request) Expiring(i *queue.Info, b *Backlog) (now, then Expiring, err error) {
 	out, err := machine.NewForecast(i, 0, nil)

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// algorithm describes an algorithm to rules. To add one: its arithmetic in leaky, a row here, and unless it is a
-// Meter, a row in queue/redisq/algorithms.go and its Lua.
+// algorithm describes an algorithm to rules. To add one, add its arithmetic to leaky and a row here. Unless a Meter
+// implements it, also add a row to queue/redisq/algorithms.go and its Lua.
 type algorithm struct {
 	name    leaky.Algorithm
 	limiter func(b *Bound) leaky.Limiter

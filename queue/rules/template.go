@@ -159,7 +159,7 @@ func (t Template) Expand(j *Fields) (string, error) {
 	return key.String(), nil
 }
 
-// encode writes a value so that it cannot be confused with a shorter one.
+// encode writes a value without the character stop, so that the value clearly ends where stop follows it.
 func encode(key *strings.Builder, v string, stop byte) {
 	const digits = "0123456789ABCDEF"
 	for i := 0; i < len(v); i++ {

@@ -28,7 +28,7 @@ func NoQueueAsks(i int, name string) error {
 }
 
 // Missing says why a queue accepts no jobs: it or its parent names a rule of another group that can no longer be
-// asked. No job is at fault, and each may be sent again: an operator must create the rule, or remove it from the
+// asked. The jobs are not at fault: they can be sent again once an operator has created the rule or removed it from the
 // queue's rules.
 type Missing struct {
 	Queue, Rule string

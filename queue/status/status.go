@@ -185,8 +185,8 @@ func (s *Status) quotaOf(i *queue.Info) bool {
 	return !s.Until.IsZero()
 }
 
-// texts are for display: text, followed by until and the instant if there is one. ends says what ends a standstill,
-// besides the instant.
+// texts are for display. If the status has an instant, until and the instant follow text. ends says what else ends a
+// standstill.
 var texts = map[Code]struct{ text, until, ends string }{
 	Paused:       {"paused", "until", "the queue is resumed"},
 	ParentPaused: {"parent paused", "until", "the parent is resumed"},
