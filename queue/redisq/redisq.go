@@ -56,7 +56,7 @@ type Options struct {
 	Partitions int
 	// Prefix begins every key. The default is "ps".
 	Prefix string
-	Logger *slog.Logger // discards
+	Logger *slog.Logger // the default discards everything
 	// Patience is the maximum time for which a call waits for Redis, a third of it for each try. The default is 3 s; a
 	// slow link needs more. With OpenClient, the client's ReadTimeout (by default 3 s) must leave time for a try too.
 	Patience time.Duration

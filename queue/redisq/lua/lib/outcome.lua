@@ -62,7 +62,7 @@ local function settleAs(s, id, f, verdict, code, after, reason)
   return state, spared
 end
 
--- refundQuotas gives a departure back to quotas, and to the group the time that it could have used.
+-- refundQuotas gives a departure back to the quotas of a queue and of its group, see also noteGivenBack.
 local function refundQuotas(q, id, f)
   local cost = redis.pcall('GETRANGE', jobKey(q.nr, id), 24, 25)
   cost = type(cost) == 'string' and #cost == 2 and unpackStruct('>I2', cost) or 1
