@@ -100,7 +100,7 @@ local function firstPaces(rules)
     call('ZREM', B .. 'X', name)
   end
   if rules[1] then q.limits = limitchange.carryOverLimits(rules, before) end
-  -- In a later run than the store's first, a queue of this name may have granted departures and be lost.
+  -- In a later run than the store's first, a queue of this name may have granted departures and been lost.
   if M.runSince > 0 then
     delay(q, M.runSince + HORIZON, q.maxCost)
     q.coveredCost = q.maxCost
