@@ -38,7 +38,8 @@ function shares.pass(nr)
   shares.passed[nr], shares.count = true, shares.count + 1
 end
 
--- passOver reports whether a due queue is left to other clients, and notes it if so. A parent's number stands for its group.
+-- passOver reports whether a due queue is left to other clients, and notes it if so. A parent's number stands for its
+-- group.
 function shares.passOver(nr)
   if not shares.usedUp(nr) then return false end
   local also = redis.pcall('HGET', B .. 'q' .. nr, 'links')
