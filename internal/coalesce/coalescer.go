@@ -180,7 +180,7 @@ func (c *Coalescer[Q, A]) run() {
 	defer c.batches.Done()
 	for c.runBatch() {
 		// Callers who were just answered often come straight back. Yielding lets them run, so that they share the next
-		// batch. A single yield is too few where threads share them.
+		// batch. A single yield is too few when they run on several threads.
 		for range yields {
 			runtime.Gosched()
 		}

@@ -78,7 +78,7 @@ func LeaseOf(r *queue.Reservation) queue.Lease {
 	return queue.Lease{Queue: r.Queue, ID: r.ID, Fence: r.Fence}
 }
 
-// Paced reports whether departures of the queue must be announced as soon as they are near.
+// Paced reports whether a queue has a rate or another limit, for all of its jobs or for its lanes.
 func Paced(spec *queue.Spec) bool {
 	return !spec.Fastest().Unlimited() || len(spec.Limits) > 0 || !spec.Lanes.Rate.Unlimited() ||
 		len(spec.Lanes.Overrides) > 0

@@ -65,8 +65,8 @@ type Queue struct {
 	Open   bool
 }
 
-// Bucket returns the bucket of a queue as if its rate were the spec's. An adapted rate is not moved, and departures at
-// a higher rate must not be repeated at a lower one.
+// Bucket returns the bucket of a queue, converted from an adapted rate to the spec's rate: an archive does not have the
+// adapted rate. As in any change of rate, earlier departures still count.
 func Bucket(i *queue.Info) leaky.Bucket {
 	to := i.Spec.Pacer(queue.Horizon)
 	from := to

@@ -200,7 +200,7 @@ func (e *Engine) now() leaky.Instant {
 type clock struct {
 	machine.Clock
 	source func() leaky.Instant // nil is the wall clock
-	at     time.Time            // time of the last reading; nobody sets its monotonic part
+	at     time.Time            // time of the last reading; setting the wall clock leaves its monotonic part alone
 }
 
 // read reads the clock. Without a source the process vouches for it by its monotonic clock. With a source the caller of

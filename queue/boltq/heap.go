@@ -24,8 +24,8 @@ type heap struct {
 	full, scarce error
 }
 
-// heapShare is the divisor of the memory that live data may take. The rest is for garbage, for requests, for the
-// program, and for the file's pages in the system's cache.
+// heapShare is the part of the memory that live data may take: 1/heapShare. The rest is for garbage, for requests, for
+// the program, and for the file's pages in the system's cache.
 const heapShare = 2
 
 func newHeap(limit int64) heap {
@@ -70,7 +70,8 @@ func (h *heap) room(s queue.Space) (r machine.Room) {
 	return r
 }
 
-// fuller returns the memory if it is full, or filling while the file is not; else the file.
+// fuller returns the space that is nearer to full: the memory if it is full, or filling, and the file is not; else the
+// file.
 func fuller(file, memory queue.Space) queue.Space {
 	if memory.Full() && !file.Full() || memory.Filling() && !file.Filling() || file.Limit == 0 && memory.Limit > 0 {
 		return memory

@@ -12,7 +12,7 @@ import (
 // Job implements queue.Jobs.
 func (e *Engine) Job(ctx context.Context, name, id string) (i queue.JobInfo, err error) {
 	var f *machine.Found
-	for f == nil { // until it has arrived
+	for f == nil { // nil while the job arrives: look again after its commit
 		err = e.lookDurable(ctx, func(now leaky.Instant) (wait uint64, err error) {
 			f, wait, err = e.machine.FindJob(now, name, id)
 			return wait, err

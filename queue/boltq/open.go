@@ -18,8 +18,8 @@ import (
 )
 
 // Open opens the store in the file at path, creating it if it does not exist. It starts the engine's two goroutines,
-// which Close ends; with Options.ReadOnly, it does neither. Errors wrap ErrLocked, ErrSchema, queue.ErrCorrupt, the
-// file system's, or ctx's.
+// which Close ends. With Options.ReadOnly it creates no file and starts no goroutine. Errors wrap ErrLocked, ErrSchema,
+// queue.ErrCorrupt, the file system's, or ctx's.
 func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {

@@ -87,8 +87,8 @@ func ruleKeys() luaFile {
 		library("names").text, readLua("lib/recheck").text, f.text, gifts("rulekeys", f.gives))}
 }
 
-// takeScripts are take.lua for one arithmetic each. It is called so often, and does so little, that anything else would
-// be most of its cost.
+// takeScripts are take.lua for one arithmetic each. They are called so often, and do so little, that any further work
+// would be most of their cost.
 var takeScripts = scriptPairs(assembleTake)
 
 // auditedTakes are take.lua for one arithmetic each. They also write an audit entry of what is given back or forgotten.

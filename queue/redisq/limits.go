@@ -40,7 +40,7 @@ func limitArgs(s *queue.Spec, now time.Time) ([]any, error) {
 	return append(args, "calendars_until", orNever(low)), nil
 }
 
-// limitName returns all fields of a limit; of a quota the text in JobInfo.Why.
+// limitName returns all fields of a limit as a text. Of a quota it is the text in JobInfo.Why.
 func limitName(l *queue.Limit) string {
 	switch {
 	case l.Paced():
@@ -68,7 +68,7 @@ func packCalendar(c leaky.Calendar) (period, phase leaky.Instant, ends string, l
 	return 0, 0, string(b), c.Ends()[len(c.Ends())-calendarLow]
 }
 
-// orNever returns the instant until which calendars are known, as scripts read it; "" without calendars.
+// orNever returns the instant from which on calendars know too few ends, as scripts read it; "" without calendars.
 func orNever(low leaky.Instant) any {
 	if low == 0 {
 		return ""

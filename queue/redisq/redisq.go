@@ -56,7 +56,7 @@ type Options struct {
 	Partitions int
 	// Prefix begins every key. The default is "ps".
 	Prefix string
-	Logger *slog.Logger // discards
+	Logger *slog.Logger // the default discards everything
 	// Patience is the maximum time for which a call waits for Redis, a third of it for each try. The default is 3 s; a
 	// slow link needs more. With OpenClient, the client's ReadTimeout (by default 3 s) must leave time for a try too.
 	Patience time.Duration
@@ -188,7 +188,7 @@ func OpenClient(ctx context.Context, client redis.UniversalClient, o Options) (*
 // checkClient returns an error if the client would repeat calls by itself, or outlast a call's deadline.
 func checkClient(client redis.UniversalClient) error {
 	retries, heeds := 0, true
-	switch c := client.(type) { // their options have a MaxRetries of -1 as 0
+	switch c := client.(type) { // in their options a MaxRetries of -1 has become 0
 	case *redis.Client:
 		retries, heeds = c.Options().MaxRetries, c.Options().ContextTimeoutEnabled
 	case *redis.ClusterClient:

@@ -41,7 +41,7 @@ type bound struct {
 }
 
 // boundBytes is the size of a bound: a letter for the arithmetic, three numbers, the maximum number of keys, and the
-// span by which the store counts them: half of the longest that a key can take until it is as fresh, or longer.
+// span by which the store counts them: at least half of the longest that a key can take until it is fresh again.
 const boundBytes = 1 + 5*8
 
 func (r *rule) of(key string) *bound {

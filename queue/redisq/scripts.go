@@ -134,8 +134,8 @@ func library(name string) luaFile {
 	return readLua("lib/" + name)
 }
 
-// closure returns files of lua/lib and the files that they need, each behind those that it needs itself, without those
-// that are there.
+// closure returns the named files of lua/lib and the files that they need, except for those in there. Each file comes
+// after the files that it needs.
 func closure(names, there []string) (files []string) {
 	for _, name := range names {
 		if slices.Contains(there, name) {
@@ -162,8 +162,8 @@ func assemble(call string) string {
 			fmt.Fprintln(&b, text)
 		}
 	}
-	// Names, base and the rest are nested functions. To make a function is then cheaper: Redis looks for each local
-	// that it uses among all locals of the same function that others use, but finds those of outer functions at once.
+	// Names, base and the rest are nested functions, which makes it cheaper to create a function. Redis searches for
+	// each local that it uses among all captured locals of the enclosing function, but finds outer ones at once.
 	write(base[:1])
 	fmt.Fprintln(&b, "return (function()")
 	write(base[1:])

@@ -160,7 +160,7 @@ func (e *Engine) ruleOf(ctx context.Context, name string) (*rule, error) {
 		return nil, err
 	}
 	answer := list(v)
-	answer.text() // there is no more
+	answer.text() // the name to continue with, which only lists have
 	rows := answer.list()
 	if answer.err != nil {
 		return nil, answer.err

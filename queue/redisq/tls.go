@@ -14,8 +14,8 @@ type TLSFiles struct {
 	Cert, Key string // of the client; both or neither
 }
 
-// Apply sets them in a configuration. The client certificate is read again for each connection, so that new files need
-// no restart.
+// Apply sets the files in a TLS configuration. The client certificate is read again for each connection, so that new
+// files need no restart.
 func (f TLSFiles) Apply(c *tls.Config) error {
 	if f.CA != "" {
 		pem, err := os.ReadFile(f.CA)

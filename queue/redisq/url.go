@@ -25,8 +25,8 @@ const (
 		"instead of redis for TLS"
 )
 
-// Connections to one server: each partition has at most an append, a settle and a reserve under way, and few of them at
-// the same instant.
+// poolSize is the maximum number of connections to one server. Each partition has only a few calls under way, and few
+// partitions have them at the same instant.
 const poolSize = 64
 
 // reloadInterval is how long a client of a Cluster trusts its list of masters. The engine reloads the list after a call

@@ -72,7 +72,7 @@ local function read(l, key)
   end
   if s.sum > 0 then noteLast(s) end
   s.settled = s.last and s.last > now + l.second
-  looked = looked + (1 + #s.heavy) * (s.settled and SOME or 1) -- see write
+  looked = looked + (1 + #s.heavy) * (s.settled and SOME or 1) -- write corrects up to SOME places
   return s
 end
 
@@ -83,7 +83,8 @@ local function rest(l, key)
 end
 local function ends(s) return s.last and untilEnd(s.l, s.last) or 0 end
 
--- passes returns the time until so much is free: until the end of the first place up to which all places free enough.
+-- passes returns the time until so much is free: until the end of the first place that, with all places that end before
+-- it, frees enough.
 local function passes(l, s, cost)
   local low, high = cost, cost -- each frees 1 at least
   if s.heavy[1] then

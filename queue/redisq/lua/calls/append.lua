@@ -11,16 +11,16 @@
 --
 -- ARGV[2]  number of queues; for each:
 --          name, number of jobs, '1' if a rule of another group refuses any of them or '', the number of the ruleset
---          that they ask as the caller knows it, or '';
+--          that they ask, as the caller last read it, or '';
 --          if they ask: bounds (see tally.lua); for each key 2 bytes of its bound, the rule's action (r, d or s) and a
 --          byte of how rare it is (see rulekeys.lua); then the keys;
 --          for each job: id; body: 8 bytes of stamp, unique to the job in its append call, and the record; and if they
 --          ask, 2 bytes for each key that the job asks about, or '!' if the job cannot be asked.
 --          In the seventh byte of the stamp, the two highest bits say whether the job may be deferred (0 no, 1 yes,
 --          2 as the queue says), and the next one that a rule of another group refuses it.
--- Returns  for each queue: 0 if it is unknown, 1 if its ruleset is another by now, the text of an error, or
+-- Returns  for each queue: 0 if it is unknown, 1 if its ruleset has changed, the text of an error, or
 --          {now, n, d, burst, tat, rem, last, last cost, 1 if an ETA is exact, turn of the first waiting job,
---          jobs waiting before, turn of the first accepted job, greatest cost before, now or until when it is paused,
+--          jobs waiting before, turn of the first accepted job, greatest cost before, end of the pause or else now,
 --          queue number, skew (see clock.lua), others}, and if they asked, the decisions for each job (see take.lua),
 --          or '' if the job did not get that far.
 --          The jobs are accepted one after the other at the end of the lane without a key, except for the others:
@@ -32,7 +32,7 @@
 --            tooLarge (for ever): 1 if for its lane, 0, maximum bytes, what the job takes
 --            failed: the key is not a job
 --
--- Redis refuses it when it is out of memory.
+-- Redis refuses this script while Redis is out of memory.
 
 local STAMP_BYTES = 8
 
@@ -67,8 +67,8 @@ local function writeTogether(first, count, prefix, live, held, most)
   return call('MSETNX', unpack(bodies)) == 1
 end
 
--- endAppend writes what has changed in a queue. quick is the number of jobs that took a place without admit, ready
--- when the first of them can depart if none waited before. It returns the answer, row, with the decisions of rules.
+-- endAppend writes what has changed in a queue. quick is the number of jobs that took a place without admit. ready is
+-- when the first of them can depart if none waited before. It returns row, the answer, with the rules' decisions.
 local function endAppend(s, q, quick, ready, row, count)
   local changes, entered, deferred = q.changes, quick + s.counts.entered, s.counts.deferred
   if quick > 0 then
@@ -136,7 +136,7 @@ local function append(name, count, limited, known, first)
   local capacity = not memoryFull() and q.capacity or 0
   if limited or q.laned or q.links or q.stop or hasBacklog(q) or q.promised > now then capacity = 0 end
   local most = min(byteLimit(q), M.memoryFair or ANY_BYTES) - (q.deadBytes or 0)
-  -- Mostly all jobs are new, and there is a place for each.
+  -- Usually all jobs are new, and there is a place for each.
   local written = count > 1 and not asking and size + count <= capacity
     and writeTogether(first, count, J, live, held, most)
   for i = first, first + step * count - 1, step do

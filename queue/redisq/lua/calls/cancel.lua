@@ -23,7 +23,7 @@ if sub(job, 1, 1) == 'E' then return { 2, unpackEnded(job).state } end
 
 if number then
   if cancelled then return { 2, S.cancelled } end
-  -- The record stays: because of it the job is dropped when it is readmitted.
+  -- The record stays, so that the job is dropped when it is readmitted.
   local _, _, bytes = deferralOf(job)
   call('SET', jobKey(nr, id), sub(job, 1, 26) .. pack(DEFERRED, number, 1, bytes), 'KEEPTTL')
   uncountDeferral(q, job)

@@ -24,7 +24,7 @@ if head then
   local _, n, d = unpackStruct(ENTRY, head)
   number, dropped = n, d
 end
--- A pause that has ended by itself is recorded with the next change.
+-- A pause that ended by itself is recorded with the next change. Until then its end is added here.
 if q and q.pauseEndedAt and not before then
   out[1] = { number + 1, q.pauseEndedAt, q.pauseEndedAt, '', 'resumed', q.revision, q.revision, '', LAPSED, 0, 0, {} }
 end

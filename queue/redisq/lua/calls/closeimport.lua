@@ -11,7 +11,7 @@
 -- ARGV[11]     number of jobs it held when the counters were read
 -- ARGV[12..15] who paused it and when; who closes it; detail for the logs
 -- ARGV[16..]   its counters in order of COUNTERS; the number of its last errors and those, the oldest first; the number
---              of its limits, and for each tat, rem, last and last cost, or the end of its window, the use of it, 0, 0
+--              of its limits, and for each tat, rem, last and last cost, or the end of its window, its use, 0, 0
 -- Returns  0 no such queue; 1 it is not open for this import; 2 closed
 
 begin()
@@ -25,8 +25,8 @@ if not open then return 2 end
 checkChangeKeys('queue', q.name, ARGV[14])
 local key = B .. 'q' .. nr
 
--- The counters count the jobs that were imported in place of those held: an export of a store in use misses some. Jobs
--- that came in meanwhile are counted already.
+-- The exported counters count the jobs that were held then, but an export of a store in use misses some of these. So
+-- appended is corrected to the jobs that were imported. Jobs that came in meanwhile are counted already.
 local missed, is, arg = q.size + q.deferred - tonumber(ARGV[11]), countersOf(q), 16
 for i, jobs in ipairs(COUNTS_JOBS) do missed = missed - jobs * is[i] end
 for _, field in ipairs(COUNTERS) do
@@ -39,8 +39,8 @@ for i = arg + 1, arg + tonumber(ARGV[arg]) do
 end
 call('LTRIM', B .. 'r' .. nr, 0, 9)
 
--- laterBucket lets a bucket continue from its exported state, like a queue that is made again, unless it is later by
--- now.
+-- laterBucket gives a bucket its exported state if that is later than its present state. A new queue may continue from
+-- a deleted one of the same name, whose bucket may be the later one.
 local function laterBucket(l, at)
   local b = { n = l.n, d = l.d, burst = l.burst, tat = tonumber(ARGV[at]), rem = tonumber(ARGV[at + 1]),
     last = tonumber(ARGV[at + 2]), lastCost = tonumber(ARGV[at + 3]) }
@@ -67,7 +67,7 @@ set(q, 'lastFence', 0)
 -- The buckets of its lanes are unknown, so they are delayed, see bucketOf.
 set(q, 'lanesUnknownSince', now)
 set(q, 'maxCostAtOpen', q.maxCost)
--- A revision must never stand for another spec, here or where it came from.
+-- A revision must stand for one spec only, here and in the store that the queue came from: keep the later of the two.
 local last = tonumber(call('HGET', B, 'rev')) or 0
 local was = q.revision
 set(q, 'revision', max(q.revision, tonumber(ARGV[4])))

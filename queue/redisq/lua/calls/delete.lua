@@ -13,7 +13,8 @@
 begin()
 local name, expect = ARGV[2], tonumber(ARGV[3])
 local nr = numberOf(name)
--- The sweeper handles its lanes, whatever is wrong with them. Only a parent's may be loaded, in the end.
+-- Do not load its lanes: the sweeper frees them, whatever is wrong with them. Only its parent's lanes may be loaded, at
+-- the end.
 local makeLanes = withLanes
 withLanes = nil
 local q = nr and load(nr)
@@ -76,7 +77,7 @@ call('DEL', B .. 'q' .. nr)
 call('RPUSH', B .. 'z', nr)
 M.firstChore = now
 call('HINCRBY', B, 'queues', -1)
--- A parent with broken keys does not keep a child from being deleted.
+-- A parent with broken keys must not keep a child from being deleted.
 if q.group then pcall(membership.leaveGroup, q, name) end
 finish()
 return { 0, held }

@@ -2,12 +2,12 @@
 -- needs: held, ended, page, stored
 -- for lanes: lanes
 --
--- Read a page of a queue's jobs with all that the store has of them, or what the queue keeps besides.
+-- Read a page of a queue's jobs with everything that the store keeps of them, or what an export needs of the queue.
 --
 -- ARGV[2]     queue name
 -- ARGV[3..5]  state, limit of jobs, limit of bytes; delivered stands for all ended jobs but dead ones, 0 for the queue
 -- ARGV[6..8]  where the page before ended: turn, instant or index, or '' to begin; member; lane
--- Returns  0 no such queue; of the queue {turn, max cost, mark of an import or '', 1 if it is not closed}; else {jobs,
+-- Returns  0 no such queue; for the queue {turn, max cost, mark of an import or '', 1 if it is not closed}; else {jobs,
 --          where it ended, member, lane}, without the last three at the end. Eleven entries a job: id, state (0: it is
 --          not what the store wrote), turn, appended, due, held since or ended, attempts, reason, marks (1 readmitted,
 --          2 it blocks its lane), what became of its lease (1 stands, 2 ran out), timeline as stored, record; of ended
@@ -48,8 +48,8 @@ local function read(id, of)
   return job
 end
 
--- show adds a job that holds a place, with its turn or instant. A job without a lease record goes to the end, like one
--- whose lease ran out.
+-- show adds a job that holds a place, with its turn or instant. A job without a lease record gets a turn behind all
+-- others, as in restoredLease.
 local function show(id, entry, turn)
   local job = read(id)
   if not job or not LIVE[sub(job, 1, 1)] or #job < 28 then return broken(id) end

@@ -14,8 +14,8 @@
 begin()
 local out, queues = {}, {}
 
--- noteSlow is receiver.noteSlow if the attempt that departed then is slow, and moves its queue on the agenda; else it
--- returns nil.
+-- noteSlow calls receiver.noteSlow if the attempt that departed at that instant is slow, and puts a queue that stops by
+-- that on the agenda again. Otherwise it returns nil.
 local function noteSlow(q, departed)
   if not q.receiver then withReceiver(q) end
   if not receiver.isSlow(q, departed) then return nil end
@@ -38,7 +38,7 @@ local function extend(name, id, token)
   local f = entry and unpackLease(entry)
   if not f or f.state ~= S.leased or sub(entry, 18, 31) ~= token then return 0 end
   local lease, deadline = q.nr .. ':' .. id, now + q.lease
-  -- A deadline never moves to an earlier instant: then the former one stands.
+  -- A deadline never moves to an earlier instant. If it would, the former deadline stands.
   if call('ZADD', B .. 'l', 'GT', 'CH', deadline, lease) == 0 then
     deadline = tonumber(call('ZSCORE', B .. 'l', lease))
   end

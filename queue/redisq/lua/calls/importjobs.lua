@@ -12,7 +12,7 @@
 -- Returns  0 no such queue; 1 it is not open for this import; or for each: its outcome, as move.Outcome, or the text of
 --          an error
 --
--- Redis refuses it when it is out of memory.
+-- Redis refuses this script while Redis is out of memory.
 
 begin()
 local nr = numberOf(ARGV[2])

@@ -59,7 +59,8 @@ local function laneOf(q, lane, row)
   end
 end
 
--- stopOf returns the stop and the circuit of a queue. Its bucket shows what the stop has kept it from earning.
+-- stopOf returns the stop and the circuit of a queue. After the end of a stop it corrects the bucket and the paces in
+-- memory: they earned nothing during the stop.
 local function stopOf(q)
   local h = q.receiver
   if not h then return 0, '', '', 0, 0, 0, '' end
@@ -82,7 +83,7 @@ local function limitsOf(q)
   return row
 end
 
--- readyOf returns since when, or when, a waiting job can leave, or 0; and 1 if only its lanes delay it.
+-- readyOf returns when a waiting job can leave, or since when it can, or 0; and 1 if only its lanes delay it.
 local function readyOf(q, waiting)
   if waiting == 0 and not (q.group == q and q.groupWaiting > 0) then return 0, 0 end
   local at = tonumber(call('ZSCORE', agendaKey(q, 'a'), q.nr)) -- for a parent, of the group

@@ -29,8 +29,8 @@ local begins = ARGV[7] == ''
 local MOST_LOOKED, CLASSES = 200, 9
 local FIRST_TURN = CLASSES * PRIORITY_STEP
 
--- oldest returns the first jobs of a lane that the purge takes, in order of turn. If newer jobs stand among them it
--- goes by class of priority, which is part of a turn.
+-- oldest returns the first jobs of a lane that the purge takes, in order of turn. If newer jobs are among the first, it
+-- looks at each priority by itself, because a turn includes the priority.
 local function oldest(W, count)
   local ids, first = {}, call('ZRANGE', W, 0, count - 1, 'WITHSCORES')
   for i = 1, #first, 2 do

@@ -19,8 +19,8 @@
 -- then     the settings that scripts use and what follows from them, by the names of the table of settings: fields that
 --          the queue keeps as they are, except for empty ones
 -- Returns  {revision, created, changed, conflict, children}, conflict 2 if there are too many children, 3 if a pull
---          queue would have children, 4 if it would be a child of a pull queue; 5 if there is no such rule, 6 if it is
---          of concurrency, then its index in place of children
+--          queue would have children, 4 if it would be a child of a pull queue; 5 if a rule does not exist, 6 if it is
+--          of concurrency: for these two the rule's index is in place of children
 
 local LIMIT_ENDS = 8 -- in the packed rule of a limit
 
@@ -100,7 +100,7 @@ local function firstPaces(rules)
     call('ZREM', B .. 'X', name)
   end
   if rules[1] then q.limits = limitchange.carryOverLimits(rules, before) end
-  -- In a later run than the store's first, a queue of this name may have granted departures and be lost.
+  -- In a later run than the store's first, a queue of this name may have granted departures and been lost.
   if M.runSince > 0 then
     delay(q, M.runSince + HORIZON, q.maxCost)
     q.coveredCost = q.maxCost
@@ -152,8 +152,8 @@ local function writeSpec(adapt, had)
 end
 
 -- rulesChanged replaces the rules of single lanes. Lanes that rest or are busy under the old rules are made ready, a
--- few at a time. While some of an earlier change are left, the others follow when those are done: there may be a
--- million of either.
+-- few at a time: there may be a million. If some of an earlier change are left, the lanes of this change follow when
+-- those are done.
 local function rulesChanged()
   local putOff, changed = B .. 'b' .. nr, B .. 'i' .. nr
   call('UNLINK', B .. 'O' .. nr)

@@ -15,7 +15,7 @@
 -- Returns  0 if the queue is unknown; {for how long another process is the holder in us, now}; or {0, now, order, room,
 --          batch, deferred, behind, given up, outcomes}, the outcomes up to the first that is not final
 --
--- Redis refuses it when it is out of memory.
+-- Redis refuses this script while Redis is out of memory.
 
 begin()
 call('ZCARD', B .. 'o')

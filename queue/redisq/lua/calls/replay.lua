@@ -11,7 +11,7 @@
 -- Returns  0 no such queue; or for each: 0 it is not dead; 1 it is in the queue; 2 there is no room; 3 it is not a job;
 --          the text of an error
 --
--- Redis refuses it when it is out of memory.
+-- Redis refuses this script while Redis is out of memory.
 
 begin()
 local answered = earlierAnswer(ARGV[2])

@@ -69,7 +69,7 @@ local function grantPulled(key, horizon, ripens)
 end
 
 local clients, garbage = pulled and 0 or registerClient(), 0
-local told = {} -- the part of the grant that is kept for others
+local told = {} -- recent grants of this client, kept for totals.lua
 local backup = min(POLL, OVERDUE * clients) -- after this time the client looks after the watcher
 if not replay() then
   if M.refiling > 0 or max(skew - M.filed, M.filed - skew) >= REFILE_AT then refileSome() end

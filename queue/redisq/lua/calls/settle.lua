@@ -24,8 +24,8 @@ local LONGEST = 2 ^ 40 - 1 -- microseconds from departure to delivery that a rec
 -- without a reason, the fence as it came, then how long the delivery took and the number of the client.
 local DELIVERED = '>c8c18BBI2c14c7I2I5c2'
 
--- updateReceiver notes what an answer says about the receiver. The job departed then; f is its lease record, nil if its
--- lane does not matter. It returns the answer to the settlement.
+-- updateReceiver notes what an answer says about the receiver. The job left at departed; f is its lease record, nil
+-- if its lane does not matter. It returns the answer to the settlement.
 local function updateReceiver(q, f, id, departed, code, after, reason, state)
   local verdict = code % LANE_ONLY
   local trouble = verdict == V.down or (verdict == V.retry or verdict == V.held) and code >= TROUBLE

@@ -28,7 +28,7 @@ for nr = 1, ARGV[2] + 0 do
   local first, count = arg + 4, ARGV[arg + 3] + 0
   if known == ARGV[arg + 1] then
     local bounds, questions = boundsOf(ARGV[arg + 2]), ARGV[first + count]
-    -- the tallies in hand; the first is no key
+    -- B! is no key, so that the tally of key k is at k + 1
     local texts = not read and call('MGET', B .. '!', unpack(ARGV, first, first + count - 1))
     local answers, tallies, fresh, left, at, i = {}, texts or {}, {}, {}, 1, 0
     handLeft, handFirst, handCount, doubt = left, first, count, doubt or list
@@ -69,7 +69,7 @@ for nr = 1, ARGV[2] + 0 do
               allowed, said, remaining, retry, reset, kept = false, 3, 0, wait, 0, nil
             elseif new and op == TAKE then
               keys.came(l, kind, key, level, reset)
-              fresh[k] = 0 -- no key stands that could keep its expiry
+              fresh[k] = 0 -- the key counts as new, and gets a new expiry
             elseif op == TAKE then
               keys.keepKeys(l, key)
             end
@@ -93,7 +93,7 @@ for nr = 1, ARGV[2] + 0 do
   end
   arg = first + count + 1
 end
--- The partition need not know each microsecond of its clock: what a tally has ahead of now counts as of now.
+-- Takes alone write the clock at most once a millisecond: a tally that is ahead of now counts as if it were of now.
 if offset ~= clock.offset or doubted ~= clock.doubt or wrote and now >= last + 1000 then
   clock.clockLast = now
   call('HSET', B, 'clock', packClock(clock))

@@ -87,8 +87,8 @@ local function noteAdaption(q, n, d, cause, reason)
   call('HSET', B .. 'q' .. q.nr, 'adaptions', cmsgpack.pack(list))
 end
 
--- heldByRateAlone reports whether jobs wait, not counting those that came back in this call, and only the rate may
--- delay them.
+-- heldByRateAlone reports whether jobs wait, not counting those that came back in this call, and the bucket delays
+-- them (see heldByRate).
 local function heldByRateAlone(q, came)
   return heldByRate(q) and call('ZCARD', B .. 'w' .. q.nr) + (q.laned and q.keyedWaiting or 0) - came > 0
 end

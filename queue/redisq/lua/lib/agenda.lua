@@ -4,11 +4,11 @@
 -- groups.lua), and the group has one on the agenda.
 
 -- putOnAgenda writes when a queue is next worth a visit, and returns that instant. The agenda has the instant at which
--- the first waiting job can depart. The timers have the instant at which the first scheduled job is due, the first of
--- its lanes has rested if no other can go on before, or its pause ends.
+-- the first waiting job can depart. The timers have the first instant at which a scheduled job is due, a lane has
+-- rested (if no other lane can go on before), or the pause ends.
 --
--- If a job came back to waiting ones (back is 'LT'), the queue could have departed since the earlier instant, which
--- stays. If its timer was due at the instant since (back is 'NX'), it could depart since then.
+-- back is 'LT' if a job came back to the waiting ones. The queue could have departed since an earlier instant on the
+-- agenda, so that instant stays. back is 'NX' if its timer was due at the instant since: it could depart since then.
 local function putOnAgenda(q, back, since)
   local departs, ripens
   if q.asleep then

@@ -6,11 +6,11 @@
 local KEY, KEY_BYTES, ASK_BYTES = '>I2c1B', 4, 2
 
 -- For each key that the jobs of a queue ask about: its bound, the action of its rule, how rare it is (see
--- rulekeys.lua), its tally, and when that was as fresh. left has the time until a changed tally is as fresh.
+-- rulekeys.lua), its tally, and when that is fresh again. left has the time until a changed tally is fresh again.
 local bounds, actions, levels, tallies, fresh, left, firstKey = {}, {}, {}, {}, {}, {}, 0
 local said = {} -- the decisions of each job
--- Of the job that was judged last: its keys and their answers. news is true for a new key, else when its tally was
--- fresh.
+-- Of the job that was judged last: its keys and their answers. news is true for a new key, else when its tally is
+-- fresh again.
 local asked, allows, keeps, resets, news, count = {}, {}, {}, {}, {}, 0
 
 -- ruling reads the tallies of the keys that a queue's jobs ask about. It takes the bounds, and of each key the bound,
@@ -73,7 +73,7 @@ local function put(k, cost)
   local key = ARGV[firstKey + n - 1]
   if allows[k] and news[k] == true then
     rulekeys.came(l, l.kind, key, levels[n], resets[k])
-    fresh[n] = 0 -- no key stands that could keep its expiry
+    fresh[n] = 0 -- the key counts as new, and gets a new expiry
   elseif allows[k] and l.keys > 0 then
     local ends = now + resets[k]
     if news[k] < ends - ends % l.slot then withRulekeys().keepKeys(l, key) end
@@ -89,7 +89,7 @@ local function charge(cost)
   end
 end
 
--- leave keeps the tallies that a refusal corrects: what is ahead of now drains from then on.
+-- leave keeps the tallies that a refused ask has corrected because they were ahead of now (see ask in tally.lua).
 local function leave()
   for k = 1, count do
     if keeps[k] and not allows[k] then put(k) end

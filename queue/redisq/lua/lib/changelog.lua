@@ -107,8 +107,8 @@ local function checkChangeKeys(kind, name, by)
   auditEnds(budgetOf(''))
 end
 
--- logPauseEnd logs that the pause of a queue ended by itself. There is no actor, and drainers, which find it out, may
--- not write the audit log: the entry of the pause there has its end.
+-- logPauseEnd logs that the pause of a queue ended by itself. The entry has no actor. It goes to the change log only:
+-- drainers notice the end, and may not write the audit log, where the entry of the pause has the end already.
 local function logPauseEnd(q)
   if not q.pauseEndedAt then return end
   writeChange('queue', q.name, q.pauseEndedAt, '', 'resumed', q.revision, q.revision, '', LAPSED, 0)

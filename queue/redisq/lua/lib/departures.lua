@@ -67,8 +67,8 @@ end
 
 local heldAtFirst = {} -- answers of heldByRate, by number of the queue
 
--- heldByRate reports whether only the rate delays a queue, as of the first call for the queue. What is given back later
--- does not count.
+-- heldByRate reports whether the bucket of a queue delays its next job, as of the first call for the queue. What is
+-- given back later does not count. Limits, stops and pauses are not looked at.
 local function heldByRate(q)
   if heldAtFirst[q.nr] == nil then
     bounded(q)

@@ -28,7 +28,7 @@ local function carryOverLimits(rules, old)
       change(before, l.n, l.d, l.burst, now, now + HORIZON)
       l.tat, l.rem, l.last, l.lastCost = before.tat, before.rem, before.last, before.lastCost
     elseif before then
-      -- As leaky.Quota.Follow: a window that a job already left for the next one was full, or is otherwise over.
+      -- As leaky.Quota.Follow: if a job already left for the next window, the present one was full, or was forfeited.
       local ends, used = window(before, wall)
       local present = endOf(l, wall)
       if ends > wall and ends == endOf(before, wall) then

@@ -4,8 +4,8 @@ local B = KEYS[1]
 local call = redis.call
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local sub, byte, pack, unpackStruct = string.sub, string.byte, struct.pack, struct.unpack
--- takes the place of a watcher that left a queue to others: until it is overdue only a client that is not short takes
--- over
+-- Takes the place of a watcher that left a queue to others. Until the watcher is overdue, only a client that is not
+-- short takes over.
 local OFFERED = ' '
 local HORIZON, SECOND, MAX_COST, OVERDUE, YEAR = 50000, 1000000, 1000, 250000, 365 * 86400 * 1000000
 local MAX_VISITS = 20 -- queue.MaxVisits

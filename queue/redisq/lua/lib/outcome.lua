@@ -62,7 +62,7 @@ local function settleAs(s, id, f, verdict, code, after, reason)
   return state, spared
 end
 
--- refundQuotas gives a departure back to quotas, and to the group the time that it could have used.
+-- refundQuotas gives a departure back to the quotas of a queue and of its group, see also noteGivenBack.
 local function refundQuotas(q, id, f)
   local cost = redis.pcall('GETRANGE', jobKey(q.nr, id), 24, 25)
   cost = type(cost) == 'string' and #cost == 2 and unpackStruct('>I2', cost) or 1
@@ -143,8 +143,9 @@ local function endLease(s, id, f, verdict, code, after, reason)
   return state
 end
 
--- settle decides about one settlement; s is the state of the call for its queue, entry the lease record. It returns the
--- state of the job, 0 or the text of an error; and if it ended the lease, that and when the job had departed.
+-- settle decides about one settlement; s is the state of the call for its queue, entry the lease record as stored. It
+-- returns the state of the job, 0 or the text of an error. If it ended the lease it also returns the unpacked lease
+-- record and when the job had departed.
 local function settle(s, id, entry, token, code, after, reason)
   local verdict, epoch, fence = code % LANE_ONLY, unpackStruct('>c8I6', token)
   local f = entry and entry ~= '' and unpackLease(entry)

@@ -147,11 +147,11 @@ local function leaving(over, held, jobs)
 end
 
 -- MAX_PROMISE is how far the slots promised to refused callers reach beyond the next departure, unless one interval is
--- longer. When a slot was not used, one part in LAPSING of them is taken back.
+-- longer. Each time that a slot was not used, the promised time shrinks by one part in LAPSING.
 local MAX_PROMISE, LAPSING = 3600 * SECOND, 8
 
--- retryAfter returns when a refused caller may find room, if that takes so many departures. Consecutive callers are
--- promised consecutive departures, so that each finds a place when it returns.
+-- retryAfter returns after what time a refused caller may find room, if that takes so many departures. Consecutive
+-- callers are promised consecutive departures, so that each finds a place when it returns.
 local function retryAfter(q, jobs)
   local wait
   local room, interval = max(nextDeparture(q), q.stop or 0), longestInterval(q)
@@ -185,8 +185,8 @@ local function trackBacklog(q)
   if hasBacklog(q) then call('ZADD', B .. 'o', 'NX', now, q.name) else call('ZREM', B .. 'o', q.name) end
 end
 
--- overflowRoom returns how many jobs may be readmitted: none until the first fits that the last Readmit had no room
--- for.
+-- overflowRoom returns how many jobs may be readmitted. If the last Readmit had no room for its first job, that is none
+-- until there is room for that job.
 local function overflowRoom(q)
   if q.headNeeds > 0 and not fitsReadmission(q, q.headNeeds) then return 0 end
   return max(0, min(q.mark - q.readmitted, q.capacity - q.size))

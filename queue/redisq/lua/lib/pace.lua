@@ -9,7 +9,8 @@ end
 
 local function burstParts(q) return advance(q, 0, 0, q.burst - 1) end
 
--- bounded brings a bucket's state within its bounds at an instant: a horizon before latest, by default now.
+-- bounded brings a bucket's state within its bounds. latest, by default a horizon after now, is the last possible
+-- departure.
 local function bounded(q, latest)
   q.last = min(q.last, latest or now + HORIZON)
   if q.n == 0 then

@@ -40,9 +40,9 @@ end
 local function publishWake(client) publish(':wake', string.match(B, '{(%d+)}') .. ' ' .. client) end
 
 -- wakeFor is called when a job of q can depart, or q needs a visit, from an instant on. Without q it is the partition
--- that needs one. It wakes the watcher unless that asks by then. The watcher is then taken to ask at once, so one
--- wakeup is enough. An overdue watcher is taken to be dead. While no client watches, all are woken, at most four times
--- a second. For a pull queue it wakes the clients that asked for its jobs.
+-- that needs one. It wakes the watcher unless the watcher asks by then anyway, and assumes that it asks at once: one
+-- wakeup is enough. An overdue watcher is assumed to be dead. While no client watches, all are woken, at most four
+-- times a second. For a pull queue it wakes the clients that asked for its jobs.
 local function wakeFor(at, q)
   if q and q.pull then
     if at < (tonumber(call('HGET', B .. 'q' .. q.nr, 'pullersAskAt')) or 0) then

@@ -2,7 +2,7 @@
 -- gives: loadReceiver, closeCircuit, succeed, fail, isSlow, noteSlow, stopFor, throttle, accept, stopsUntil
 -- gives: stopLane, rise, noteDeparture, retarget, resume
 --
--- What is known of a receiver that lasts: the queue's stop, the stops of its lanes, and the circuit.
+-- What is kept of a receiver between calls: the queue's stop, the stops of its lanes, and the circuit.
 --
 -- A queue keeps it in the field receiverText, if there is anything: until when it stops and the cause, until when one
 -- of its lanes may stop, failures in a row, when the circuit opened or 0, the time between probes, the reason of the
@@ -139,7 +139,7 @@ local function throttle(q, id, departed, after, reason)
   return stopped
 end
 
--- accept notes an answer of a receiver that does not throttle, to a job that departed then.
+-- accept notes an answer of a receiver that does not throttle, to a job that departed at that instant.
 local function accept(q, departed)
   local h = q.receiver
   if h.throttles == 0 or departed < h.throttledUntil then return end

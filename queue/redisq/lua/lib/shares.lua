@@ -1,7 +1,7 @@
 -- needs: request
 --
--- Shares: of some queues the client may take only so many more jobs. A queue with no share left is left to other
--- clients: it keeps its place on the agenda, and does not decide when this client asks again.
+-- Shares: how many more jobs the client may take of some queues. A queue whose share is used up is left to other
+-- clients: it keeps its place on the agenda, and has no influence on when this client asks again.
 --
 -- left and names are by the numbers of the named queues. passed has the queues left on the agenda; short has the names
 -- of queues that could use a larger share; first is when a job can depart from a group that was passed over.
@@ -38,7 +38,8 @@ function shares.pass(nr)
   shares.passed[nr], shares.count = true, shares.count + 1
 end
 
--- passOver reports whether a due queue is left to other clients. A parent's number stands for its group.
+-- passOver reports whether a due queue is left to other clients, and notes it if so. A parent's number stands for its
+-- group.
 function shares.passOver(nr)
   if not shares.usedUp(nr) then return false end
   local also = redis.pcall('HGET', B .. 'q' .. nr, 'links')
@@ -48,7 +49,7 @@ function shares.passOver(nr)
   return true
 end
 
--- passOverUsedUp is passOver after a visit, if more is due.
+-- passOverUsedUp does the same after a visit, if the share is used up and more is due.
 function shares.passOverUsedUp(nr)
   local e = shares.usedUp(nr) and tonumber(call('ZSCORE', B .. 'a', nr))
   if e and e <= now + HORIZON then

@@ -5,8 +5,8 @@
 -- A visit to one queue that is due: by its agenda, to grant departures, or by its timer, to let scheduled jobs become
 -- ready.
 
--- becomeReady puts the due scheduled jobs of a queue into their lanes. The queue could depart since its timer was due,
--- for a job, a lane that rested or the end of its pause.
+-- becomeReady puts the due scheduled jobs of a queue into their lanes. The queue could depart since its timer was due:
+-- a job was due, a lane had rested or the pause had ended.
 local function becomeReady(nr, firstDue)
   local q = load(nr)
   if not q then
@@ -44,7 +44,7 @@ local function becomeReady(nr, firstDue)
     end
   end
   if ripe[1] then M.scheduled = M.scheduled - call('ZREM', T, unpack(ripe)) end
-  putOnAgenda(q, 'NX', max(firstDue, M.filedAt)) -- before, the wall clock said otherwise
+  putOnAgenda(q, 'NX', max(firstDue, M.filedAt)) -- before filedAt, the clocks differed by another span
   save(q)
 end
 

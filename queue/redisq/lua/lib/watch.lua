@@ -59,7 +59,7 @@ local function planSleep(clients, backup)
     departs, ripens = shares.firstDeparture(), firstOf('s', 'firstTimer')
   end
   local pause, full = untilNext(departs, ripens), freeHandlers <= 0
-  local more = departs and departs <= now + HORIZON -- than free handlers, or visits in a call
+  local more = departs and departs <= now + HORIZON -- more is due than free handlers, or visits in a call
   if full and more then pause = 0 end
   if pulled then
     call('HSET', B .. 'q' .. pulled, 'pullersAskAt', now + pause, 'lastAsked', now)
