@@ -153,7 +153,7 @@ func (t *tops) appended(ctx context.Context, job *queue.Job, rulings []rules.Rul
 	}
 }
 
-// at drops the counts of other revisions.
+// at sets the revision, and drops the counts if they are of another revision.
 func (r *ruleTop) at(revision int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,7 +191,7 @@ func (r *ruleTop) count(now time.Time, key string, allowed bool) {
 	}
 }
 
-// turn begins a new window when the hour is over, and drops old ones.
+// turn begins a new window when the hour is over, and drops windows before the previous one.
 func (r *ruleTop) turn(now time.Time) {
 	if since := r.now.since; !since.IsZero() && now.Sub(since) >= topWindow {
 		r.now, r.before = topCount{}, r.now
