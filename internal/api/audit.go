@@ -98,8 +98,8 @@ type auditRun struct {
 // audit merges the entries after the query's cursor by time and passes them to see. It ends when see returns false,
 // when there are no more entries, when maxAudited were read, or when memory runs out, which p reports.
 //
-// The cursor then points after the last entry passed to see, and more says that others follow. held is the size of the
-// entries that see has kept; c is charged for them, too.
+// The cursor then points after the last entry passed to see, and more says that others follow. held is the size of all
+// entries in memory, which c is charged for; see subtracts the entries that it does not keep.
 func (h *handler) audit(
 	ctx context.Context, ask *auditQuery, c *httpio.Charge, held *int, see func(*audited) bool,
 ) (chains []wire.AuditChain, more bool, p *httpio.Problem, err error) {

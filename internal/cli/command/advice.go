@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// commandFor replaces requests of the API, as errors of a server name them, by commands.
+// commandFor replaces the API requests that errors of a server recommend by the equivalent commands.
 var commandFor = strings.NewReplacer(
 	"PUT /v1/queues/{queue}", `"penstock queue set"`,
 	"PUT /v1/rules/{rule}", `"penstock rule apply"`,

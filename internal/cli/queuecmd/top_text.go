@@ -73,7 +73,7 @@ func (p *picture) summary() string {
 // Widths of a bar with plenty of room, and with little.
 const barWidth, barLeast = 20, 10
 
-// column is a column of the table. Columns with a higher spare are dropped first.
+// column is a column of the table. Columns with a higher spare are dropped first, and those with 0 never.
 type column struct {
 	head  string
 	right bool
