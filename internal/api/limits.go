@@ -112,7 +112,8 @@ func (h *handler) allowedRule(ctx context.Context, name string) error {
 }
 
 // lockLimits serializes the puts of an app that has limits, since two together could exceed them. Other apps do not
-// wait. Ingresses do not share the lock, so an app can exceed a limit by one for each further ingress.
+// wait. Ingresses do not share the lock, so concurrent puts at several ingresses can exceed a limit by one put for each
+// further ingress.
 func (h *handler) lockLimits(ctx context.Context) (unlock func(), err error) {
 	app := appOfCaller(ctx)
 	if app == nil || app.Limits == (auth.Limits{}) {

@@ -86,7 +86,7 @@ type visit struct {
 
 	check string
 	found []Finding
-	more  int // findings that are left out
+	more  int // findings beyond maxFindings; negative while there is room
 }
 
 // checks are all checks in order. A check without findings does not apply to the patient.
