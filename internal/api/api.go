@@ -194,7 +194,7 @@ func (h *handler) writeJSON(w http.ResponseWriter, r *http.Request, status int, 
 	httpio.WriteJSON(w, r, status, v, httpio.NewCharge(h.account(r)))
 }
 
-// fail answers with an error about a queue. An empty name stands for none.
+// fail answers with an error about a queue, or about none if name is empty.
 func (h *handler) fail(w http.ResponseWriter, err error, name string) {
 	p := httpio.ProblemOf(err)
 	if p.Reason == httpio.ReasonUnknownQueue {

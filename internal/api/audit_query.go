@@ -117,7 +117,7 @@ func (c auditCursor) text() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// read parses a cursor over as many partitions, and reports whether it is one.
+// read parses a cursor over len(c) partitions, and reports whether the text is one.
 func (c auditCursor) read(text string) bool {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {

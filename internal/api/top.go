@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// topWindow is the length of a counting window. A new window is shown only after topSettled; until then, the one
-	// before.
+	// topWindow is the length of a counting window. Until topSettled after its beginning, the previous window is shown
+	// instead.
 	topWindow, topSettled = time.Hour, 5 * time.Minute
 	// maxTopRules is how many rules are counted: the first ones used, each until it is unused for an hour.
 	maxTopRules = 100
@@ -212,7 +212,7 @@ func (h *handler) getTop(w http.ResponseWriter, r *http.Request) {
 	h.writeJSON(w, r, http.StatusOK, h.tops.shown(name, rule.Key, revision))
 }
 
-// shown returns the keys of a rule in the present window, or in the one before if that has only begun.
+// shown returns the keys of a rule in the present window, or in the previous window if the present one has only begun.
 func (t *tops) shown(name, key string, revision int64) wire.Top {
 	none := wire.KeyCounts{Keys: []wire.KeyCount{}}
 	v := wire.Top{By: key, Asked: none, Refused: none}

@@ -78,7 +78,7 @@ func (r *Run) near(name string, list func(*client.Client, string) ([]string, err
 	return ""
 }
 
-// SayNearLane hints at a lane with jobs whose key is like that of a lane without jobs.
+// SayNearLane hints at a lane with jobs if its key is similar to the key of the given lane, which has none.
 func (r *Run) SayNearLane(queueName string, lane *string) {
 	if lane == nil || *lane == "" {
 		return
