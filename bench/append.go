@@ -14,8 +14,8 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// minimalAppend does the least that a bounded FIFO with identities needs: recognize the job, bound the queue, keep its
-// place. One call may carry many jobs.
+// minimalAppend does the least work that a bounded FIFO with identities needs: recognize the job, bound the queue, keep
+// the job's place. One call may carry many jobs.
 var minimalAppend = redis.NewScript(`#!lua
 local n = redis.call('ZCARD', KEYS[1])
 local accepted = 0

@@ -16,9 +16,10 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// comeback measures the way back of deferred jobs one at a time, in milliseconds. The queue has one place, whose job is
-// in a handler. Another job is deferred, and once all is quiet the handler returns. The time runs from then, before the
-// settlement that frees the place, until the handler has the deferred job, which it holds in turn.
+// comeback measures how long deferred jobs take to come back, one at a time, in milliseconds. The queue has one place,
+// and its job is in a handler. Another job is deferred, and once all is quiet the handler returns. The time runs from
+// that return, which is before the settlement that frees the place, until the handler has the deferred job. The handler
+// then holds that job for the next measurement.
 func (r *reservoir) comeback(ctx context.Context, count int) (took []float64, err error) {
 	begun, goOn := make(chan string, 1), make(chan struct{})
 	handler := drain.HandlerFunc(func(_ context.Context, j *drain.Job) error {

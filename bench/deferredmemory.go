@@ -10,9 +10,9 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// The memory of ingress and drainer must not depend on the number of deferred jobs. Each time both have just started,
-// and the same number of jobs has gone through the ingress to the overflow at full speed, so their heaps have grown
-// alike. The difference is how many jobs are still deferred.
+// The memory of ingress and drainer must not depend on the number of deferred jobs. Each measurement starts both anew
+// and sends the same number of jobs through the ingress to the overflow at full speed, so their heaps grow alike. Only
+// the number of jobs that are still deferred differs.
 const pushers = 4
 
 func manyDeferred() int64 { return int64(sized(1_000_000)) }

@@ -75,7 +75,7 @@ func deliverAsynq(name, where string, open func(context.Context) (store, error))
 	}
 }
 
-// deliverFor drains a queue until the handler has done so many jobs, and insists that each went well.
+// deliverFor drains a queue until the handler has done count jobs. It returns an error if any of them failed.
 func deliverFor(ctx context.Context, e queue.Outflow, h drain.Handler, count int, concurrency int) (float64, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -50,8 +50,8 @@ func (quiet) Fatal(args ...any) {
 	log.New(io.Discard, "", 0).Print(args...)
 }
 
-// minimalDrain does the least that an at-least-once outflow needs for each job: lease it, read it, end it. Each script
-// handles 250 jobs a call.
+// minimalDrain does the least work that at-least-once delivery needs for each job: lease it, read it, end it. Each
+// script handles 250 jobs a call.
 var (
 	minimalReserve = redis.NewScript(`#!lua
 local ids = redis.call('ZPOPMIN', KEYS[1], ARGV[1])

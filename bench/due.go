@@ -277,8 +277,8 @@ func drainQueues(
 	return n, took, stop()
 }
 
-// goodput drains more and more queues whose backlog may leave faster than the machine can handle. It compares the
-// number of queues with the highest throughput to the one with the lowest.
+// goodput drains more and more queues whose backlog may leave faster than the machine can handle. It divides the
+// throughput at the best number of queues by the throughput at the worst.
 var goodput = Figure{
 	Name: "goodput", Unit: "x, best number of queues over worst, 10 to 100,000", Rounds: 1,
 	Goal: "3 x", Met: func(ours, _, _ float64) bool { return ours <= 3 },

@@ -69,8 +69,7 @@ func eta(name, what string, job func(i int) queue.Job) Figure {
 	}
 }
 
-// drainTimes begins to drain, and returns what waits for etaJobs to leave and tells when
-// each did.
+// drainTimes begins to drain. wait waits until etaJobs have left, and returns when each of them left.
 func drainTimes(ctx context.Context, e queue.Outflow) (wait func() (map[string]time.Time, error)) {
 	ctx, stop := context.WithCancel(ctx)
 	var mu sync.Mutex

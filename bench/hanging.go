@@ -52,8 +52,8 @@ func hanging(name string, after time.Duration) Figure {
 	}
 }
 
-// worstShare returns the lowest share of its own pace that any other queue gets, and the handlers of the hanging queue,
-// which first takes all that it may.
+// worstShare returns the lowest share of its own pace that any other queue gets, and the number of handlers that the
+// hanging queue holds. The hanging queue starts first, so that it takes all handlers that it may.
 func worstShare(ctx context.Context, s store, after time.Duration) (share float64, held int, err error) {
 	e, err := s.anew(ctx)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// reservoir is a store with its overflow; every round makes both anew.
+// reservoir is a store with its overflow. Every round makes both again.
 type reservoir struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream

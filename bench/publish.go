@@ -16,7 +16,8 @@ const (
 )
 
 // The page has blocks that are generated from the run. A block begins with runBlock or figuresBlock and ends with
-// blockEnds. figuresBlock is followed by a regular expression, as of -run, that selects the figures of a table.
+// blockEnds. figuresBlock is followed by a regular expression, like the value of -run, that selects the figures of a
+// table.
 const (
 	runBlock     = "<!-- run -->"
 	figuresBlock = "<!-- figures: "
@@ -127,7 +128,7 @@ func (r *Record) table(names []string) (string, error) {
 		if at := strings.IndexAny(unit, " ,"); at >= 0 {
 			unit, what = unit[:at], strings.TrimLeft(unit[at:], " ,")
 		}
-		// The last but one column has the peer. Without a peer, or if the goal is about the floor, it has the floor.
+		// The last column but one has the peer. Without a peer, or if the goal is about the floor, it has the floor.
 		who, value, share := f.Peer, f.PeerValue, f.PeerRatio
 		if who == "" || f.Floor != "" && strings.Contains(f.Goal, "the floor") {
 			who, value, share = f.Floor, f.FloorValue, f.FloorRatio

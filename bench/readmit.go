@@ -121,7 +121,7 @@ func (r *reservoir) once(ctx context.Context, first, count int64) error {
 	return nil
 }
 
-// takeOut drains so many jobs, and returns their ids.
+// takeOut drains count jobs, and returns their ids.
 func takeOut(ctx context.Context, e queue.Outflow, count int) ([]string, error) {
 	var mu sync.Mutex
 	var ids []string

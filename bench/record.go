@@ -48,7 +48,7 @@ var (
 	redisVersion = regexp.MustCompile(`\bv=([0-9.]+)`)
 )
 
-// machineName describes the machine, as far as the figures depend on it.
+// machineName describes the parts of the machine on which the figures depend.
 func machineName(ctx context.Context) (string, error) {
 	server, err := redistest.Binary(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// minimalTake does the least that a limiter on Redis needs: read the tally of a key and write it.
+// minimalTake does the least work that a limiter on Redis needs: read the tally of a key and write it.
 var minimalTake = redis.NewScript(`
 local v = redis.call('GET', KEYS[1])
 redis.call('SET', KEYS[1], ARGV[1], 'PX', 60000)
@@ -190,7 +190,8 @@ var appendRuled = Figure{
 	},
 }
 
-// ruleMemory measures the memory of a key beyond a bare key of the same name; for a sliding log, of an entry.
+// ruleMemory measures how much more memory a key needs than a bare key of the same name. For a sliding log, it measures
+// the memory of an entry.
 func ruleMemory(a leaky.Algorithm, b rules.Bound, entries int, most float64) Figure {
 	measure := "B a key over a bare one"
 	if entries > 1 {

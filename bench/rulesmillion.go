@@ -20,13 +20,14 @@ import (
 
 const million = 1_000_000
 
-// millionPeriod is how long a key is remembered: longer than it takes to take them all.
+// millionPeriod is how long a key is remembered: longer than it takes to take all million keys once.
 func millionPeriod() time.Duration { return max(time.Second, lasting(30*time.Second)) }
 
-// millionPatience is the maximum time until nearly all of its memory is freed; appended jobs stay.
+// millionPatience is the maximum time until nearly all memory of the keys is freed; appended jobs stay.
 func millionPatience() time.Duration { return lasting(2 * time.Minute) }
 
-// millionBound allows one take, or a few, and is remembered for millionPeriod; a sliding counter for up to twice that.
+// millionBound allows one or a few takes for each key. A key is remembered for millionPeriod, by a sliding counter for
+// up to twice that.
 func millionBound(a leaky.Algorithm) rules.Bound {
 	switch period := millionPeriod(); a {
 	case leaky.AlgorithmMeter:
@@ -199,7 +200,7 @@ func (c *crowd) notef(format string, args ...any) {
 	c.notes = append(c.notes, fmt.Sprintf(format, args...))
 }
 
-// live takes all keys and waits until they have run out, while others call.
+// live takes all keys and waits until they are forgotten, while others make calls.
 func (c *crowd) live(ctx context.Context, take func(context.Context, *crowd) (float64, error)) (float64, error) {
 	none, err := c.used(ctx)
 	if err != nil {

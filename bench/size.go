@@ -2,7 +2,7 @@ package main
 
 import "time"
 
-// scale is the measured part of each figure's full size: of its jobs, queues, lanes, lines and seconds.
+// scale is the fraction of each figure's full size that is measured: of its jobs, queues, lanes, lines and seconds.
 var scale = 1.0
 
 // batch is the maximum number of jobs a call for the minimal scripts; sized returns whole batches.

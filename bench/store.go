@@ -77,7 +77,7 @@ func drained(s store, count, concurrency int) func(ctx context.Context) (float64
 
 const nothing = "a handler that does nothing"
 
-// bill describes the processor time a job, by consumer.
+// bill describes the processor time per job, by consumer.
 type bill map[string]string
 
 // meter measures one consumer of processor time.

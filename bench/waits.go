@@ -19,7 +19,7 @@ const (
 	waitSpan    = 5 * time.Second
 )
 
-// waitFairness measures how evenly callers are served that want more than a rule allows, and wait for it.
+// waitFairness measures how evenly a rule serves callers that together want more than it allows, and wait.
 var waitFairness = Figure{
 	Name: "wait-fairness", Unit: "x, least over most served of 4 callers",
 	Peer: "pollers", Goal: "at least 0.95",
@@ -51,7 +51,8 @@ var waitFairness = Figure{
 	},
 }
 
-// evenness lets callers take turns for a while, and returns the fewest turns of a caller over the most.
+// evenness lets callers compete for turns for a while. It divides the fewest turns of any caller by the most turns of
+// any caller.
 func evenness(ctx context.Context, turn func(context.Context) error) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, lasting(waitSpan))
 	defer cancel()
@@ -75,7 +76,7 @@ func evenness(ctx context.Context, turn func(context.Context) error) (float64, e
 	return float64(slices.Min(turns[:])) / float64(max(1, slices.Max(turns[:]))), errors.Join(failed[:]...)
 }
 
-// poll asks, and asks again when the answer says.
+// poll asks, and asks again when the answer says to, until it is allowed.
 func poll(ctx context.Context, a *admission.Admission) error {
 	for {
 		taken, err := a.Take(ctx, waitRule, []rules.Take{{}})

@@ -19,8 +19,8 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// Options are the settings of the API. Zero fields have the defaults named here. What a field points to is run and
-// closed by its owner, not by the API.
+// Options are the settings of the API. Zero fields have the defaults named here. The API neither starts nor closes what
+// the fields point to.
 type Options struct {
 	// Auth identifies callers. Nil disables authentication: anyone who can reach the API has full access.
 	Auth *auth.Authority
@@ -28,7 +28,7 @@ type Options struct {
 	Prefix string
 	// Rule returns a rule as the engine applies it, and its revision. It may cache. Nil asks the engine each time.
 	Rule func(ctx context.Context, name string) (rule rules.Rule, revision int64, err error)
-	// EgressAllow lists where targets may be besides at public addresses. It is shown with the store.
+	// EgressAllow lists the addresses that targets may have besides public ones. The API only shows it, with the store.
 	EgressAllow []string
 	// Overflow says that the engine has an overflow. Without an overflow, jobs and specs that ask for it are refused.
 	Overflow bool
@@ -38,12 +38,12 @@ type Options struct {
 	Pull *pull.Dispatcher
 	// Turns lets requests wait for their turn in a pull queue. Nil: no turns.
 	Turns *pull.QueueTurns
-	// Waits lets takes wait while a rule refuses them. Nil is a new one over the engine.
+	// Waits lets takes wait while a rule refuses them. Nil: a new waiter over the engine.
 	Waits TakeWaiter
 	// Pace returns err if most pulled jobs are late, and lacks if more than 1% are released. Readiness shows both. Nil:
 	// unknown.
 	Pace func() (lacks, err error)
-	// Survey reads all queues, for overviews and events. Nil is a new one, which reads once, on the first request.
+	// Survey reads all queues, for overviews and events. Nil: a new Survey, which reads once, on the first request.
 	Survey *survey.Survey
 	// ValidateTarget checks the deliver part of a queue's spec before it is stored. Nil accepts any.
 	ValidateTarget func(queue string, target json.RawMessage) error
@@ -52,7 +52,8 @@ type Options struct {
 	// OwnMetrics serves GET /metrics to all other callers: the queues and rules for which sees is true, with the label app
 	// unless that is empty. It is required if Metrics is set.
 	OwnMetrics func(app string, sees func(name string) bool) http.Handler
-	// Draining ends readiness while requests are still served, so that load balancers send no more. Nil: never.
+	// Draining is done before the server stops: /readyz then fails, so that load balancers send no more, but requests are
+	// still served. Nil: never.
 	Draining context.Context
 	// Stopping ends streams and readiness when the server shuts down. Nil: never.
 	Stopping context.Context
@@ -77,7 +78,7 @@ type Options struct {
 	Hanging func() error
 	// DrainerPace is Pace for the drainer in this process. Nil: no such drainer.
 	DrainerPace func() (lacks, err error)
-	// Memory pays for requests that have no account of their own; see ops.ClientOf. Nil is a new one.
+	// Memory pays for requests that have no account of their own; see ops.ClientOf. Nil: a new budget.
 	Memory *ops.Budget
 }
 
@@ -193,7 +194,7 @@ func (h *handler) writeJSON(w http.ResponseWriter, r *http.Request, status int, 
 	httpio.WriteJSON(w, r, status, v, httpio.NewCharge(h.account(r)))
 }
 
-// fail answers with an error about a queue. An empty name stands for none.
+// fail answers with an error about a queue, or about none if name is empty.
 func (h *handler) fail(w http.ResponseWriter, err error, name string) {
 	p := httpio.ProblemOf(err)
 	if p.Reason == httpio.ReasonUnknownQueue {

@@ -82,7 +82,7 @@ func (h *handler) appendJob(w http.ResponseWriter, r *http.Request) {
 	h.writeAppended(w, &a, name, id)
 }
 
-// setID sets the id of a job: its own, that of the Idempotency-Key header, or a new one.
+// setID sets the id of a job: its own, the id in the Idempotency-Key header, or a new one.
 func setID(r *http.Request, job *queue.Job) *httpio.Problem {
 	const header = "Idempotency-Key"
 	keys := r.Header[header]
@@ -118,9 +118,9 @@ func setID(r *http.Request, job *queue.Job) *httpio.Problem {
 	return nil
 }
 
-// released reports whether the engine itself has answered, and no longer holds the job's payload. After an unknown
-// outcome it may still hold it. The same goes for a job that was deferred, or refused there: an engine that did not
-// answer may have been given it before.
+// released reports whether the engine has answered for the job and no longer holds its payload. After an unknown
+// outcome, the engine may still hold it. The same is true if the overflow accepted or refused the job, since the job
+// may first have gone to an engine that did not answer.
 func released(a *queue.Appended) bool {
 	if a.Outcome == queue.Accepted || a.Outcome == queue.Duplicate {
 		return a.State != queue.Deferred
@@ -128,7 +128,7 @@ func released(a *queue.Appended) bool {
 	return a.Outcome.OnlyByEngine()
 }
 
-// report completes an answer of the engine, whose error for the whole call is err. It logs a job that was refused or
+// report gives a failed job without an error of its own the error of the whole call, and logs a job that was refused or
 // deferred.
 func (h *handler) report(w http.ResponseWriter, r *http.Request, name string, a *queue.Appended, err error) {
 	if a.Outcome == queue.Failed && a.Err == nil {
@@ -188,8 +188,7 @@ func (h *handler) writeAppended(w http.ResponseWriter, a *queue.Appended, name, 
 	_, _ = w.Write(out.B) // an error means that the client is gone; the job was accepted all the same
 }
 
-// refusesJob refuses a job that asks for the overflow if there is none. Otherwise the sender would only learn of it
-// when
+// refusesJob refuses a job that asks for the overflow if there is none. Otherwise the sender would learn that only when
 // the queue is full.
 func (o *Options) refusesJob(job *queue.Job) *httpio.Problem {
 	if o.Overflow || job.Overflow != queue.Defer {
@@ -198,7 +197,7 @@ func (o *Options) refusesJob(job *queue.Job) *httpio.Problem {
 	return noOverflow("overflow", "send the job without overflow, and retry when there is room")
 }
 
-// refusesSpec refuses a spec in the same case.
+// refusesSpec refuses a spec that asks for the overflow if there is none.
 func (o *Options) refusesSpec(spec *queue.Spec) *httpio.Problem {
 	if o.Overflow || spec.Overflow != queue.Defer {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Limits of a batch: those of one call to the engine, so a batch is one round trip.
+// Limits of a batch. They are the limits of one call to the engine, so a batch is one round trip.
 const (
 	batchLines = coalesce.MaxItems
 	batchBytes = coalesce.MaxBytes

@@ -53,8 +53,8 @@ const (
 
 func (h *handler) appendStream(w http.ResponseWriter, r *http.Request) {
 	rc := http.NewResponseController(w)
-	// This comes first. Otherwise the server reads on before it sends a refusal, for as long as the client writes or
-	// waits.
+	// This comes first. Otherwise the server would read the rest of the body before it sends a refusal, for as long as
+	// the client writes or waits.
 	if err := rc.EnableFullDuplex(); err != nil {
 		(&httpio.Problem{Reason: httpio.ReasonInternal, Detail: "this server does not support full-duplex streams"}).Write(w)
 		return
@@ -62,7 +62,7 @@ func (h *handler) appendStream(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 {
 		// A stream that ends early leaves part of its body unread, which must not be read as the next request.
 		w.Header()["Connection"] = httpio.Closing
-		// The server reads some of it when the handler is done; this bounds the time.
+		// When the handler is done, the server reads some of the rest; this bounds the time.
 		defer func() { _ = rc.SetReadDeadline(time.Now().Add(lingering)) }()
 	}
 	if len(r.Header["Idempotency-Key"]) > 0 {
@@ -117,7 +117,7 @@ func (h *handler) queueExists(ctx context.Context, name string) error {
 
 func (s *stream) serve(r *http.Request) {
 	if r.ProtoMajor == 1 && strings.EqualFold(r.Header.Get("Expect"), "100-continue") {
-		// Otherwise the client would wait for it while answers are already being written.
+		// Otherwise the client would still wait for 100 Continue while answers are already being written.
 		head := s.w.Header()
 		whole := maps.Clone(head)
 		clear(head)

@@ -98,8 +98,8 @@ type auditRun struct {
 // audit merges the entries after the query's cursor by time and passes them to see. It ends when see returns false,
 // when there are no more entries, when maxAudited were read, or when memory runs out, which p reports.
 //
-// The cursor then points after the last entry passed to see, and more says that others follow. held is the size of the
-// entries that are kept; the charge is for those.
+// The cursor then points after the last entry passed to see, and more says that others follow. held is the size of all
+// entries in memory, which c is charged for; see subtracts the entries that it does not keep.
 func (h *handler) audit(
 	ctx context.Context, ask *auditQuery, c *httpio.Charge, held *int, see func(*audited) bool,
 ) (chains []wire.AuditChain, more bool, p *httpio.Problem, err error) {
@@ -211,11 +211,11 @@ func auditViewOf(ctx context.Context) auditView {
 
 // record returns an entry as the caller may see it, and whether the caller may see it at all.
 //
-// An app's admin sees who changed what is the app's, and of operators neither token nor address. The admin never sees
-// what another app did, nor anything from before the app was made: its name and prefixes may have been another's then.
-// An admin of a part of the app sees only tokens and subjects whose grants are all within that part, and attempts at
-// names outside the app only if they were the admin's own. Numbers and digests are only for those who see all entries:
-// numbers count what others do, and digests are of that.
+// An app's admin sees who changed the app's objects, but no tokens or addresses of operators. The admin never sees what
+// another app did, nor entries from before the app was created, when another app may have had its name and prefixes. An
+// admin of a part of the app sees only tokens and subjects whose grants are all within that part. Attempts at names
+// outside the app are shown to such an admin only if the admin made them. Numbers and digests are only for callers who
+// see all entries, because they would reveal what others do.
 func (v auditView) record(e *audited) (wire.AuditRecord, bool) {
 	shown := wire.AuditRecord{
 		Partition: e.partition, Entry: e.entry, Before: e.record.Before, After: e.record.After,

@@ -83,7 +83,7 @@ func (q *auditQuery) wants(e *audit.Entry) bool {
 		(q.until.IsZero() || at.Before(q.until))
 }
 
-// before reports whether the first entry of a comes before that of b.
+// before reports whether the first entry of a comes before the first entry of b.
 func (q *auditQuery) before(a, b *auditRun) bool {
 	if q.oldest {
 		return a.entries[0].entry.At < b.entries[0].entry.At
@@ -94,7 +94,7 @@ func (q *auditQuery) before(a, b *auditRun) bool {
 // auditCursor holds, for each partition, the number of the next entry; 0 is the beginning.
 type auditCursor []int64
 
-// auditEnd means that the oldest entry was passed.
+// auditEnd is the number in a cursor that has passed the oldest entry.
 const auditEnd = -1
 
 // pass moves the cursor past an entry.
@@ -117,7 +117,7 @@ func (c auditCursor) text() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// read parses a cursor over as many partitions, and reports whether it is one.
+// read parses a cursor over len(c) partitions, and reports whether the text is one.
 func (c auditCursor) read(text string) bool {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
@@ -140,7 +140,7 @@ type auditPlace struct {
 	passed int64 // how many entries of that time the caller has seen
 }
 
-// pass moves past an entry, which the caller may see or not.
+// pass moves past an entry. visible says whether the caller may see it.
 func (p *auditPlace) pass(at int64, visible bool) {
 	if at != p.at {
 		*p = auditPlace{at: at}
@@ -206,8 +206,8 @@ func (h *handler) seekAudit(ctx context.Context, ask *auditQuery) error {
 	return nil
 }
 
-// firstAudited returns the number of the first entry of a partition at or after a time. If there is none, that is the
-// number of the next entry. oldest is the number of the oldest entry that is kept.
+// firstAudited returns the number of the first entry of a partition at or after a time. If no entry is that recent,
+// first is the number that the next new entry will get. oldest is the number of the oldest entry that is kept.
 func (h *handler) firstAudited(ctx context.Context, partition int, at int64) (first, oldest int64, err error) {
 	ask := audit.Request{Partition: partition, Back: true, Limit: 1}
 	page, err := h.engine.Audit(ctx, ask)

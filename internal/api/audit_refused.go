@@ -28,9 +28,9 @@ const (
 	recordTimeout = 5 * time.Second
 )
 
-// refusals records refused changes in the store: immediately the first time, then at most once a minute for each
-// caller, operation and reason, with their number. All unauthenticated requests together are one entry a minute, since
-// their addresses, paths and everything else can be chosen.
+// refusals records refused changes in the store: the first of each caller, operation and reason immediately, further
+// ones at most once a minute, with their number. All unauthenticated requests together make one entry a minute, since
+// their senders can choose addresses, paths and everything else.
 type refusals struct {
 	store  audit.Log
 	logger *slog.Logger
@@ -89,7 +89,8 @@ func (r *refusals) flushIn(d time.Duration) {
 	}
 }
 
-// flush records the counts whose last record is at least old, and drops those that are over.
+// flush records the refusals counted since the last record, where that record is at least old ago. It drops counts
+// without new refusals.
 func (r *refusals) flush(old time.Duration) {
 	now, next := time.Now(), refusedEvery
 	r.mu.Lock()

@@ -113,7 +113,8 @@ func (n need) unmet(id *auth.Identity, r *http.Request) *httpio.Problem {
 	return forbidden(what, n.roles...)
 }
 
-// forbidden returns the problem for a missing role: any of the roles would do, for what is named.
+// forbidden returns the problem of a caller who has none of the roles. what names the object of the request, as in "the
+// queue mail".
 func forbidden(what string, roles ...auth.Role) *httpio.Problem {
 	names := make([]string, len(roles))
 	for i, role := range roles {

@@ -18,7 +18,7 @@ import (
 )
 
 // changeLog logs the changes that requests make. The engine records the same in its store; these lines are for the
-// operators of this process. Changes that one request makes in many steps are one line, even if the last step fails.
+// operators of this process. All steps of a change make one line, even if the last step fails.
 type changeLog struct {
 	queue.Engine
 	log *slog.Logger

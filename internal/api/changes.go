@@ -182,7 +182,8 @@ func (h *handler) rollbackQueue(w http.ResponseWriter, r *http.Request) {
 	h.showChanged(w, r, name, "the queue was rolled back")
 }
 
-// ownHistory returns the specs of a queue since its name belongs to the caller, and the present one.
+// ownHistory returns the present spec of a queue, and the earlier ones since the queue's name belongs to the caller's
+// app.
 func (h *handler) ownHistory(ctx context.Context, name string) (queue.History, error) {
 	history, err := h.engine.History(ctx, name)
 	app := appOfCaller(ctx)

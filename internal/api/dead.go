@@ -13,7 +13,8 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// listDeadQueues answers with the queues that have dead jobs, deleted queues included, or with one of them.
+// listDeadQueues answers with the queues that have dead jobs, deleted queues included. With the parameter queue it
+// answers with only that queue.
 func (h *handler) listDeadQueues(w http.ResponseWriter, r *http.Request) {
 	only := r.URL.Query().Get("queue")
 	after, limit, p := httpio.Page(r)

@@ -209,7 +209,7 @@ func (s *eventStream) flush() {
 // flushEvents is how many bytes are collected before they are written.
 const flushEvents = 32 << 10
 
-// streamEvents are the events of a stream besides those of survey.Kinds.
+// streamEvents are the events of a stream that survey.Kinds does not list.
 var streamEvents = []struct{ kind, means string }{
 	{"reset", "The state of all queues of the stream. A stream begins with it, unless it continues after an id."},
 	{"info", "The queues named by the stream whose figures have changed. It has no id."},

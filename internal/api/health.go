@@ -160,8 +160,8 @@ func (c *checks) defects() []defect {
 	}
 }
 
-// drainers reports that no drainer is alive, and that the clock of the store jumped recently. Jobs are still accepted,
-// so neither is a reason to send them elsewhere.
+// drainers returns undrained if no drainer is alive, and jumped if the clock of the store jumped recently. Both are
+// texts for the operator. Jobs are still accepted, so neither is a reason to send them elsewhere.
 func (h *handler) drainers(ctx context.Context) (undrained, jumped string, err error) {
 	d, err := h.engine.Drainers(ctx)
 	if err != nil {
@@ -191,8 +191,8 @@ func (h *handler) overflowState() (away, stuck error) {
 	return h.o.OverflowState.Connected(), h.o.OverflowState.Stuck()
 }
 
-// filling reports that the store is full or nearly full. The server stays in service either way: requests that free
-// space come through it too.
+// filling returns "full" or "filling" if the store is full or nearly full, else "", and a text for the operator. The
+// server stays in service either way: requests that free space come through it too.
 func (h *handler) filling(ctx context.Context) (state, detail string) {
 	s, err := h.engine.Space(ctx)
 	switch {

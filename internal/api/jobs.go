@@ -97,7 +97,7 @@ func (h *handler) listJobs(w http.ResponseWriter, r *http.Request) {
 	defer c.Free()
 	for range maxPages {
 		if carried {
-			// Memory for the payloads limits the page.
+			// The memory that is left for payloads limits the page.
 			c.Free()
 			if req.Limit, p = c.Ahead(req.Limit, queue.MaxPayloadBytes); p != nil {
 				p.Write(w)

@@ -167,7 +167,7 @@ type leaseOutcomes struct {
 	h    *handler
 	name string
 	err  error // of the first failure
-	// none: every lease so far was lost. known: the outcome of at least one is known.
+	// none is true while all leases so far were lost. known is true once the outcome of any lease is known.
 	none, known bool
 }
 
@@ -189,8 +189,8 @@ func (o *leaseOutcomes) add(err error, lost bool) (failed wire.LeaseFailed) {
 	}
 }
 
-// result returns the error of the whole call: its own, or that of all its leases. If all leases were lost, the queue
-// may not exist.
+// result returns the error of the whole call: err, or the first failure if no outcome is known. If all leases were
+// lost, it also checks that the queue exists.
 func (o *leaseOutcomes) result(ctx context.Context, err error) error {
 	switch {
 	case err != nil:

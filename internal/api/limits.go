@@ -66,8 +66,8 @@ func (h *handler) allowedSpec(ctx context.Context, spec *queue.Spec) error {
 	return l.PermitQueue(now, before, spec)
 }
 
-// addFormerDead adds the bytes of dead jobs of deleted queues. Those of the queue being put count toward its own
-// max_bytes.
+// addFormerDead adds the bytes of dead jobs of deleted queues. If the queue being put was deleted before, its dead jobs
+// are left out, since they count toward its own max_bytes.
 func (h *handler) addFormerDead(ctx context.Context, app *auth.App, put string, now *auth.Usage) error {
 	return eachOf(ctx, spansOf(app.Prefixes), h.engine.DeadQueues, deadName, func(d *queue.DeadQueue) {
 		if d.Gone && d.Queue != put {
@@ -112,7 +112,8 @@ func (h *handler) allowedRule(ctx context.Context, name string) error {
 }
 
 // lockLimits serializes the puts of an app that has limits, since two together could exceed them. Other apps do not
-// wait. Ingresses do not share the lock, so an app can exceed a limit by one for each further ingress.
+// wait. Ingresses do not share the lock, so concurrent puts at several ingresses can exceed a limit by one put for each
+// further ingress.
 func (h *handler) lockLimits(ctx context.Context) (unlock func(), err error) {
 	app := appOfCaller(ctx)
 	if app == nil || app.Limits == (auth.Limits{}) {
@@ -140,9 +141,8 @@ func (h *handler) syncRate(ctx context.Context, by *auth.Identity, app *auth.App
 	return nil
 }
 
-// prepareRate puts the rule of an app that will get a rate. The rule is created before the rate and deleted after it,
-// so
-// an app with a rate always has it.
+// prepareRate puts the rule of an app that will get a rate. The rule is created before the rate is stored and deleted
+// after the rate is removed, so an app with a rate always has its rule.
 func (h *handler) prepareRate(ctx context.Context, app *auth.App) error {
 	if err := app.Validate(); err != nil || app.Limits.Rate == leaky.Unlimited {
 		return err

@@ -45,8 +45,8 @@ func (h *handler) putQueue(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusCreated
 		w.Header().Set("Location", h.o.Prefix+"/v1/queues/"+name)
 	}
-	// The change was made, even if it cannot be read now: the answer is then what is known of it. It does not show a later
-	// change by another client.
+	// The change was made, even if the queue cannot be read now. The answer then has only the spec that was put. It never
+	// shows a later change by another client.
 	q := shownSpec(spec, result.Revision)
 	info, err := h.engine.Get(r.Context(), name)
 	if err != nil {
@@ -68,8 +68,8 @@ func warn(q *wire.Queue, children int64) {
 	}
 }
 
-// put stores a spec. A masked secret is replaced by the stored one. The engine must then find the revision that was
-// read, so that the secret is never one of an older spec.
+// put stores a spec. A masked secret is replaced by the stored one. The spec is then stored only if the queue is still
+// at the revision that was read, so that no outdated secret is stored.
 func (h *handler) put(ctx context.Context, spec *queue.Spec, expect int64) (queue.PutResult, error) {
 	unlock, err := h.lockLimits(ctx)
 	if err != nil {

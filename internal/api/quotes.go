@@ -72,8 +72,8 @@ func forecast(f quote.Forecast, e quote.Expiring) wire.Forecast {
 	}
 }
 
-// readQuote reads and checks a request. Empty values are refused, since the answer would be to another question than
-// was meant.
+// readQuote reads and checks a request. Empty values are refused, since the answer would not be to the question that
+// the caller meant.
 func (h *handler) readQuote(r *http.Request) (quote.Request, *httpio.Problem) {
 	var ask quote.Request
 	if p := httpio.RequireJSON(r); p != nil {

@@ -21,7 +21,7 @@ import (
 const (
 	// maxReceipts is how many of the latest receipts this server remembers, one bit each.
 	maxReceipts = 1 << 20
-	// receiptLife is how long a take can be refunded, if the rule counts it that long.
+	// receiptLife is how long a take can be refunded, as long as the rule still counts it.
 	receiptLife = 5 * time.Minute
 
 	receiptBody = 4 + 5*8 // server id and the fields of a receipt
@@ -91,8 +91,8 @@ func (r *receipts) issue(c claim, cost int64, interval, fresh time.Duration) (te
 	return base64.RawURLEncoding.EncodeToString(append(body, r.seal(body, c)...)), number
 }
 
-// redeem uses up a receipt and returns how much it refunds: cost, or if that is 0 all that the rule still counts of the
-// take. A receipt can be used once, even for a part.
+// redeem uses up a receipt and returns how much it refunds: cost, or, if cost is 0, all that the rule still counts of
+// the take. A receipt can be used only once, even if it refunds only a part.
 func (r *receipts) redeem(text string, c claim, cost int64) (back int64, number uint64, p *httpio.Problem) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(raw) != receiptBody+receiptSum {
@@ -136,8 +136,9 @@ func (r *receipts) redeem(text string, c claim, cost int64) (back int64, number 
 	return back, of.number, nil
 }
 
-// left returns how much of the take the rule still counts. A meter forgets unit after unit, in the order they were
-// taken, and this take was the latest: more would free what others took.
+// left returns how much of the take the rule still counts. A meter forgets one unit after another, in the order in
+// which they were taken. When it has forgotten some of this take's units, all earlier takes are forgotten, so a larger
+// refund would free what later takers took.
 func (of *receipt) left(now time.Duration) int64 {
 	switch {
 	case now >= of.expires:

@@ -134,8 +134,9 @@ func (h *handler) deleteRule(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// inUse refuses to delete a rule that queues of any group use. Queues of other groups may be on another server than the
-// rule, so a queue that begins to use it at this moment is missed. The engine checks the rest.
+// inUse returns a problem if queues of any group use a rule that is to be deleted. Queues of other groups may be on
+// another server than the rule, so it can miss a queue that begins to use the rule at this moment. For queues of the
+// rule's own group, the engine checks again.
 func (h *handler) inUse(ctx context.Context, name string, expect int64) *httpio.Problem {
 	info, err := h.engine.Rule(ctx, name)
 	if errors.Is(err, rules.ErrUnknown) || err == nil && expect != queue.AnyRevision && expect != info.Revision {
@@ -250,7 +251,7 @@ func (h *handler) setLimits(ctx context.Context, head http.Header, list []rules.
 		}
 		q := h.quota(ctx, r.Rule, "", &r.Decision)
 		if refused && r.Allowed {
-			q.More = 0 // nothing waits for this rule
+			q.More = 0 // this rule allowed the job, so no retry waits for it
 		}
 		quotas = append(quotas, q)
 	}

@@ -78,7 +78,7 @@ func shownDrainers(seen *queue.Drainers) wire.Drainers {
 	for i, d := range seen.Seen {
 		if share := d.Outflow / all; all > 0 {
 			list[i].Share = &share
-		} else if len(list) == 1 { // the only drainer gets everything
+		} else if len(list) == 1 { // the only drainer gets all departures, even before it has any
 			list[i].Share = new(1.)
 		}
 	}

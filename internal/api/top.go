@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// topWindow is the length of a counting window. A new window is shown only after topSettled; until then, the one
-	// before.
+	// topWindow is the length of a counting window. Until topSettled after its beginning, the previous window is shown
+	// instead.
 	topWindow, topSettled = time.Hour, 5 * time.Minute
 	// maxTopRules is how many rules are counted: the first ones used, each until it is unused for an hour.
 	maxTopRules = 100
@@ -153,7 +153,7 @@ func (t *tops) appended(ctx context.Context, job *queue.Job, rulings []rules.Rul
 	}
 }
 
-// at drops the counts of other revisions.
+// at sets the revision, and drops the counts if they are of another revision.
 func (r *ruleTop) at(revision int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,7 +191,7 @@ func (r *ruleTop) count(now time.Time, key string, allowed bool) {
 	}
 }
 
-// turn begins a new window when the hour is over, and drops old ones.
+// turn begins a new window when the hour is over, and drops windows before the previous one.
 func (r *ruleTop) turn(now time.Time) {
 	if since := r.now.since; !since.IsZero() && now.Sub(since) >= topWindow {
 		r.now, r.before = topCount{}, r.now
@@ -212,7 +212,7 @@ func (h *handler) getTop(w http.ResponseWriter, r *http.Request) {
 	h.writeJSON(w, r, http.StatusOK, h.tops.shown(name, rule.Key, revision))
 }
 
-// shown returns the keys of a rule in the present window, or in the one before if that has only begun.
+// shown returns the keys of a rule in the present window, or in the previous window if the present one has only begun.
 func (t *tops) shown(name, key string, revision int64) wire.Top {
 	none := wire.KeyCounts{Keys: []wire.KeyCount{}}
 	v := wire.Top{By: key, Asked: none, Refused: none}

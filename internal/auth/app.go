@@ -151,8 +151,8 @@ func validateNote(note string) error {
 // owns reports whether the app owns a name. A nil app stands for the operator, who owns all names.
 func (a *App) owns(name string) bool { return a == nil || withinAny(a.Prefixes, name) }
 
-// gained returns when the app got each of its prefixes, given its state before a change at an instant. Prefixes as old
-// as the app are left out.
+// gained returns when the app got each of its prefixes. before is the app as it was before the present change, made at
+// the instant at. Prefixes that the app was created with are left out.
 func (a *App) gained(before *App, at time.Time) map[string]time.Time {
 	since := map[string]time.Time{}
 	for _, p := range a.Prefixes {
@@ -181,7 +181,7 @@ func (a *App) Gains(before *App) (gained []string) {
 	return gained
 }
 
-// OwnSince returns since when the app owns a name.
+// OwnSince returns the instant since which the app owns a name, which it must own now.
 func (a *App) OwnSince(name string) time.Time {
 	since, later := a.since(name)
 	if !later || since.Before(a.Created) {
@@ -190,7 +190,7 @@ func (a *App) OwnSince(name string) time.Time {
 	return since
 }
 
-// since returns when the app got all names of a prefix. later says that the app is older than that.
+// since returns when the app got all names of a prefix. later says whether that was after the app's creation.
 func (a *App) since(prefix string) (at time.Time, later bool) {
 	for _, p := range a.Prefixes {
 		if !covers(p, prefix) {
@@ -207,5 +207,5 @@ func (a *App) since(prefix string) (at time.Time, later bool) {
 	return at, true
 }
 
-// HadAt reports whether the app owned a name at an instant, if it owns it now.
+// HadAt reports whether the app, which owns a name now, already owned it at an instant.
 func (a *App) HadAt(name string, at time.Time) bool { return !at.Before(a.OwnSince(name)) }

@@ -181,7 +181,7 @@ func (v *view) bySubject(name string, now time.Time) (*Identity, error) {
 	}, nil
 }
 
-// bySubject is lookUpSubject that asks the store about unknown subjects.
+// bySubject is like lookUpSubject, but asks the store before it refuses an unknown subject.
 func (a *Authority) bySubject(ctx context.Context, names []string) (*Identity, error) {
 	found, err := a.lookUpSubject(names)
 	if errors.Is(err, errNotHere) && len(names) > 0 {

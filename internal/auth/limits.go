@@ -59,13 +59,14 @@ func (a *App) mayNot(field, value, list string) error {
 // Usage is how much of its Limits an app uses.
 type Usage struct {
 	Queues, Rules int
-	// Lanes is the maximum number of lanes: each contains a job, so it is the sum of the capacities.
+	// Lanes is the maximum number of lanes. Each lane contains a job, so that is the sum of the capacities.
 	Lanes int64
-	// Bytes are the sum of what its queues may hold, the dead jobs of deleted queues, and the parts of large specs.
+	// Bytes adds up what the app's queues may hold, the dead jobs of its deleted queues, and the part of each spec beyond
+	// freeSpecBytes.
 	Bytes unit.Bytes
 }
 
-// freeSpecBytes is the size of a spec that does not count as bytes.
+// freeSpecBytes is the size up to which a spec does not count toward Usage.Bytes.
 const freeSpecBytes = 4 << 10
 
 // Add adds the usage of a queue.

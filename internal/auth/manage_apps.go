@@ -94,7 +94,7 @@ func (a *Authority) PutApp(ctx context.Context, by *Identity, app App, expect in
 		if expect != queue.AnyRevision && expect != at {
 			return App{Revision: at}, fmt.Errorf("app %s: %w", app.Name, queue.ErrRevision)
 		}
-		// With the revision that was just read: Created must be that of the app being overwritten.
+		// Put at the revision that was just read, since Created must be copied from the app that is overwritten.
 		app.Revision, err = a.put(ctx, KindApp, app.Name, &app, at)
 		if expect == queue.AnyRevision && errors.Is(err, queue.ErrRevision) && ctx.Err() == nil {
 			continue

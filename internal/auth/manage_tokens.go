@@ -176,10 +176,10 @@ func (a *Authority) roomForToken(ctx context.Context, app *App) error {
 	return nil
 }
 
-// RotateToken replaces a token by a new one with the same permissions. The old token ends after keep. The new one has
-// the same lifetime, starting now; if the caller's credentials expire, it expires with them and with the old token at
-// the latest. A token that was replaced before is refused: rotate its successor. After a concurrent change the error is
-// ErrRevision, and there is no new token.
+// RotateToken replaces a token by a new one with the same permissions. The old token ends after keep. The new token has
+// the same lifetime, starting now. But if the caller's credentials expire, it ends when they or the old token would,
+// whichever is first. A token that was replaced before is refused: rotate its successor. After a concurrent change the
+// error is ErrRevision, and there is no new token.
 func (a *Authority) RotateToken(
 	ctx context.Context, by *Identity, id string, keep time.Duration,
 ) (secret string, made Token, err error) {

@@ -72,8 +72,8 @@ func (s *Owners) App(name string) (string, error) {
 	return rules.OperatorApp, nil
 }
 
-// Permitted returns the app that owns a queue, which says what its targets may name. It is nil, which permits
-// everything, for the operator's queues. It returns an error until the store was read.
+// Permitted returns the app that owns a queue, whose PermitTarget checks the queue's targets. For the operator's queues
+// it returns nil, which permits everything. It returns an error until the store was read.
 func (s *Owners) Permitted(name string) (*App, error) {
 	x := s.index.Load()
 	if x == nil {

@@ -35,8 +35,9 @@ func OfSession(ctx context.Context) context.Context {
 	return context.WithValue(ctx, sessionKey{}, true)
 }
 
-// OpenSession creates a session of the caller's token or subject: a token with the same permissions, which ends with it
-// or after SessionLife. Sessions are stored, listed and revoked like other tokens. A session cannot open another one.
+// OpenSession creates a session of the caller's token or subject: a token with the same permissions. It ends when that
+// token or subject ends, and at the latest after SessionLife. Sessions are stored, listed and revoked like other
+// tokens. A session cannot open another one.
 func (a *Authority) OpenSession(ctx context.Context, by *Identity) (secret string, made Token, err error) {
 	of := cmp.Or(by.Actor.Token, by.subject)
 	switch {

@@ -16,8 +16,8 @@ const KindSubject = "subject"
 
 // Ways to authenticate without a token, each the beginning of a subject's name.
 const (
-	// ByCertificate is "cert:NAME": a URI or DNS name of a verified client certificate, or if it has neither its common
-	// name.
+	// ByCertificate is "cert:NAME": a URI or DNS name of a verified client certificate, or its common name if it has
+	// neither.
 	ByCertificate = "cert:"
 	// ByOIDC is "oidc:PROVIDER#VALUE": a value of the claim that the Issuer names.
 	ByOIDC = "oidc:"

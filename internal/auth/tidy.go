@@ -52,7 +52,7 @@ func (a *Authority) useless(now time.Time) (found []uselessDocument) {
 		_, has := v.appOf(held.app, held.appCreated)
 		keep := keepExpired
 		if held.session != nil {
-			keep = SessionLife // so long the user is told that it has expired
+			keep = SessionLife // for this long the user is told that it has expired
 		}
 		expired := held.expires != 0 && held.expires < now.Add(-keep).UnixMicro()
 		switch {

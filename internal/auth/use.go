@@ -15,8 +15,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// The day of a token's last use is stored apart from the token, in documents for many tokens each. Each use is written
-// at most once a day, and one write covers all that are new, so that the audit log is not flooded.
+// The day of a token's last use is stored apart from the token, in documents for many tokens each. A token's use is
+// written at most once a day, and one write covers the new uses of many tokens, so that the audit log is not flooded.
 const (
 	kindUse   = "token_use"
 	useShards = 64

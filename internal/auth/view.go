@@ -112,7 +112,8 @@ func (v *view) applyToken(d *document.Document, now time.Time) error {
 			return nil
 		}
 	}
-	// Its holder learns that it was revoked. A token that was never known here has no digest to compare.
+	// Keep the digest, so that the holder is told that the token was revoked. That is impossible for a token that was
+	// never known here.
 	if old != nil {
 		held.proof, held.revoked = old.proof, now.UnixMicro()
 		v.tokens[d.Name] = held
@@ -169,7 +170,8 @@ func micros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-// appOf returns the app of a name that was created then. found is false if it was deleted; operators have none.
+// appOf returns the app with this name and time of creation. found is false if that app was deleted. The empty name
+// stands for the operator, who has no app: appOf then returns nil and true.
 func (v *view) appOf(name string, created int64) (app *App, found bool) {
 	if name == "" {
 		return nil, true

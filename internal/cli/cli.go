@@ -166,8 +166,8 @@ func Run(ctx context.Context, args []string, s Streams) Exit {
 	return command.Report(s.Err, r.Advise(parsed.Run()))
 }
 
-// keepNamed drops the siblings of the given commands, because preparing all flags of all commands takes longer than
-// most commands run. The commands that need the others keep them.
+// keepNamed drops the siblings of the given commands, because preparing the flags of all commands takes longer than
+// most commands run. Commands that need their siblings keep them.
 func keepNamed(node *kong.Node, args []string) {
 	if len(args) == 0 || args[0] == "help" || args[0] == "complete" {
 		return

@@ -35,8 +35,8 @@ func (c *helpCmd) Run(k *kong.Context) error {
 	return of.PrintUsage(false)
 }
 
-// explicit are the flags that answer for a person, or extend a command. They are not read from the environment: a
-// variable in a shell profile must not confirm today's command.
+// explicit are the flags that confirm in place of a person, or widen what a command does. They are not read from the
+// environment: a variable in a shell profile must not confirm today's command.
 var explicit = []string{"yes", "force", "prune", "all", "again"}
 
 // withoutEnvironment removes the environment variables of the explicit flags.

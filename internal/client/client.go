@@ -3,8 +3,8 @@
 // It distinguishes two failures. A *Problem is a refusal by the server, with a machine-readable reason. An *Unreachable
 // means that no answer came; repeating is then safe for every request with an id.
 //
-// Changes are attributed to the note of audit.WithNote. The package never retries by itself: whether and how long to
-// wait is the caller's decision.
+// Changes are recorded with the note of audit.WithNote in the context. The package never retries by itself: whether and
+// how long to wait is the caller's decision.
 package client
 
 import (

@@ -29,9 +29,9 @@ func (e *Event) Of() (of wire.Event, err error) { return of, json.Unmarshal(e.Da
 // Rows returns the data of a reset or an info.
 func (e *Event) Rows() (rows wire.Rows, err error) { return rows, json.Unmarshal(e.Data, &rows) }
 
-// Follow calls do with the events of a queue, or of all visible queues if name is empty, after the event with the id
-// after if that is not empty. It returns when do returns an error or the stream ends: a *Problem if the server says
-// why, else an *Unreachable.
+// Follow calls do with each event of a queue, or of all visible queues if name is empty. If after is not empty, it
+// begins after the event with that id. It returns the error of do. When the stream ends, it returns a *Problem if the
+// server says why, else an *Unreachable.
 func (c *Client) Follow(ctx context.Context, name, after string, do func(*Event) error) error {
 	path := "/v1/events"
 	if name != "" {
@@ -110,8 +110,8 @@ func endOf(e *Event) error {
 // reconnect is the delay before a stream is resumed.
 const reconnect = time.Second
 
-// FollowOn is Follow that resumes a stream after it breaks, or after the server ends it because it stops. It calls lost
-// each time.
+// FollowOn is like Follow, but resumes the stream after the connection breaks or the server stops. It calls lost each
+// time.
 func (c *Client) FollowOn(ctx context.Context, name string, do func(*Event) error, lost func(error)) error {
 	after := ""
 	for began := false; ; {

@@ -43,7 +43,7 @@ func (c *Client) Queues(ctx context.Context) ([]wire.Queue, error) {
 	}
 }
 
-// QueueNames returns one page of queue names, beginning with those that start with begun.
+// QueueNames returns one page of queue names in order, from the first name that starts with begun.
 func (c *Client) QueueNames(ctx context.Context, begun string) ([]string, error) {
 	query := url.Values{"limit": {strconv.Itoa(page)}}
 	if after := before(begun); after != "" {

@@ -32,9 +32,9 @@ func (r Releases) Text() string {
 	return fmt.Sprintf("%d of %d departures %s (%s)", r.Released, r.Departures, when, r.Percent())
 }
 
-// Releases returns the releases of queues, by name. They are of the last 15 minutes as far as the server has seen them.
-// If the server knows nothing about a queue, or cannot answer, they are counted since the queue was created. Queues
-// that never released a departure are left out.
+// Releases returns the releases of queues, by name. They cover the last 15 minutes, or the part of them that the server
+// has observed. If the server has no history of a queue, or cannot answer, they cover the time since the queue was
+// created. Queues that never released a departure are left out.
 func (c *Client) Releases(ctx context.Context, queues []wire.Queue) map[string]Releases {
 	found := map[string]Releases{}
 	var names []string

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/internal/replay"
 )
 
-// ReplayLog returns what rules and queues would have done with a log. The parameters are those of the API's operation.
+// ReplayLog returns what rules and queues would have done with a log. ask has the parameters of the API's operation.
 func (c *Client) ReplayLog(ctx context.Context, ask url.Values, log io.Reader) (*replay.Report, error) {
 	req, err := c.request(ctx, http.MethodPost, "/v1/replay?"+ask.Encode(), log)
 	if err != nil {

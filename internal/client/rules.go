@@ -28,7 +28,7 @@ func (c *Client) Rules(ctx context.Context) ([]wire.Rule, error) {
 	}
 }
 
-// RuleNames returns one page of rule names, beginning with those that start with begun.
+// RuleNames returns one page of rule names in order, from the first name that starts with begun.
 func (c *Client) RuleNames(ctx context.Context, begun string) ([]string, error) {
 	answer, err := c.rules(ctx, before(begun))
 	if err != nil {

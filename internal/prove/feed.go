@@ -48,8 +48,8 @@ func (f *feed) depth() (sum int64) {
 	return sum
 }
 
-// top fills the lanes up and notes the accepted jobs. If the installation cannot be reached now, that is no error,
-// since a fault may be the reason. Unanswered jobs are sent again.
+// top fills the lanes up and notes the accepted jobs. It returns no error if the installation cannot be reached now,
+// since an injected fault may be the reason. Unanswered jobs are sent again.
 func (f *feed) top(ctx context.Context, b *acceptedJobs) error {
 	if len(f.pending) == 0 {
 		f.fill()

@@ -48,7 +48,7 @@ func (f *fleet) start(i int) error {
 		return errors.New("the run is over")
 	}
 	c := f.command(i)
-	//nolint:noctx // it is ended by stop, in order, and by its standard input when we die
+	//nolint:noctx // it is ended by close, in order, or by its standard input when this process dies
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Env = c.Env
 	cmd.Stdout, cmd.Stderr = f.log, f.log

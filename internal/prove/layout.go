@@ -29,8 +29,8 @@ type level struct {
 // flow is the queue and lane of a job.
 type flow struct{ queue, lane string }
 
-// share returns the rate of part i of n parts that share a rate. Every second part has half of its fair share and is
-// limited by its own rate; the others are limited by the common rate.
+// share returns the rate of part i of n parts that share the rate whole. Every second part gets half of its fair share,
+// so that its own rate limits it; the others are limited by the common rate.
 func share(whole leaky.Rate, i, n int) (leaky.Rate, error) {
 	count, per := whole.Fraction()
 	if i%2 == 1 {

@@ -31,7 +31,7 @@ type QuotaReport struct {
 	worst law.Window
 }
 
-// judgeLevels judges each lane and queue by the jobs put into it.
+// judgeLevels judges each lane and queue by the arrivals of the jobs put into it.
 func (r *Report) judgeLevels(o *Options, levels []level, b *acceptedJobs, arrivals []receiver.Arrival) {
 	of := map[flow][]int{} // the levels of each flow
 	at := make([][]time.Duration, len(levels))
@@ -80,7 +80,8 @@ func (r *Report) judgeQuota(o *Options, zero time.Time) error {
 	return nil
 }
 
-// usedUp reports whether some window used its quota, except for a few jobs: jobs of killed drainers use part of it too.
+// usedUp reports whether departures used at least 97% of the quota in some window. The rest may have gone to jobs of
+// killed drainers, which never arrived.
 func (q *QuotaReport) usedUp() bool {
 	for _, n := range q.Used {
 		if n*100 >= q.max*97 {

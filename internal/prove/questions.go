@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// unanswered is how long a caller waits before it asks another ingress: longer than a working ingress ever takes,
-	// and shorter than a paused one takes.
+	// unanswered is how long a caller waits for an answer before it asks another ingress. It is longer than a working
+	// ingress ever takes, and shorter than a pause of an ingress.
 	unanswered = 2 * time.Second
-	// hangUp is the interval, in questions, at which a caller does not wait for the answer.
+	// hangUp is n if a caller hangs up on every nth question, without waiting for the answer.
 	hangUp = 20
 )
 
@@ -102,7 +102,7 @@ func (q *questions) run(ctx context.Context) error {
 	}
 }
 
-// caller asks one ingress for as long as that answers, and then another. It does not make up for missed turns.
+// caller asks one ingress as long as it answers, and then another. It does not make up for missed turns.
 func (q *questions) caller(ctx context.Context, me int) error {
 	door := me
 	for n, turn := 1, int64(0); ; n++ {

@@ -26,7 +26,7 @@ type Report struct {
 	// Levels are the queues, if there are several, and the lanes, each with its own rate. Quota is nil without a quota.
 	Levels []LevelReport `json:"levels,omitempty"`
 	Quota  *QuotaReport  `json:"quota,omitempty"`
-	// LostByStore is the store's count of lost slots, Released that of released jobs, Expired that of expired leases.
+	// LostByStore, Released and Expired are the store's counts of lost slots, released jobs and expired leases.
 	LostByStore int64 `json:"slots_lost_by_store"`
 	Released    int64 `json:"released"`
 	Expired     int64 `json:"leases_expired"`

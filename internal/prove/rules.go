@@ -118,7 +118,7 @@ func (o *RulesOptions) span() (limit int64, period time.Duration) {
 	return limit, time.Duration(float64(limit) / per * float64(time.Second)).Round(time.Millisecond)
 }
 
-// window is the width of the span in the report: half of the rules' span, since a span of the full width may touch
+// window is the width of the spans in the report: half of the rules' period, since a span of a full period may touch
 // three windows.
 func (o *RulesOptions) window() time.Duration {
 	_, period := o.span()

@@ -104,7 +104,8 @@ func (s engineStore) Remove(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	// The queue's remains are freed in bounded parts by any client; here by this process. Others may be sweeping too.
+	// What remains of the queue is freed in bounded parts by any client, here by this process. Other clients may be
+	// sweeping too.
 	for p := range s.Partitions() {
 		for more := true; more; {
 			if more, err = s.Sweep(ctx, p); err != nil {

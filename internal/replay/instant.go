@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// clock parses the times of one log. Lines of one second usually follow each other, so it remembers the last text.
+// clock parses the times of one log. Successive lines often have the same time, so it remembers the last text.
 type clock struct {
 	layout string // as in Options.TimeFormat
 	zone   *time.Location

@@ -58,7 +58,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 const (
 	sourceCost  = 2*MaxLineBytes + 4*Window*requestCost // two buffers of lines, and the lines being sorted
 	requestCost = 48
-	nameCost    = 160 // a key among those of its template, beside its text
+	nameCost    = 160 // a key of a template, without its text
 	keyCost     = 64  // a rule's state of the key
 	repeatCost  = 384 // additional state for a repeated key
 	slotCost    = 24  // a slot of a window

@@ -164,7 +164,7 @@ func newPlay(ctx context.Context, o *Options) (*play, error) {
 	return p, nil
 }
 
-// ring returns the index of the keys made by a template; without a template, by the usual one of the format.
+// ring returns the index of the keyring of a template; nil means the usual template of the format.
 func (p *play) ring(key *string) (int, error) {
 	text := ""
 	if key != nil {

@@ -143,8 +143,8 @@ func ruleFile(name string, key *string) ([]Rule, error) {
 	return read, nil
 }
 
-// Try makes a rule of a store ready for a replay: a key of the log replaces its key of jobs. keyed reports whether that
-// key is known, if the rule has a key.
+// Try prepares a store's rule for a replay. Its key names fields of jobs; key, a template of the log's fields, replaces
+// it. keyed is false if the rule has a key and key is nil.
 func Try(r rules.Rule, label string, key *string) (tried Rule, keyed bool) {
 	if r.Key == "" {
 		all := ""

@@ -37,8 +37,8 @@ type queueSim struct {
 	waits                    waits
 }
 
-// The machine starts at an instant before those of all logs, since it treats 0 as unset. endOfTime is after the year
-// 9999.
+// The machine starts at an instant before all instants of logs; it cannot be 0, which the machine treats as unset.
+// endOfTime is after the year 9999.
 const (
 	logsBegin = leaky.Instant(100 * 366 * 86_400_000_000)
 	endOfTime = leaky.Instant(1 << 60)

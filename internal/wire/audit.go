@@ -11,8 +11,8 @@ type AuditRecord struct {
 	Partition int `json:"partition"`
 	// Entry is the parsed Text.
 	Entry audit.Entry `json:"entry"`
-	// Text is the entry as it is stored, and Digest its SHA-256, which the next entry of its budget in the partition has
-	// as its previous. Only callers who see all entries get them.
+	// Text is the entry as it is stored. Digest is its SHA-256, which is also in the next entry of the same partition and
+	// budget. Only callers who see all entries get them.
 	Text   string       `json:"text,omitempty"`
 	Digest audit.Digest `json:"digest,omitempty"`
 	// Before and After are the subject before and after the change, with secrets masked.
@@ -23,9 +23,10 @@ type AuditRecord struct {
 // Audit is a page of the audit log: entries of all partitions by time.
 type Audit struct {
 	Records []AuditRecord `json:"records"`
-	// More says that other entries follow. They may follow even a short or empty page.
+	// More says that further entries follow. That is possible even if the page is short or empty.
 	More bool `json:"more"`
-	// Next is the after of the next request. With the oldest first it is also there at the end, to follow new entries.
+	// Next is the after of the next request. With the oldest first, even the last page has it, so that a caller can
+	// follow new entries.
 	Next string `json:"next,omitempty"`
 	// Chains are the first and last entries of each partition and budget. Only callers who see all entries get them.
 	Chains []AuditChain `json:"chains,omitempty"`

@@ -51,7 +51,7 @@ type Record[C Change | RuleChange] struct {
 	Dropped int64 `json:"dropped"`
 }
 
-// RollbackRequest names the revision to restore; 0 is the one before the last change.
+// RollbackRequest names the revision to restore; 0 means the revision before the last change.
 type RollbackRequest struct {
 	Revision int64 `json:"revision,omitempty"`
 	DryRun   bool  `json:"dry_run,omitempty"`

@@ -11,7 +11,7 @@ type Event struct {
 	Row *QueueRow `json:"row,omitempty"`
 }
 
-// Rows are queues at an instant: all that a stream is about, at its beginning, or those that have changed.
+// Rows are queues at an instant: at the beginning of a stream all of its queues, later the ones that have changed.
 type Rows struct {
 	AsOf   time.Time  `json:"as_of"`
 	Queues []QueueRow `json:"queues"`

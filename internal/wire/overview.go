@@ -24,7 +24,7 @@ type Overview struct {
 
 // Sums are totals over queues.
 type Sums struct {
-	// States counts queues by status, and Full those without room.
+	// States counts queues by status. Full counts queues without room.
 	States   map[status.Code]int `json:"states"`
 	Full     int                 `json:"full"`
 	Size     int64               `json:"size"`

@@ -9,13 +9,15 @@ import (
 type Rule struct {
 	rules.Rule
 	Revision int64 `json:"revision"`
-	// Queues of its group that use the rule. Absent also if the rule could not be read after a PUT.
+	// Queues are the queues of the rule's group that use it. It is absent if there are none, or if the rule could not be
+	// read after a PUT.
 	Queues []string `json:"queues,omitempty"`
 	// Keys is absent where Queues is.
 	Keys *RuleKeys `json:"keys,omitempty"`
 }
 
-// RuleKeys is the approximate number of keys that a rule holds, besides those with overrides, and its limit.
+// RuleKeys is the approximate number of keys that a rule holds, without keys that have overrides, and the limit of that
+// number.
 type RuleKeys struct {
 	Held int64 `json:"held"`
 	Max  int64 `json:"max"`

@@ -10,8 +10,8 @@ type Store struct {
 	Deferred       int64  `json:"deferred"`
 	Overflow       string `json:"overflow"`
 	OverflowDetail string `json:"overflow_detail,omitempty"`
-	// EgressAllow lists where targets may be besides at public addresses, by --egress-allow of the server that answers.
-	// Only callers with the role configure get it.
+	// EgressAllow lists the addresses that targets may have besides public ones. It is the --egress-allow of the server
+	// that answers. Only callers with the role configure get it.
 	EgressAllow []string `json:"egress_allow,omitempty"`
 	Drainers
 }

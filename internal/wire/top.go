@@ -8,7 +8,8 @@ type Top struct {
 	By    string     `json:"by"`
 	Since *time.Time `json:"since,omitempty"` // nil if nothing was counted
 	Until *time.Time `json:"until,omitempty"` // nil means now
-	// Asked counts all, Refused those that were not allowed or would not have been.
+	// Asked counts all decisions, Refused the refusals. A rule that only counts is included with what it would have
+	// refused.
 	Asked   KeyCounts `json:"asked"`
 	Refused KeyCounts `json:"refused"`
 	// Uncounted means that the ingress counts too many other rules already.

@@ -10,8 +10,8 @@ import (
 const (
 	// FreeBody is the part of a body that is paid for with its connection.
 	FreeBody = 4 << 10
-	// bodyCost is how many bytes of memory a byte of a job takes at most: where it is read, in the engine's record, and in
-	// the batch in which that travels.
+	// bodyCost is how many bytes of memory a byte of a job takes at most: in the buffer that it is read into, in the
+	// engine's record, and in the batch that carries the record.
 	bodyCost = 3
 )
 

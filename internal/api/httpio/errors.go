@@ -31,9 +31,8 @@ const (
 // ChangedSince is the detail of revision_mismatch.
 const ChangedSince = "it has changed since it was read; get it and try again"
 
-// errorProblems maps errors of an engine to problems. The first match counts. An empty Detail stands for the error's
-// own
-// text.
+// errorProblems maps errors of an engine to problems. The first match counts. If its Detail is empty, the problem gets
+// the text of the error.
 var errorProblems = []struct {
 	err     error
 	problem Problem

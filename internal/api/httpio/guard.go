@@ -114,9 +114,9 @@ func foreign(r *http.Request) bool {
 	return false
 }
 
-// appends reports whether a request appends jobs to a queue. It is the only request that a delivery may make: a user
-// who
-// may configure a queue chooses where its jobs are delivered, and must not operate another process's queues that way.
+// appends reports whether a request appends jobs to a queue. It is the only request that a delivery may make. A user
+// who may configure a queue chooses where its jobs are delivered, and must not operate another process's queues that
+// way.
 func appends(r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/v1/queues/") &&
 		strings.HasSuffix(r.URL.Path, "/jobs")

@@ -160,8 +160,8 @@ func fieldPath(p jsontext.Pointer) string {
 }
 
 // TooMany reports whether a JSON list, or a list in an object, has more than most elements. It is called before the
-// elements are decoded: a body of 1 MiB has room for 350,000 empty objects, which take a hundred times as much as
-// leases.
+// elements are decoded: a body of 1 MiB has room for 350,000 empty objects, which need a hundred times as much memory
+// when decoded as leases.
 func TooMany(raw []byte, most int) bool {
 	if bytes.Count(raw, []byte{','}) < most {
 		return false

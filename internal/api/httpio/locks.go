@@ -13,7 +13,7 @@ type NameLocks struct {
 
 type nameLock struct {
 	held chan struct{} // has room for one
-	uses int           // its holder and those who wait
+	uses int           // number of goroutines that hold it or wait for it
 }
 
 // Lock acquires the lock of a name, or returns the error of ctx if that ends first.

@@ -15,7 +15,7 @@ func ETag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) 
 // Expected reads If-Match and If-None-Match and returns the revision that the engine must find: queue.AnyRevision
 // without these headers, 0 for "must not exist". The engine compares, in the same step as the change.
 //
-// present returns the present revision. It is called only if the headers leave a choice.
+// present returns the present revision. It is called only if the headers allow more than one revision.
 func Expected(r *http.Request, present func() (int64, *Problem)) (int64, *Problem) {
 	match, ifMatch := headerList(r, "If-Match")
 	noneMatch, ifNoneMatch := headerList(r, "If-None-Match")
@@ -28,7 +28,7 @@ func Expected(r *http.Request, present func() (int64, *Problem)) (int64, *Proble
 		return 0, nil
 	case ifNoneMatch:
 		return 0, badCondition("If-None-Match", `takes only * here, for "must not exist yet"`)
-	case len(match) == 0: // the change must not be made at any revision
+	case len(match) == 0: // an empty list matches no revision
 		return 0, badCondition("If-Match", `is empty; give the ETag of a GET, such as "7", or omit the header`)
 	}
 	anyRevision := slices.Equal(match, []string{"*"})

@@ -34,7 +34,8 @@ type Problem struct {
 	State queue.State
 	// Revision is the present revision, for revision_mismatch; -1 leaves it out.
 	Revision int64
-	// Ruled is the ruling that refused, for limit_reached and for an overflow_full that began with a rule.
+	// Ruled is the ruling that refused, for limit_reached. It is also set for overflow_full if a rule had refused the
+	// job.
 	Ruled *rules.Ruling
 	// NotAllowed adds "allowed": false to the body of a refused take, as in other answers to takes.
 	NotAllowed bool

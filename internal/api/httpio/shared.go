@@ -45,9 +45,8 @@ type reading[T any] struct {
 	gaveUp bool
 }
 
-// Get returns a value of at most the given age, or reads it. If the caller that reads gives up, one of the others
-// reads.
-// At an age of 0 nothing is shared.
+// Get returns a value that is no older than age, or reads it. If the caller that reads gives up, one of the waiting
+// callers reads instead. At an age of 0 nothing is shared.
 func (s *Shared[K, T]) Get(
 	ctx context.Context, key K, age time.Duration, read func(context.Context) (T, error),
 ) (T, error) {

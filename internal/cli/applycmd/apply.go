@@ -1,7 +1,7 @@
 // Package applycmd has the commands that apply a file of rules and queues.
 //
-// It promises to check the whole file before it changes anything, to change nothing that somebody else has changed
-// meanwhile, and to ask before anything is lost.
+// It promises to check the whole file before it changes anything, to overwrite no concurrent change, and to ask before
+// anything is lost.
 package applycmd
 
 import (
@@ -41,13 +41,13 @@ type Result struct {
 	Changes  []changes.Field `json:"changes"`
 	// Uncompared means that the queue has secrets, which a dry run cannot compare.
 	Uncompared bool `json:"secrets_not_compared,omitempty"`
-	// Effect is that on the present backlog, with --diff.
+	// Effect is the effect on the queue's present jobs. It is set with --diff.
 	Effect *effect `json:"effect,omitempty"`
 	// Surplus describes a rule or queue that is not in the file.
 	Surplus *surplus `json:"surplus,omitempty"`
 }
 
-// name returns the name, with "rule" before that of a rule.
+// name returns the name of the queue or rule. The name of a rule has "rule" before it.
 func (a *Result) name() string {
 	if a.Rule != "" {
 		return "rule " + a.Rule
@@ -63,7 +63,7 @@ func (a *Result) surplusText(would bool) string {
 	return a.Surplus.queueText(a.Queue, would)
 }
 
-// leave marks a surplus rule or queue that is not deleted. reason is that of the server.
+// leave marks a surplus rule or queue that is not deleted. reason is the server's code for the refusal.
 func (a *Result) leave(reason string) { a.Action, a.Surplus.Reason = actionLeft, reason }
 
 // step applies one rule or queue.

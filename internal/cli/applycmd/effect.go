@@ -13,10 +13,11 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// effect is the effect of a change on the present jobs of a queue. Zero fields are unaffected.
+// effect is the effect of a change on the present jobs of a queue. A zero field means no effect of its kind.
 type effect struct {
 	Backlog int64 `json:"backlog,omitempty"` // waiting and deferred jobs
-	// DrainedAt is when the backlog has left without the change, DrainedThen with it.
+	// DrainedAt is when the backlog will have left without the change, DrainedThen when it will have left with the
+	// change.
 	DrainedAt   *time.Time `json:"drained_at,omitempty"`
 	DrainedThen *time.Time `json:"drained_then,omitempty"`
 	// IfResumed means that the queue is paused without an end; the instants assume that it is resumed now.
@@ -26,7 +27,7 @@ type effect struct {
 	InFlight      int64  `json:"in_flight,omitempty"`
 }
 
-// effectOf returns the effect of changes on the jobs of a queue, and describes it in each of them.
+// effectOf returns the effect of changes on the jobs of a queue. It also sets the Effect of each change.
 func effectOf(
 	r *command.Run, api *client.Client, present *wire.Queue, file *queue.Spec, list []changes.Field,
 ) (*effect, error) {
@@ -72,8 +73,8 @@ func effectOf(
 	return e, nil
 }
 
-// forecast asks the server once when the backlog is drained, at the present rate and at that of the file. It ignores
-// another burst, which changes nothing for a backlog that leaves at the rate.
+// forecast asks the server once when the backlog is drained, at the present rate and at that of the file. It ignores a
+// changed burst, since a backlog leaves at the rate in any case.
 func (e *effect) forecast(r *command.Run, api *client.Client, file *queue.Spec) error {
 	if e.DrainedAt != nil || e.Unknown != "" {
 		return nil
@@ -95,7 +96,8 @@ func (e *effect) forecast(r *command.Run, api *client.Client, file *queue.Spec) 
 	return nil
 }
 
-// drained describes when the backlog is drained; empty if it has left meanwhile. but is added if that does not change.
+// drained describes when the backlog will be drained. It is empty if the backlog has left meanwhile. If the time does
+// not change, it adds but, an exception.
 func (e *effect) drained(but string) string {
 	if e.Unknown != "" {
 		return "no forecast for the backlog: " + show.Text(e.Unknown)

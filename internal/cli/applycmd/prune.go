@@ -20,7 +20,7 @@ type surplus struct {
 	Deferred int64 `json:"deferred"`
 	// AskedBy are the queues that use a rule.
 	AskedBy []string `json:"asked_by,omitempty"`
-	// Reason is why it stays, as the server says: not_empty, has_children or rule_in_use.
+	// Reason is why it stays, as a code of the server: not_empty, has_children or rule_in_use.
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -74,7 +74,7 @@ func (c *flags) confirmPrune(r *command.Run, list []Result, what, loss string) e
 	return c.Confirm(r, "prune", fmt.Sprintf("%s not in the file will be deleted, with %s", what, loss))
 }
 
-// remove deletes a queue at the revision that was listed. Somebody may have created another one with its name since.
+// remove deletes a queue at the revision that was listed. Another queue of the same name may have been created since.
 func (c *QueuesCmd) remove(r *command.Run, api *client.Client, a *Result) error {
 	if c.DryRun || a.Action == actionLeft {
 		return nil

@@ -144,8 +144,8 @@ func (c *QueuesCmd) confirmTargets(r *command.Run, api *client.Client, specs []q
 	return c.Confirm(r, "apply", show.Count(n, "queue")+" will lose the target, and jobs will wait")
 }
 
-// compare returns the visible differences between the server's spec of a queue and that of the file. secret reports
-// that the file has secrets, which cannot be compared because the server masks its own.
+// compare returns the visible differences between the server's spec of a queue and the file's. secret reports that the
+// file has secrets, which cannot be compared because the server masks its own.
 func compare(present, file *queue.Spec) (seen []changes.Field, secret bool, err error) {
 	masked := *file
 	masked.Deliver = secrets.Mask(file.Deliver)

@@ -164,7 +164,8 @@ func (e *exporter) eachRule(ctx context.Context, do func(*rules.Info) error) err
 	}
 }
 
-// rule writes a rule. It refuses a rule that an import would refuse, because here it can still be changed.
+// rule writes a rule. It refuses a rule that an import would refuse, because before the export the rule can still be
+// changed.
 func (e *exporter) rule(i *rules.Info) error {
 	text, err := rules.Encode(i.Rule)
 	if err == nil {

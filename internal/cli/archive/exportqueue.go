@@ -13,9 +13,9 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// sections is the order in which jobs are exported. In a store in use a job may move from waiting to leased to
-// scheduled behind the first pass, so liveSections has a second pass. A job that is seen twice is in the file twice,
-// and an import skips the second.
+// sections is the order in which jobs are exported. While the store is in use, a job may move to a section that was
+// already exported, for example from leased to scheduled. So liveSections exports those sections once more. A job that
+// is seen twice is in the file twice, and an import skips the second.
 var (
 	sections     = []queue.State{queue.Dead, queue.Held, queue.Scheduled, queue.Waiting, queue.Leased, queue.Delivered}
 	liveSections = []queue.State{

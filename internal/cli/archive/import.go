@@ -32,11 +32,12 @@ func (i *Imported) Whole() bool { return i.Clashes+i.Failed == 0 }
 
 // ImportOptions are the options of Import.
 type ImportOptions struct {
-	// Together is the number of queues to import at once; 0 is 16. An embedded store writes what comes together in one
-	// commit, so use some thousands. Progress and Left are called by one goroutine at a time.
+	// Together is the number of queues to import concurrently; 0 means 16. An embedded store writes concurrent imports in
+	// one commit, so use some thousands for it. Progress and Left are called by one goroutine at a time.
 	Together int
 	Progress func(jobs int64) // may be nil
-	// Left is called for each job that is left out, because another job has its id or a foreign value its key.
+	// Left is called for each job that is left out, because another job has its id, or because its key in the store holds
+	// something else.
 	Left func(queue, id string, o move.Outcome)
 }
 
@@ -53,7 +54,7 @@ type Standing struct {
 	Bars bool   `json:"bars,omitzero"` // it is a conflict, so nothing can be imported
 }
 
-// Name returns the name, with "rule" before that of a rule.
+// Name returns the name of the queue or rule. The name of a rule has "rule" before it.
 func (s *Standing) Name() string {
 	if s.Rule != "" {
 		return "rule " + s.Rule

@@ -32,7 +32,8 @@ type queuedLine struct {
 	text []byte
 }
 
-// lineFunc processes a line. done is how many bytes of the lines so far it has finished with.
+// lineFunc processes a line. It may finish lines later: done is how many bytes of this and earlier lines are finished
+// now.
 type lineFunc func(ctx context.Context, n int64, text []byte) (done int, err error)
 
 // newWorkers starts count workers, each with its own lineFunc.

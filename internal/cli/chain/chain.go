@@ -57,7 +57,7 @@ func (b *Broken) Error() string {
 		b.Why)
 }
 
-// Verifier verifies entries. Those of a partition must come in order.
+// Verifier verifies entries. The entries of each partition must come in order.
 type Verifier struct {
 	chains map[int]*audit.Verifier // by partition
 	parts  map[Log]*Part

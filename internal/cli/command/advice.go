@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// commandFor replaces requests of the API, as errors of a server name them, by commands.
+// commandFor replaces the API requests that errors of a server recommend by the equivalent commands.
 var commandFor = strings.NewReplacer(
 	"PUT /v1/queues/{queue}", `"penstock queue set"`,
 	"PUT /v1/rules/{rule}", `"penstock rule apply"`,
@@ -78,7 +78,7 @@ func (r *Run) near(name string, list func(*client.Client, string) ([]string, err
 	return ""
 }
 
-// SayNearLane hints at a lane with jobs whose key is like that of a lane without jobs.
+// SayNearLane hints at a lane with jobs if its key is similar to the key of the given lane, which has none.
 func (r *Run) SayNearLane(queueName string, lane *string) {
 	if lane == nil || *lane == "" {
 		return

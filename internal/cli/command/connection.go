@@ -46,7 +46,7 @@ func (c *Connection) AfterApply(r *Run) error {
 	return nil
 }
 
-// Client returns a client of a server. An empty URL is that of --profile, or else client.DefaultURL.
+// Client returns a client of a server. An empty URL means the URL of --profile, or else client.DefaultURL.
 func (c *Connection) Client(server string) (*client.Client, error) {
 	head, err := c.Headers()
 	if err != nil {

@@ -17,8 +17,8 @@ const Bytes = "bytes"
 // LineInterval is the time between two lines of progress where there is no terminal.
 const LineInterval = 5 * time.Second
 
-// rateWindow is the time over which the rate is measured. The time left follows the present rate, not the rate of the
-// beginning, when a queue may have had room.
+// rateWindow is the time over which the rate is measured. The time left is estimated from the present rate. At the
+// beginning the rate may have been higher, while a queue still had room.
 const rateWindow = 10 * time.Second
 
 // Progress shows how far a long command is: a bar on a terminal, elsewhere a line every few seconds.
@@ -29,7 +29,7 @@ type Progress struct {
 	Interval time.Duration
 
 	w     io.Writer
-	what  string // is done, such as "importing"
+	what  string // the activity, such as "importing"
 	unit  string
 	total int64                    // -1 if unknown
 	bar   *progressbar.ProgressBar // nil if w is not a terminal

@@ -43,7 +43,7 @@ const (
 	batch     = 4
 )
 
-// Outflow is the rate of the queue, Offered that of its producers.
+// Outflow is the rate of the queue, Offered the rate of its producers.
 var (
 	Outflow = leaky.PerSecond(25)
 	Offered = leaky.PerSecond(75)

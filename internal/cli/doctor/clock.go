@@ -10,7 +10,8 @@ import (
 // reading is the time of another clock, read between two instants of this machine.
 type reading struct{ time, before, after time.Time }
 
-// ahead returns how far the other clock is at least ahead, negative if it is behind, and 0 if it may agree.
+// ahead returns how far the other clock is ahead at the least. It is negative if that clock is behind, and 0 if the
+// clocks may agree.
 func (r reading) ahead() time.Duration {
 	switch {
 	case r.time.Before(r.before):
@@ -22,8 +23,8 @@ func (r reading) ahead() time.Duration {
 }
 
 const (
-	// badSkew is the difference of clocks that nothing synchronizes. From warnSkew on, people notice that the store uses
-	// other times.
+	// badSkew is a difference between clocks that shows that one is not synchronized. From warnSkew on, people notice
+	// that the store's times differ from theirs.
 	badSkew  = 10 * time.Second
 	warnSkew = time.Second
 )

@@ -38,13 +38,14 @@ type Finding struct {
 
 // Patient is the installation to examine. Checks of nil fields are skipped.
 type Patient struct {
-	// API is that of an ingress, or with Direct of the store in this process. If it is nil, Unreached is the reason.
+	// API is the API of an ingress, or, with Direct, of the store opened in this process. If it is nil, Unreached says
+	// why.
 	API       *client.Client
 	Direct    bool
 	Unreached error
 	// Reach is a command that makes the API answer or explains why it does not. Start is a command that starts a drainer.
 	Reach, Start string
-	// Version is that of this program.
+	// Version is the version of this program.
 	Version string
 	// Servers returns the Redis servers of the store.
 	Servers func(context.Context) ([]redisq.Server, error)
@@ -79,13 +80,13 @@ type visit struct {
 	*Patient
 	queues   []wire.Queue
 	drainers wire.Drainers
-	asked    reading // of the clock of the store
-	err      error   // why they are missing
+	asked    reading // the clock of the store
+	err      error   // why the fields above could not be read
 	toAsynq  int     // number of queues with an asynq target
 
 	check string
 	found []Finding
-	more  int // findings that are left out
+	more  int // findings beyond maxFindings; negative while there is room
 }
 
 // checks are all checks in order. A check without findings does not apply to the patient.

@@ -86,8 +86,8 @@ func (f File) find(is func(*Login) bool) (Login, bool, error) {
 	return Login{}, false, err
 }
 
-// Keep saves a login, replacing that of its profile or the default login of its server. It removes logins whose socket
-// is gone.
+// Keep saves a login. It replaces the login of the same profile, or the default login of the server. It removes logins
+// whose socket is gone.
 func (f File) Keep(l Login) error {
 	return f.change(func(all []Login) []Login {
 		all = slices.DeleteFunc(all, func(o Login) bool {

@@ -33,7 +33,7 @@ func Cgroup(system fs.FS) (least int64) {
 		case parts[1] != "":
 			continue
 		}
-		// In a container the path may be that of the host, and only the root exists.
+		// In a container the path may be the host's, and then only the root exists here.
 		for dir := path.Join("/", parts[2]); ; dir = path.Dir(dir) {
 			text, _ := fs.ReadFile(system, path.Join(root, dir, file))
 			n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)

@@ -87,7 +87,7 @@ func EnsureToken(ctx context.Context, a *auth.Authority, path string, log *slog.
 }
 
 // renewToken revokes the tokens that earlier starts created, and creates another. The store has the new token before
-// the file does, so the next start repairs one that was interrupted in between.
+// the file does. If the start is interrupted in between, the next start renews the token again.
 func renewToken(ctx context.Context, a *auth.Authority, path string) error {
 	before, err := Tokens(ctx, a, ByUp)
 	if err != nil {

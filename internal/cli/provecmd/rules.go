@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// embeddedForgets is the time before a kill from which the embedded engine may forget takes.
+// embeddedForgets is how much of the time before a kill the embedded engine may forget.
 const embeddedForgets = time.Second
 
 // rules runs prove --rules.

@@ -38,7 +38,7 @@ func (p *pusher) laneOf(h *held) string {
 	return h.lane
 }
 
-// fullLanes is the number of lines that may still be sent for each full lane, going through the lines in order.
+// fullLanes has, for each full lane, the number of lines that may still be sent in this pass over the held lines.
 type fullLanes map[string]int
 
 // keep reports whether a line must wait behind others of its lane. early means that it is not due yet.

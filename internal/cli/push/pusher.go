@@ -26,7 +26,7 @@ type Options struct {
 	// Patience is the time to retry while the server does not answer or cannot decide; 0 means 30 s.
 	Patience time.Duration
 	// Progress is called after every request and every second of a wait, Problem for every line that was refused or
-	// failed, and Taken for every line that is in. They run on the pushing goroutine and may be nil.
+	// failed, and Taken for every accepted or duplicate line. They run on the pushing goroutine and may be nil.
 	Progress func(Count)
 	Problem  func(line Line, why string)
 	Taken    func(line Line, answer *client.Answer)
@@ -42,7 +42,7 @@ type Count struct {
 	Failed    int // invalid
 	// Undecided are lines without an answer: to be sent again, interrupted, or not sent.
 	Undecided int
-	// Refusals is the number of answers that there is no room.
+	// Refusals is the number of answers that refused a job for lack of room.
 	Refusals int
 	// Waits is why the push waits: the latest refusal or error. It is empty while the push goes on. Until is when the next
 	// lines are sent.
@@ -102,8 +102,8 @@ func (p *pusher) run(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		// Read no more while lines are refused: new lines would be refused too, or overtake. A full lane holds up only its
-		// own lines.
+		// Read no more while refused lines wait: new lines would be refused too, or overtake them. A full lane holds up
+		// only its own lines.
 		if p.mayRead() {
 			if err := p.read(); err != nil {
 				return err

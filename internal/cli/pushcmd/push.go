@@ -81,7 +81,7 @@ type Report struct {
 	Refused   int    `json:"refused"`
 	Failed    int    `json:"failed"`
 	Undecided int    `json:"undecided"`
-	// Refusals is how often there was no room, also for jobs that came in later.
+	// Refusals is how often a job was refused for lack of room, including jobs that were accepted later.
 	Refusals int    `json:"refusals"`
 	Error    string `json:"error,omitempty"`
 }

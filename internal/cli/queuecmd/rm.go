@@ -33,7 +33,7 @@ func (c *rmCmd) Run(r *command.Run, api *client.Client) error {
 			return err
 		}
 	}
-	// At the revision that was seen: somebody may have created another queue with this name since.
+	// Delete the revision that was seen: another queue of the same name may have been created since.
 	err = api.Delete(r.Ctx, c.Name, q.Revision, c.Force)
 	if command.Refused(err, "not_empty") {
 		return command.Fail(command.ExitRefused, fmt.Errorf(

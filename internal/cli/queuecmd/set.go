@@ -141,7 +141,7 @@ func withSettings(spec map[string]any, settings []string) (map[string]any, error
 	return out, nil
 }
 
-// checkOverride refuses to remove the override that does not exist, if a lane with a similar key has one.
+// checkOverride refuses to remove an override that does not exist if a lane with a similar key has one.
 func checkOverride(spec map[string]any, path []string, value any) error {
 	if value != nil || len(path) < 3 || path[0] != "lanes" || path[1] != "overrides" {
 		return nil

@@ -76,7 +76,7 @@ func (c *TopCmd) Run(r *command.Run) error {
 	return c.watch(r, api, now)
 }
 
-// once prints the second picture.
+// once prints one picture: the second, since rates need two.
 func (c *TopCmd) once(r *command.Run, api *client.Client, now *picture) error {
 	if err := wait(r.Ctx, c.Interval); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// picture is what top shows: the queues at the last successful refresh, and the difference of their counters since the
-// one before.
+// picture is what top shows: the queues at the last successful refresh, and the change of their counters since the
+// refresh before it.
 type picture struct {
 	At     time.Time `json:"at"`
 	Server string    `json:"server"`
@@ -90,8 +90,9 @@ func (p *picture) see(queues []wire.Queue, now time.Time) {
 	p.order()
 }
 
-// since returns the speeds between two counts. It returns nil if a counter decreased: then the queue was deleted and
-// created again. (The count of deferred jobs may decrease, by jobs that found no room on the overflow.)
+// since returns the speeds between two counts. It returns nil if a counter decreased, because the queue was then
+// deleted and created again. Only the count of deferred jobs may decrease otherwise: jobs that found no room on the
+// overflow are subtracted.
 func (c counts) since(b counts, seconds float64) *speeds {
 	d := counts{c.in - b.in, c.refused - b.refused, max(0, c.deferred-b.deferred), c.lost - b.lost}
 	if seconds <= 0 || min(d.in, d.refused, d.lost) < 0 {

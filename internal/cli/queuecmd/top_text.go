@@ -12,8 +12,8 @@ import (
 	"github.com/penstock/penstock/internal/cli/show"
 )
 
-// otherLines is the maximum number of lines besides those of queues: three above, the heads of the columns, and the
-// number of queues that are not shown.
+// otherLines is the maximum number of lines that show no queue: three above, the heads of the columns, and the number
+// of queues that are not shown.
 const otherLines = 5
 
 // text draws a picture with a maximum number of rows and width of lines; 0 is no limit.
@@ -73,7 +73,7 @@ func (p *picture) summary() string {
 // Widths of a bar with plenty of room, and with little.
 const barWidth, barLeast = 20, 10
 
-// column is a column of the table. Columns with a higher spare are dropped first.
+// column is a column of the table. Columns with a higher spare are dropped first, and those with 0 never.
 type column struct {
 	head  string
 	right bool

@@ -24,8 +24,8 @@ const (
 	accepted        = "250 2.0.0" // the answer to an accepted mail
 )
 
-// ServeSMTP receives mail until ctx ends, and closes the listener. A mail arrives with its MAIL FROM, which is when an
-// SMTP target paces it, and is answered after its text. It accepts any login.
+// ServeSMTP receives mail until ctx ends, and closes the listener. A mail counts as arrived at its MAIL FROM, the
+// command that an SMTP target paces. It is answered after its text. It accepts any login.
 func (s *Sink) ServeSMTP(ctx context.Context, listener net.Listener) error {
 	server := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
 		return &mailer{sink: s, ctx: ctx, conn: c.Conn()}, nil

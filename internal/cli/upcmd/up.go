@@ -162,8 +162,8 @@ func socketIn(data string, log *slog.Logger) (string, error) {
 	return path, nil
 }
 
-// warnOfWriters warns if other users can replace files of the store. It is not an error: a volume of this process alone
-// may have a mode like that.
+// warnOfWriters warns if other users can replace files of the store. It is not an error: a volume that only this
+// process uses may have such a mode.
 func warnOfWriters(data string, log *slog.Logger) {
 	info, err := os.Stat(data)
 	if err == nil && operator.OthersWrite(info.Mode().Perm()) {

@@ -9,8 +9,8 @@ import (
 )
 
 // Admission is the law of a rule for one key: in any span of time, both ends included, the rule allows at most Allowed.
-// It holds whatever was taken before. Takes that were given back must be left out. A log gives back its latest entry,
-// not the intended one, so for a log the law is weaker during that time.
+// It holds whatever was taken before. Takes that were given back must be left out. A sliding log gives back its latest
+// entry instead of the intended one, so while it counts either of them, the law is weaker.
 type Admission struct {
 	By leaky.Limiter
 	// Delta is how far the clock of the decisions may drift from the clock of the callers in the longest span. It is at

@@ -58,7 +58,7 @@ func Measure(rate leaky.Rate, instants []time.Duration) Pace {
 	return p
 }
 
-// foresight is the number of later starts with which a start is compared. It suffices that one of them was on time. A
+// foresight is the number of later starts with which a start is compared. One start on time among them is enough. A
 // larger number would mistake drift between two clocks, of up to 100 ppm, for lateness.
 const foresight = 100
 

@@ -6,7 +6,7 @@ import (
 )
 
 // Quota is the law of a quota: in each of the consecutive windows that end at Ends, at most Max units of cost depart. A
-// start may be seen Late after its departure, and so in the next window.
+// start may be seen up to Late after its departure, so possibly in the next window.
 type Quota struct {
 	Max  int64
 	Ends []time.Duration
@@ -22,7 +22,7 @@ type QuotaVerdict struct {
 	Worst Window
 }
 
-// Judge examines every span of windows. All starts seen in a span departed in it, except in its first Late.
+// Judge examines every span of windows. All starts seen in a span departed in it, except those seen in its first Late.
 func (q Quota) Judge(starts []Start) QuotaVerdict {
 	v := QuotaVerdict{Held: true, Used: make([]int64, len(q.Ends)+1)}
 	sorted := slices.Clone(starts)
