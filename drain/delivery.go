@@ -36,7 +36,7 @@ type delivery struct {
 	latest           time.Time // Window.Latest
 	slack            time.Duration
 	interval         time.Duration // cost x T
-	toldToWait       time.Time     // until when, by pace.start
+	toldToWait       time.Time     // end of the wait that pace.start last returned
 
 	mu       sync.Mutex
 	handling bool      // the handler has the job

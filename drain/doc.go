@@ -8,7 +8,7 @@
 // not end in a burst.
 //
 // What a handler returned is settled, and settled again until the engine has answered. A handler whose lease is lost
-// is cancelled by its context. A drainer that stops gives back at once every job that has not started.
+// is canceled by its context. A drainer that stops gives back at once every job that has not started.
 //
 // The package knows no engine and no transport. It retries jobs only by the backoff in their queue's spec, and counts
 // nothing itself: an [Observer] does.

@@ -35,7 +35,7 @@ type Observer interface {
 	// Unsettled: a settlement was given up, because the engine was unreachable for too long or cannot carry it out. The
 	// job is delivered again when its lease has run out.
 	Unsettled(queue string, verdict queue.Verdict, err error)
-	// LeaseLost: a handler was cancelled because its lease is no longer valid, or could not be extended in time.
+	// LeaseLost: a handler was canceled because its lease is no longer valid, or could not be extended in time.
 	LeaseLost(queue string)
 	// Free: the number of free handlers.
 	Free(handlers int)
