@@ -105,7 +105,7 @@ func (dl *delivery) prepare(spec *queue.Spec) bool {
 		dl.part.clock.Took(time.Since(dl.asked))
 	}
 	if deadline := spec.Retry.Deadline.D(); deadline > 0 {
-		asked := dl.Departs.Add(-dl.job.In) // the answer came no earlier, so the job is at least as old as it says
+		asked := dl.Departs.Add(-dl.job.In) // the earliest possible time of the answer, so the deadline is never too late
 		dl.job.Deadline = asked.Add(deadline - dl.job.Age)
 	}
 	dl.slack = departure.Slack(spec)
