@@ -3,7 +3,7 @@
 // has handlers that send jobs to receivers.
 //
 // A job starts only within the window of its departure. The clocks of engine and drainer need not agree: each answer
-// states the engine's time at some instant between request and answer, which the drainer measures on its monotonic
+// states the engine's time at some instant between request and answer, and the drainer measures both on its monotonic
 // clock. A job starts no earlier than when its departure has certainly come, and no later than its slack allows, or is
 // given back. A missed slot is lost, never saved up, so a pause of the process does not end in a burst.
 //
