@@ -167,7 +167,8 @@ func (a *Admission) take(
 	return taken, asked, err
 }
 
-// decideRest asks the takes that are not refused because other callers wait.
+// decideRest decides the takes that have no refusal yet. refusals has the refusals of takes that would overtake waiting
+// callers, and nil for the others.
 func (a *Admission) decideRest(
 	ctx context.Context, rule string, takes []rules.Take, refusals []*rules.Taken,
 ) (taken []rules.Taken, asked bool, err error) {

@@ -44,7 +44,7 @@ func (p *Appender) Append(ctx context.Context, jobs []queue.Job) ([]queue.Append
 	var refused []int
 	for _, i := range at {
 		answer := &answers[i]
-		// a job put aside by a rule is charged to none
+		// A job that a rule has put aside is charged to no rule.
 		if _, _, limited := rules.Limited(answer.Rules); limited || !mayBeIn(answer) {
 			refused = append(refused, i)
 		}

@@ -14,7 +14,7 @@ import (
 // backTimeout bounds giving back, which the caller waits for.
 const backTimeout = 2 * time.Second
 
-// ruleChecks c the jobs of one call. It asks their rules one after the other, not in one step with the append as
+// ruleChecks checks the jobs of one call. It asks their rules one after the other, not in one step with the append as
 // the engine does.
 type ruleChecks struct {
 	a       *Admission

@@ -114,8 +114,8 @@ func (a *Admission) askOne(
 	return taken, asked, err
 }
 
-// GiveBack gives back an allowed take that was not used. What cannot be given back expires by itself; so does a place
-// named by the caller, who may have held it before.
+// GiveBack gives back an allowed take that was not used. If giving back fails, the take expires by itself. A take with
+// a Lease is not given back, because the caller may have held that place before; it expires by itself, too.
 func (a *Admission) GiveBack(ctx context.Context, rule string, t rules.Take, answer rules.Taken) {
 	if !answer.Allowed || answer.Err != nil || t.Lease != "" {
 		return

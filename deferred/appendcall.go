@@ -17,7 +17,7 @@ const (
 	storeAgain                 // deferred before, and stored once more: the first message may have been lost
 	pastEngine                 // bypasses the engine, which does not know it
 	maybeInEngine              // bypasses the engine, which may have it nevertheless
-	answered                   // answered
+	answered                   // the job has its answer
 )
 
 // appendCall is one call of Append.

@@ -70,7 +70,8 @@ func (r *Readmitter) find(ctx context.Context, list *listing) error {
 	return nil
 }
 
-// remember asks the engine which queues have a backlog, including those with no messages on the overflow, or not yet.
+// remember regularly asks the engine which queues have a backlog. It finds queues that discover cannot find, because
+// they have no messages on the overflow, or not yet.
 func (r *Readmitter) remember(ctx context.Context) {
 	for {
 		call, cancel := context.WithTimeout(ctx, callTimeout)

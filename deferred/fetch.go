@@ -52,8 +52,8 @@ func (f *fetched) drop(below uint64) {
 
 // fetch reads up to batch messages of a subject from a sequence on. It does not read past gaps. Any replica may answer.
 // A lagging replica has only a prefix of the leader's messages, and may still have some that were removed. Neither does
-// harm: missing messages come with a later read, and the engine's order refuses messages it has seen. Only the leader
-// is believed if it has none (count).
+// harm: missing messages come with a later read, and the engine's order refuses messages it has seen. A replica that
+// finds no messages is not believed: callers then ask the leader (count).
 //
 // The subject must be addressable.
 func (s *Stream) fetch(ctx context.Context, subject string, from uint64, batch int) (fetched, error) {
@@ -106,7 +106,8 @@ func (s *Stream) directGet(ctx context.Context, subject string, from uint64, bat
 }
 
 // add adds a message of the stream. The server marks it with its sequence and the sequence of the message sent before.
-// So a message lost on the way, when the connection broke and was re-established, does not count as missing.
+// So a reply that was lost while the connection was re-established is noticed, and not mistaken for a gap in the
+// stream.
 func (f *fetched) add(m *nats.Msg) error {
 	if last(m.Header, pendingHeader) == "" {
 		return errors.New("nats-server is too old: it reads one message at a time; 2.11 or newer is needed on every node")

@@ -18,8 +18,9 @@ const (
 	buryPause = 100 * time.Millisecond
 )
 
-// orphans turns the jobs of a missing queue into dead letters. No process can have that way back alone, but several
-// processes write the same dead letters, which NATS stores once, and remove the same messages.
+// orphans turns the jobs of a missing queue into dead letters. No process can claim the way back of a missing queue for
+// itself, but several at once do no harm: they write the same dead letters, which NATS stores once, and remove the same
+// messages.
 func (p *returnPath) orphans(ctx context.Context) (pause time.Duration, left bool, err error) {
 	p.lost()
 	now := time.Now()
@@ -30,7 +31,7 @@ func (p *returnPath) orphans(ctx context.Context) (pause time.Duration, left boo
 		return min(wait, p.r.grace/4+1), true, nil
 	}
 	return p.clear(ctx, QueueDeleted, "the queue does not exist", func(ctx context.Context) error {
-		// After the look: a job put later may have been put for a new queue of the name.
+		// Asked after the messages were read: jobs put later may belong to a new queue of the same name.
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 		_, err := p.r.engine.Get(ctx, p.name)
@@ -52,7 +53,7 @@ func (p *returnPath) foreign(ctx context.Context) (pause time.Duration, left boo
 	return p.clear(ctx, NotOurs, "its subject belongs to no queue", func(context.Context) error { return nil })
 }
 
-// clear turns the next messages into dead letters, unless sure returns an error.
+// clear turns the next messages into dead letters, unless sure, called after they were read, returns an error.
 func (p *returnPath) clear(
 	ctx context.Context, why Reason, detail string, sure func(context.Context) error,
 ) (pause time.Duration, left bool, err error) {

@@ -29,7 +29,7 @@ func newOutages() *outages {
 	return &outages{wake: make(chan struct{}, 1), queues: map[string]*outage{}}
 }
 
-// of reports whether a queue's engine is away, and whether there are strays of which the engine must learn before it
+// of reports whether a queue's engine is away, and whether there are strays. The engine must learn of strays before it
 // is offered other deferrable jobs.
 func (a *outages) of(name string) (away, strayed bool) {
 	if a.count.Load() == 0 {

@@ -30,7 +30,7 @@ type Readmitter struct {
 	holder   string
 	memory   *memory
 	looks    chan struct{}
-	grace    time.Duration // unknownGrace, as pace is headPause
+	grace    time.Duration // unknownGrace; pace is headPause; tests change both
 	pace     time.Duration
 
 	mu      sync.Mutex

@@ -69,7 +69,7 @@ func (c *appendCall) announce(untold map[string]struct{}) {
 	}
 }
 
-// refused answers a job that cannot bypass the engine, and reports whether it did.
+// refused answers a job if it cannot bypass the engine, and reports whether it did.
 func (c *appendCall) refused(i int, job *queue.Job) bool {
 	err := c.answers[i].Err // the engine's error, if it was asked
 	if err == nil {

@@ -13,9 +13,9 @@ import (
 // the target. Put it in front of all other layers, including the overflow: otherwise deferred jobs have no cost.
 //
 // It uses the queue's spec as it was at most a second ago, or the last known one while the engine does not answer. Jobs
-// of an unknown queue, or of one with unusable settings, are accepted as they are. No ETA is exact in a queue without a
-// target. The cost is part of a job's fingerprint. So a job that came in as it was, or before its queue had this
-// target, is a Conflict when it is sent again with another cost.
+// of an unknown queue, or of a queue with unusable settings, are passed on unchanged. In a queue without a target no
+// ETA is exact. The cost is part of a job's fingerprint. So if a job came in unchanged, or before its queue had this
+// target, sending it again may be a Conflict, because its cost is different now.
 type Intake struct {
 	next    queue.Appender
 	targets targets
@@ -56,7 +56,7 @@ func (i *Intake) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended
 type screening struct {
 	jobs    []queue.Job      // the caller's, until one is changed
 	own     bool             // jobs is a copy
-	usable                   // of the present job; without a target every job is accepted
+	usable                   // the target of the present job's queue; without one every job is accepted
 	doubted map[int]struct{} // jobs of queues without a target: their departure is unknown
 	probe   *queue.Job       // copy shown to targets
 	refused map[int]error

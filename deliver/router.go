@@ -67,8 +67,8 @@ type Sender interface {
 	Close() error
 }
 
-// Router is a drain.Handler that delivers each job to the target of its queue. A queue with an unusable target counts as
-// down, with the reason; a queue without a target stops. Their jobs wait and spend no attempt.
+// Router is a drain.Handler that delivers each job to the target of its queue. A queue with an unusable target counts
+// as down, with the reason; a queue without a target stops. Their jobs wait and spend no attempt.
 type Router struct {
 	o Options
 
@@ -139,8 +139,8 @@ func (r *Router) Handle(ctx context.Context, job *drain.Job, gate drain.Gate) er
 	return err
 }
 
-// permitted checks that the app of a queue may deliver to its target now; permissions may have changed since it was set.
-// by is nil if the queue is the operator's.
+// permitted checks that the app of a queue may deliver to its target now; permissions may have changed since it was
+// set. by is nil if the queue is the operator's.
 func (r *Router) permitted(name string, p *parsed) (by Permission, err error) {
 	if r.o.Permitted == nil {
 		return nil, nil

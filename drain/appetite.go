@@ -21,9 +21,9 @@ const (
 )
 
 // appetite limits how many granted jobs wait to start. The maximum grows by one for each round of jobs that start in
-// time, and is halved when a job misses its window or its timer fires too late. A busy process would only release any
-// further jobs, at the expense of useful work. It is the additive increase and multiplicative decrease of V. Jacobson,
-// "Congestion Avoidance and Control", 1988.
+// time, and is halved when a job misses its window or its timer fires too late. If a busy process reserved more jobs,
+// it would only release them again, at the expense of useful work. The rule is the additive increase and multiplicative
+// decrease of V. Jacobson, "Congestion Avoidance and Control", 1988.
 type appetite struct {
 	waiting atomic.Int64 // jobs that wait to start, including claimed ones
 	whole   atomic.Bool  // most is queue.MaxReserve

@@ -70,7 +70,8 @@ func (u *use) claim(n int) int {
 	return n
 }
 
-// unclaim frees what a partition's request had claimed and did not use, and has other partitions ask for it.
+// unclaim frees the handlers that a partition's request had claimed and did not use, and makes other partitions whose
+// queues are short ask for them.
 func (pl *pool) unclaim(p *partition) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timerfd is an alarm that the runtime polls like a socket. It wakes at once when a socket is ready, while its own
-// timers wait in whole milliseconds.
+// timerfd is an alarm that the runtime polls like a socket. The runtime wakes at once when a polled file is ready, but
+// waits in whole milliseconds for its own timers.
 type timerfd struct {
 	file *os.File
 	raw  syscall.RawConn

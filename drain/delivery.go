@@ -36,7 +36,7 @@ type delivery struct {
 	latest           time.Time // Window.Latest
 	slack            time.Duration
 	interval         time.Duration // cost x T
-	toldToWait       time.Time     // until when, by pace.start
+	toldToWait       time.Time     // end of the wait that pace.start last returned
 
 	mu       sync.Mutex
 	handling bool      // the handler has the job
@@ -105,7 +105,7 @@ func (dl *delivery) prepare(spec *queue.Spec) bool {
 		dl.part.clock.Took(time.Since(dl.asked))
 	}
 	if deadline := spec.Retry.Deadline.D(); deadline > 0 {
-		asked := dl.Departs.Add(-dl.job.In) // the answer came no earlier, so the job is at least as old as it says
+		asked := dl.Departs.Add(-dl.job.In) // the earliest possible time of the answer, so the deadline is never too late
 		dl.job.Deadline = asked.Add(deadline - dl.job.Age)
 	}
 	dl.slack = departure.Slack(spec)

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// patience is how long a stopping drainer waits for cancelled handlers, and then for its last settlements.
+	// patience is how long a stopping drainer waits for canceled handlers, and then for its last settlements.
 	patience       = 5 * time.Second
 	complaintPause = 10 * time.Second
 
@@ -23,9 +23,9 @@ const (
 )
 
 // Run drains every queue of the engine into h until ctx ends. Then it stops reserving, gives back every job that has
-// not started, and lets handlers go on for Options.Grace. After that it cancels them, settles what is left, and returns.
-// The error is nil after a clean end. It is not nil if handlers or settlements were left behind, or the engine was
-// closed. Nothing is left running except handlers that do not end, and engine calls that ignore their context.
+// not started, and lets handlers go on for Options.Grace. After that it cancels them, settles what is left, and
+// returns. The error is nil after a clean end. It is not nil if handlers or settlements were left behind, or the engine
+// was closed. Nothing is left running except handlers that do not end, and engine calls that ignore their context.
 func Run(ctx context.Context, engine queue.Outflow, h Handler, o Options) error {
 	o, err := o.withDefaults()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // receiver has noticed nothing: then the job is late and has not departed.
 var ErrLate = errors.New("too late to start")
 
-// Causes of a handler's context being cancelled; see context.Cause.
+// Causes of a handler's context being canceled; see context.Cause.
 var (
 	// ErrLeaseLost: another client has the job, or may have it. The handler's result is not settled.
 	ErrLeaseLost = errors.New("the lease was lost")
@@ -70,14 +70,15 @@ func DeliveredThen(until time.Time, reason string) error {
 }
 
 // Down marks the error of a target that is down: nothing of the job was sent, it spends no attempt, and after several
-// in a row the queue's circuit opens. Before the gate it also gives back the job's departure and its part of quotas.
+// in a row the queue's circuit opens. If the job has not passed its gate, its departure and its part of quotas are
+// given back, too.
 func Down(err error) error { return marked(err, Said{Verdict: queue.Down}) }
 
 // Unknown marks an error that leaves open whether the job was sent. The queue's on_unknown decides what happens to it.
 func Unknown(err error) error { return marked(err, Said{Verdict: queue.Hold}) }
 
-// Unsent marks an error behind the gate after which the handler knows that nothing of the job was sent, for example
-// because it was interrupted. The job is given back: it keeps its turn and spends no attempt.
+// Unsent marks an error behind the gate if the handler knows that nothing of the job was sent, for example because the
+// handler was interrupted. The job is given back: it keeps its turn and spends no attempt.
 func Unsent(err error) error { return marked(err, Said{Verdict: queue.Release}) }
 
 // Trouble marks an error as the target's fault, independent of the job: the circuit counts it. Other marks in err keep

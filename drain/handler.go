@@ -46,7 +46,7 @@ func (j *Job) Last(after time.Duration) bool {
 // Permanent and Unknown gives it back. A panic counts as any other error, even after ErrLate. Behind the gate it counts
 // as Unknown if the queue's on_unknown is hold or dead.
 //
-// ctx is cancelled when the lease is lost or could not be extended in time, and when the grace period of a stopping
+// ctx is canceled when the lease is lost or could not be extended in time, and when the grace period of a stopping
 // drainer ends (see context.Cause). After a lost lease nothing is settled. If the lease was only not extended, success
 // is settled. A job whose handler returns because the grace period ended is given back. If the handler was behind the
 // gate and the queue's on_unknown is hold or dead, it counts as Unknown, because the job may have been sent; a handler

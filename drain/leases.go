@@ -83,12 +83,12 @@ func (l *leases) run(ctx context.Context) {
 	}
 }
 
-// keep extends the leases that are due and gives up the leases that have run out. A delivery that still runs some time
-// after its window has departed.
+// keep extends the leases that are due and gives up the leases that have run out. It also reports the departure of each
+// delivery that still runs keepEvery after the end of its window: its handler can no longer find out that it is late.
 func (l *leases) keep(all []*delivery) {
 	var due []*delivery
 	now := time.Now()
-	// Even if the engine does not answer, handlers must be cancelled in time.
+	// Even if the engine does not answer, handlers must be canceled in time.
 	until := now.Add(extendTimeout)
 	for _, dl := range all {
 		dl.mu.Lock()
@@ -140,8 +140,8 @@ func (l *leases) extend(due []*delivery, until time.Time) {
 	}
 }
 
-// extendWhenSlow has the lease extended no later than when circuit.slow has passed again, because the engine may count
-// a failure then. mu is held.
+// extendWhenSlow moves the next extension forward to when circuit.slow next passes, if that is sooner: with the
+// extension, the engine may count the slow attempt as a failure. mu is held.
 func (dl *delivery) extendWhenSlow(since time.Time) {
 	c := &dl.job.Spec.Circuit
 	if c.Off {

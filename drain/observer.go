@@ -17,8 +17,8 @@ type Observer interface {
 	// Expired: the engine took back a lease that ran out, of any client.
 	Expired(queue string)
 	// Departed: a job passed its gate, late after its departure. That is an upper bound: the true lateness may be less by
-	// the time the grant took to arrive. Departed is called when the handler has returned, or goes on although the window
-	// is over. Until then the handler may still find out that it was too late, and the job is released as Late.
+	// the uncertainty about the engine's clock. Departed is called when the handler has returned, or goes on although the
+	// window is over. Until then the handler may still find out that it was too late, and the job is released as Late.
 	Departed(job *Job, late time.Duration)
 	// Returned: the handler returned or panicked, and verdict will be settled; Settled then says whether a failure was the
 	// job's last. took is measured from the gate, and 0 if the handler did not pass the gate. Returned is not called for
@@ -35,7 +35,7 @@ type Observer interface {
 	// Unsettled: a settlement was given up, because the engine was unreachable for too long or cannot carry it out. The
 	// job is delivered again when its lease has run out.
 	Unsettled(queue string, verdict queue.Verdict, err error)
-	// LeaseLost: a handler was cancelled because its lease is no longer valid, or could not be extended in time.
+	// LeaseLost: a handler was canceled because its lease is no longer valid, or could not be extended in time.
 	LeaseLost(queue string)
 	// Free: the number of free handlers.
 	Free(handlers int)

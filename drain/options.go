@@ -24,7 +24,7 @@ type Options struct {
 	Concurrency int
 	// AppOf returns the app of a queue, whose queues share a part of the handlers; nil if there are no apps.
 	AppOf AppOf
-	// Grace is how long handlers that have started may go on after Run's context has ended, before they are cancelled.
+	// Grace is how long handlers that have started may go on after Run's context has ended, before they are canceled.
 	Grace time.Duration
 	// Name is the drainer's name, for people; the default is host:pid.
 	Name string

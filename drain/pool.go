@@ -135,7 +135,7 @@ func (p *partition) use(name string) *use {
 	return u
 }
 
-// unassign returns a handler to the pool, and has partitions ask again whose queues may have more now.
+// unassign returns a handler to the pool, and makes partitions ask again if their queues may have more now.
 func (pl *pool) unassign(p *partition, name string, answered bool) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -175,7 +175,7 @@ func (u *use) idles() bool { return u.held == 0 && !u.short }
 // over reports whether a queue has been idle for so long that it can be dropped.
 func (u *use) over(now time.Time) bool { return u.idles() && now.Sub(u.idle) > idleFor }
 
-// wake has partitions ask again whose queues may have more now, all but one. mu is held.
+// wake makes all partitions but one ask again if their queues may have more now. mu is held.
 func (pl *pool) wake(d *drainer, but *partition) {
 	if pl.short == 0 {
 		return
@@ -197,8 +197,8 @@ func (pl *pool) more(p *partition) bool {
 	return false
 }
 
-// stillShort returns the queues of a partition that are short after a repeated request: those named in the answer and
-// those that were short before, as such an answer does not name all.
+// stillShort returns the queues of a partition that are short after a repeated request: the queues named in the answer,
+// and the queues that were short before, because the answer to a repeated request does not name all of them.
 func (pl *pool) stillShort(p *partition, named []string) []string {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()

@@ -235,7 +235,7 @@ func (s *settler) logEffect(of *queue.Settlement, effect queue.Effect) {
 	case to < from:
 		s.d.log.Info("rate lowered: the queue's receiver throttles", "queue", of.Queue,
 			"from", effect.From.String(), "to", effect.To.String(), "per_second", to, "reason", of.Reason)
-	case to > from: // every second while all goes well
+	case to > from: // logged at debug level: it happens every second while all goes well
 		s.d.log.Debug("rate raised: the queue's receiver keeps up", "queue", of.Queue,
 			"from", effect.From.String(), "to", effect.To.String(), "per_second", to)
 	}

@@ -52,7 +52,7 @@ func (t *tokens) acquire(ctx context.Context, limit int, ping func()) int {
 			t.leaveFor(w, ping)
 			timer.Reset(pingEvery)
 		case <-w.bell:
-			// More may be free by now. Acquiring everything at once makes for large grants of small jobs.
+			// More tokens may be free by now. Several at once make one large request instead of many small ones.
 			t.mu.Lock()
 			if t.free == 0 {
 				t.mu.Unlock()

@@ -25,7 +25,8 @@ func newTurnstile() turnstile {
 	return t
 }
 
-// enter waits for a place, at most askingFor. The caller calls leave when its call is over.
+// enter waits for a place, at most askingFor; after that the caller goes on without one. The caller calls leave when
+// its call is over.
 func (t turnstile) enter(ctx context.Context) (leave func()) {
 	free := func() { t <- struct{}{} }
 	select {

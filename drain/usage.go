@@ -21,8 +21,8 @@ type QueueUse struct {
 	Hanging bool
 }
 
-// Usage reports which queues hold the handlers of a drainer, which gets it in its Options. While the drainer does not
-// run, there are none.
+// Usage reports which queues hold the handlers of a drainer, which has it in its Options. While the drainer does not
+// run, Queues returns nil.
 type Usage struct {
 	mu sync.Mutex
 	d  *drainer

@@ -157,7 +157,7 @@ func (o *outcome) schedule(s *queue.Settlement, until time.Time) {
 		case s.After >= queue.MinThrottleStop:
 		case !alone:
 			s.Untold = true
-		case until.IsZero(): // a lane keeps only until when it stops
+		case until.IsZero(): // a lane stores only the end of its stop, so its stops cannot grow longer each time
 			s.After = queue.MinThrottleStop
 		}
 	}
@@ -168,8 +168,8 @@ func hasPanicked(err error) bool {
 	return errors.As(err, &fault)
 }
 
-// The user, password and query of a URL, which errors of net/http and others quote. A reason is kept and shown to
-// people.
+// Parts of a URL that may be secret: user and password, and the query. Errors of net/http and others quote URLs, and a
+// reason is kept and shown to people.
 var (
 	userOfURL  = regexp.MustCompile(`(?i)\b(https?://)[^\s/@"'<>]+@`)
 	queryOfURL = regexp.MustCompile(`(?i)\b(https?://[^\s?"'<>]*\?)[^\s"'<>]+`)

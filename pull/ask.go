@@ -82,7 +82,7 @@ func (l *loop) ask(now time.Time) {
 			l.tries++
 		}
 		if l.tries > departure.StopTries {
-			l.repeat = false // the engine takes jobs it may have granted back when their leases have run out
+			l.repeat = false // if jobs were granted, they return to the queue when their leases run out
 			return
 		}
 	case l.stopped, n < 1, !l.fresh && now.Before(l.askAt):
@@ -160,7 +160,7 @@ func (l *loop) answered(r reply) {
 		return
 	}
 	for _, w := range l.waiting {
-		w.seen = w.seen || w.asked && r.Next > 0 // with more jobs due now, later requests have not been considered yet
+		w.seen = w.seen || w.asked && r.Next > 0 // if Next is 0, more jobs are due now, and w may still get one
 	}
 	next := r.Next
 	if len(r.Jobs) == 0 {
@@ -182,8 +182,8 @@ func (l *loop) answered(r reply) {
 	}
 }
 
-// fail decides whether a failed request is repeated. Jobs that it may have been granted must not be lost: so it keeps
-// its number, unless neither it nor an earlier try of it can have changed anything.
+// fail decides whether a failed request is repeated under its number, so that jobs it may have been granted are not
+// lost. It gets a new number only if no try of it can have changed anything.
 func (l *loop) fail(r reply) {
 	if hopeless(r.err) {
 		for _, w := range l.waiting {

@@ -11,8 +11,8 @@ const DefaultWithin = 30 * time.Second
 
 // Transport is an http.RoundTripper that makes the requests of an HTTP client wait for their turns. Requests leave at
 // the pace of a pull queue that all processes share; the waiting requests are that queue. A request that would wait too
-// long, or finds the queue full, fails at once with a *Later, which says when to come back. A request whose context ends
-// gives its place back. Nothing is sent before the turn has come. A redirect is a request of its own.
+// long, or finds the queue full, fails at once with a *Later, which says when to come back. A request whose context
+// ends gives its place back. Nothing is sent before the turn has come. A redirect is a request of its own.
 type Transport struct {
 	Turns *Turns
 	// Within is the maximum wait of a request; 0 means DefaultWithin.

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// Turn is a reserved turn, to be waited for once or cancelled.
+// Turn is a reserved turn, to be waited for once or canceled.
 type Turn struct {
 	turns *Turns
 	id    string
@@ -19,7 +19,7 @@ type Turn struct {
 	over  atomic.Bool
 }
 
-// ErrTurnOver is returned for a turn that was waited for before, or cancelled.
+// ErrTurnOver is returned for a turn that was waited for before, or canceled.
 var ErrTurnOver = errors.New("pull: the turn is over")
 
 // At returns when the turn is expected, by this machine's clock. Only Wait knows when it has come.
@@ -76,9 +76,10 @@ const (
 	leavePause = 20 * time.Millisecond
 )
 
-// giveUp gives back one place: the turn's own, or that of the caller that got it. Turns are interchangeable, so all that
-// matters is that there are as many places as waiting callers. sure means that the turn was appended. giveUp usually
-// succeeds at once; otherwise it goes on in the background. In doubt it lets a place expire rather than give back two.
+// giveUp gives back one place: the turn's own, or that of the caller that got it. Turns are interchangeable, so all
+// that matters is that there are as many places as waiting callers. sure means that the turn was appended. giveUp
+// usually succeeds at once; otherwise it goes on in the background. In doubt it lets a place expire rather than give
+// back two.
 func (t *Turns) giveUp(ctx context.Context, id string, sure bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
 	if t.giveBack(ctx, id, sure) {

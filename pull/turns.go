@@ -142,8 +142,8 @@ func (t *Turns) promise(room time.Time) time.Time {
 	return at
 }
 
-// lapsePromises takes promised turns back when a caller gets a turn with time to spare for two: callers with earlier
-// promises have not come back, or they would have taken it.
+// lapsePromises takes back some promised turns when a caller gets a turn at least two intervals before its time is
+// over: callers with earlier promises have not come back, or they would have taken that turn.
 func (t *Turns) lapsePromises(spare time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,9 +7,9 @@
 //   - Limit makes asynq middleware: it holds the handlers of any number of workers to the rate of one
 //     queue, with asynq's own settings and without spending a retry.
 //
-// Sender paces what enters asynq. Workers with a backlog of their own start it as fast as they can: Limit holds
-// them to a rate.
+// Sender paces only what enters asynq. Workers start the tasks of a backlog in asynq as fast as they can; use Limit to
+// hold them to a rate.
 //
-// It promises that a task is in asynq once as long as asynq knows its id, which is the job's: set a
-// retention for it to be known after it was processed.
+// A task's ID is its job's ID. While asynq knows the ID, the task is not added again. Set a retention so that asynq
+// still knows the ID after the task was processed.
 package asynqtarget

@@ -42,8 +42,9 @@ const (
 // farther off than that and two of Config.TaskCheckInterval, and it returns before its turn. A task waits at most half
 // of the time that its handler has left.
 //
-// One worker never waits longer than a second, so that tasks without a limit get a worker; the only worker of a server
-// does wait. A task without retries left waits as long as its handler may take, because asynq would archive it.
+// While all other workers wait, the last one waits at most a second, so that tasks without a limit get a worker. The
+// only worker of a server does wait longer. So does a task without retries left, because asynq would archive it: it
+// waits as long as its handler may take.
 func Limit(config *asynq.Config) func(Turns) asynq.MiddlewareFunc {
 	workers := config.Concurrency
 	if workers < 1 {

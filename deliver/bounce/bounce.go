@@ -1,7 +1,8 @@
 // Package bounce writes refused recipients into a job's reason, and parses them back for programs.
 //
-// Parse reads what List writes behind one of the openings; of a text that was cut it reads the whole entries. Nothing in
-// a server's answer can add a recipient or change an address. A reason without an opening has no bounces.
+// Parse reads lists written by List behind one of the openings. If the text was cut, it reads the entries that are
+// complete. Nothing in a server's answer can add a recipient or change an address. A reason without an opening has no
+// bounces.
 package bounce
 
 import (

@@ -93,8 +93,8 @@ func (g *Guard) Check(host string, port uint16) error {
 	return nil
 }
 
-// Dialer returns a function that dials like d, but only permitted addresses. Other addresses yield an error that wraps a
-// *Refused. Control of d is ignored.
+// Dialer returns a function that dials like d, but only permitted addresses. Other addresses yield an error that wraps
+// a *Refused. Control of d is ignored.
 func (g *Guard) Dialer(d net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
 	d.Control = nil
 	return func(ctx context.Context, network, address string) (net.Conn, error) {

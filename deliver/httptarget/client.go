@@ -43,8 +43,8 @@ func NewClient(o Options) *Client {
 func (c *Client) Close() error { return c.sender.Close() }
 
 // Do waits for a connection and in the gate, makes a request and reads its answer, within a timeout from the departure.
-// Its error is for a drain.Handler to return. An error marked drain.Unknown means that the receiver may have the request;
-// with any other error it does not.
+// Its error is for a drain.Handler to return. An error marked drain.Unknown means that the receiver may have the
+// request; with any other error it does not.
 func (c *Client) Do(ctx context.Context, gate drain.Gate, timeout time.Duration, req *http.Request) (*Answer, error) {
 	e := newExchange(ctx, gate, timeout)
 	defer e.end()

@@ -16,8 +16,8 @@ var (
 // conn is a connection, above TLS, that writes only after it was handed out: a request whose gate refused cannot leave,
 // whatever net/http does.
 //
-// It reads only after a request was written. Otherwise, if a receiver sends more than the length of its answer, the rest
-// would be taken for the answer to the next job.
+// It reads only after a request was written. Otherwise, if a receiver sends more than the length of its answer, the
+// rest would be taken for the answer to the next job.
 type conn struct {
 	net.Conn
 	out   atomic.Bool

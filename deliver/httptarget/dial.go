@@ -19,9 +19,9 @@ const (
 	maxFailures = 10_000
 )
 
-// dialer makes connections, and remembers failures. net/http finishes a dial even if its request has given up, and keeps
-// the connection for the next request. So a receiver gets connections even if its handshake takes longer than a departure
-// is granted ahead. But the error of such a dial would be lost.
+// dialer makes connections, and remembers failures. net/http finishes a dial even if its request has given up, and
+// keeps the connection for the next request. So a receiver gets connections even if its handshake takes longer than a
+// departure is granted ahead. But the error of such a dial would be lost, so dialer keeps it.
 type dialer struct {
 	guard     *egress.Guard
 	connect   func(ctx context.Context, network, address string) (net.Conn, error)

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock/penstock/drain"
 )
 
-// hide hides the values of headers, and secrets in the URL, in a receiver's answer: some receivers echo the request, and
-// answers are kept and shown.
+// hide hides the values of headers, and secrets in the URL, in a receiver's answer: some receivers echo the request,
+// and answers are kept and shown.
 func hide(text string, job *drain.Job, target *Target) string {
 	if text == "" {
 		return text

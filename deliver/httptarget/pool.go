@@ -86,8 +86,8 @@ func (p *pools) make(d *tlsDialer, most int) *pool {
 	}}
 }
 
-// evict drops the least recently used pool. Its requests go on, and its connections are closed after they have been idle
-// for a while.
+// evict drops the least recently used pool. Its requests go on, and its connections are closed after they have been
+// idle for a while.
 func (p *pools) evict() {
 	var oldest poolKey
 	for key, pool := range p.known {

@@ -27,8 +27,8 @@ var fromEnvironment = http.ProxyFromEnvironment // tests replace it, because it 
 // maxAddresses is the maximum number of addresses of a receiver to try through a proxy.
 const maxAddresses = 4
 
-// proxy connects to receivers on behalf of the drainer. It is always asked to CONNECT to an address, also for http. With
-// a name it would resolve the name itself, possibly inside the network and past the guard.
+// proxy connects to receivers on behalf of the drainer. It is always asked to CONNECT to an address, also for http.
+// With a name it would resolve the name itself, possibly inside the network and past the guard.
 type proxy struct {
 	environment    bool
 	secure         bool   // the connection to the proxy uses TLS

@@ -96,8 +96,8 @@ func seconds(n float64) time.Duration {
 	return time.Duration(min(n, math.MaxInt32) * float64(time.Second)) // 68 years; waitOf shortens it
 }
 
-// draft parses RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers): a quota with nothing left (r=0) is
-// renewed in t seconds, or else in its policy's window w. It also accepts the form of draft 7: limit=9, remaining=0,
+// draft parses RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers): a quota with nothing left (r=0)
+// is renewed in t seconds, or else in its policy's window w. It also accepts the form of draft 7: limit=9, remaining=0,
 // reset=5.
 func draft(h http.Header) (wait time.Duration) {
 	limits := h[headerRateLimit]

@@ -24,8 +24,8 @@ const (
 	MaxMaxConnections = 10_000
 )
 
-// Target is the setting of a receiver to which jobs are posted. ${secret:NAME} stands for a secret in the URL's path and
-// query, in the values of headers, signing and TLS, and in a proxy's password.
+// Target is the setting of a receiver to which jobs are posted. ${secret:NAME} stands for a secret in the URL's path
+// and query, in the values of headers, signing and TLS, and in a proxy's password.
 type Target struct {
 	URL    string `json:"url"`
 	Method string `json:"method,omitempty"` // POST, PUT or PATCH
@@ -174,7 +174,7 @@ func (t *Target) checkURL(at string) error {
 	return checkHost(at, u.Hostname())
 }
 
-// authority is what stands between scheme and path.
+// authority returns the part of a URL between scheme and path.
 func authority(text string) string {
 	if _, behind, ok := strings.Cut(text, "://"); ok {
 		text = behind
@@ -188,7 +188,7 @@ func authority(text string) string {
 // Accept implements setting.Setting: any job can be posted.
 func (t *Target) Accept(*queue.Job) error { return nil }
 
-// OnUnknown implements setting.Setting: the receiver can recognise the id.
+// OnUnknown implements setting.Setting: the receiver can recognize the id.
 func (t *Target) OnUnknown() string { return queue.UnknownRetry }
 
 // Hosts implements setting.Hosted.

@@ -1,8 +1,8 @@
 // Package natstarget delivers jobs by publishing them to NATS, core or JetStream.
 //
-// A job is published below the operator's prefix, whatever its queue's setting and its lane. No job can set a header that
-// NATS itself interprets. A message acknowledged by JetStream is delivered. A message that may have arrived is published
-// again under the same Nats-Msg-Id, which JetStream recognizes within its duplicate window.
+// A job is published below the operator's prefix, whatever its queue's setting and its lane. No job can set a header
+// that NATS itself interprets. A message acknowledged by JetStream is delivered. A message that may have arrived is
+// published again under the same Nats-Msg-Id, which JetStream recognizes within its duplicate window.
 //
 // The package buffers no messages: while NATS is away, the target is down.
 package natstarget
@@ -40,7 +40,7 @@ const (
 	appToken   = "{app}" // also in the prefix
 )
 
-// Target is the setting of where to publish a queue's jobs.
+// Target is the setting of a nats target: where a queue's jobs are published.
 type Target struct {
 	// Subject follows the operator's prefix. Its tokens {lane}, {queue} and {app} stand for the job's lane and queue, and
 	// for the app of the queue.
@@ -137,16 +137,16 @@ func (t *Target) subject(job *queue.Job) (string, error) {
 	return strings.Join(tokens, "."), nil
 }
 
-// plain reports whether s is a token that can mean nothing but itself. One with a $ in front may be NATS'
-// own, one of * or > others.
+// plain reports whether s is a token of letters, digits, _ and - only. It is then neither a wildcard (* or >) nor one
+// of NATS's own tokens, which begin with $.
 func plain(s string) bool {
 	return s != "" && len(s) <= MaxSubjectBytes && strings.IndexFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-')
 	}) < 0
 }
 
-// ValidPrefix reports whether s can be the operator's prefix: tokens, {app} among them, with dots between, none of them
-// NATS' own.
+// ValidPrefix reports whether s can be the operator's prefix: plain tokens or {app}, separated by dots. Prefixes below
+// _INBOX, which NATS uses itself, are not valid.
 func ValidPrefix(s string) bool {
 	if s == "" || len(s) > MaxSubjectBytes {
 		return false
@@ -159,8 +159,8 @@ func ValidPrefix(s string) bool {
 	return !strings.EqualFold(s, "_INBOX") && !strings.HasPrefix(strings.ToUpper(s), "_INBOX.")
 }
 
-// reserved reports whether NATS goes by a header of that name. A message without a payload that has a Status is taken
-// by its clients for a word of the server's: who pulls it from a stream would never see it.
+// reserved reports whether NATS interprets a header of that name. NATS clients take a message with a Status and without
+// a payload for a status of the server, so a consumer that pulls from a stream would never see it.
 func reserved(name string) bool {
 	name = strings.ToLower(name)
 	return strings.HasPrefix(name, "nats-") || name == "status"

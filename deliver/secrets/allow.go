@@ -55,8 +55,8 @@ var (
 	errNowhere = errors.New("the secret is not sent anywhere")
 )
 
-// ParseAllow parses NAME=HOST[,HOST...][;QUEUE[,QUEUE...]]. A HOST has the form of a line in an .allow file, and a QUEUE
-// the form that follows "queue:" there.
+// ParseAllow parses NAME=HOST[,HOST...][;QUEUE[,QUEUE...]]. A HOST has the form of a line in an .allow file, and a
+// QUEUE the form that follows "queue:" there.
 func ParseAllow(text string) (Allow, error) {
 	name, rest, ok := strings.Cut(text, "=")
 	if !ok || !isSecretName(name) {
@@ -82,8 +82,8 @@ func ParseAllow(text string) (Allow, error) {
 	return a, nil
 }
 
-// parseAllowFile parses an .allow file, whose lines are hosts, or "queue:" and a queue. It ignores empty lines and lines
-// that begin with #. Its errors name the file and the line.
+// parseAllowFile parses an .allow file, whose lines are hosts, or "queue:" and a queue. It ignores empty lines and
+// lines that begin with #. Its errors name the file and the line.
 func parseAllowFile(file, name, text string) (Allow, error) {
 	a := Allow{name: name}
 	n := 0

@@ -91,8 +91,8 @@ func decodeBase64(text string) (string, bool) {
 func standard(text string) string { return strings.NewReplacer("-", "+", "_", "/").Replace(text) }
 
 // Hide returns a text with Hidden in place of each secret, in any case and any encoding: plain, escaped for JSON, HTML
-// or URLs, in hexadecimal, in base64 of either alphabet, inside something longer, or nested. It also hides the beginning
-// of a secret at the end of the text, which may have been cut there.
+// or URLs, in hexadecimal, in base64 of either alphabet, inside something longer, or nested. It also hides the
+// beginning of a secret at the end of the text, which may have been cut there.
 func (h *Hider) Hide(text string) string {
 	if len(h.plain) == 0 || text == "" {
 		return text
@@ -155,7 +155,7 @@ func isBase64(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '/'
 }
 
-// pattern is a lower-case text. Every part of it of at least that length is hidden.
+// pattern is a lower-case text. Every part of it that has at least least bytes is hidden.
 type pattern struct {
 	text  string
 	least int

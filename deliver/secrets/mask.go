@@ -36,8 +36,8 @@ func IsSensitive(name string) bool {
 
 // Mask returns a deliver setting that may be shown. Hidden replaces every value whose name is sensitive (IsSensitive),
 // and in every URL the user and password, the values of the query, and the fragment. It depends only on names, so it
-// covers a program's own kinds of targets, too. References to secrets are shown, also behind an authorization scheme, as
-// in an Authorization header, or as a password behind a user.
+// covers a program's own kinds of targets, too. References to secrets are shown, also behind an authorization scheme,
+// as in an Authorization header, or as a password behind a user.
 func Mask(raw stdjson.RawMessage) stdjson.RawMessage {
 	masked, err := rewrite(raw, func(p place, secret jsontext.Value) (jsontext.Value, error) {
 		if secret.Kind() == '"' {

@@ -36,7 +36,7 @@ type rewriter struct {
 	swap swap
 }
 
-// value copies the next value, the value of a member of that name.
+// value copies the next value. name is the name of the member that it belongs to.
 func (r *rewriter) value(name string) error {
 	kind := r.in.PeekKind()
 	if IsSensitive(name) {

@@ -27,8 +27,8 @@ func (p Patterns) Match(text string) bool {
 	return false
 }
 
-// Check checks the patterns. at is their field. proper, which may be nil, returns what is wrong with a pattern, to follow
-// its name in the error.
+// Check checks the patterns. at is their field. proper, which may be nil, returns what is wrong with a pattern, to
+// follow its name in the error.
 func (p Patterns) Check(at string, proper func(pattern string) (fault string)) error {
 	if len(p) > maxPatterns {
 		return Error(at, "", "are "+strconv.Itoa(len(p))+", the limit is "+strconv.Itoa(maxPatterns))

@@ -108,7 +108,8 @@ const OtherHost = "is on another host than before"
 // OtherPort is a reason of Hosted.Exposes: another port may be another program, of another person.
 const OtherPort = "is on another port than before"
 
-// Exposed returns the reason, as Hosted.Exposes does, why a URL is less trusted than the one before; empty if it is not.
+// Exposed returns the reason, as Hosted.Exposes does, why a URL is less trusted than the one before; empty if it is
+// not.
 func Exposed(now, before string) string {
 	n, err := url.Parse(now)
 	b, err2 := url.Parse(before)

@@ -18,9 +18,9 @@ type Provider interface {
 // Finder is a Provider that can find out whether a text was sent.
 type Finder interface {
 	Provider
-	// Find looks for a text that Send began to send at an instant, and that got no answer. It calls take for each text
-	// that it may be. The first that take accepts is the one; the others belong, or may belong, to other jobs. An error
-	// means that the question cannot be answered.
+	// Find looks in the provider's list for a text that Send began to send at since and that got no answer. It calls take
+	// with the ID of each text that matches, until take accepts one: texts that take rejects belong, or may belong, to
+	// other jobs. listed reports whether a text was accepted. An error means that Find could not find out.
 	Find(ctx context.Context, m Message, since time.Time, take func(id string) bool) (id string, listed bool, err error)
 }
 

@@ -4,8 +4,8 @@ import "sync"
 
 const maxSeen = 10_000
 
-// seen remembers the IDs of recent texts that belong to a job, and the texts being sent. So no text is taken for that
-// of another job with the same text and number.
+// seen remembers the IDs of recent texts that belong to a job, and the texts being sent. So if two jobs have the same
+// text and number, neither gets the other's ID.
 type seen struct {
 	mu      sync.Mutex
 	ids     map[string]struct{}
@@ -39,8 +39,8 @@ func (s *seen) end(m Message, id string) {
 	}
 }
 
-// take assigns a text to a job without an answer, if it cannot belong to another job. While a twin is being sent, that
-// is unknown.
+// take assigns a listed text to a job without an answer, unless the text belongs to another job. It also fails, with
+// twin set, while a twin is being sent: the listed text may then be the twin.
 func (s *seen) take(m Message, id string) (taken, twin bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -102,7 +102,7 @@ func (t *twilio) Send(ctx context.Context, gate drain.Gate, m Message) (string, 
 func (t *twilio) do(ctx context.Context, gate drain.Gate, method, to, body string) (*httptarget.Answer, error) {
 	req, err := http.NewRequestWithContext(ctx, method, to, strings.NewReader(body))
 	if err != nil {
-		return nil, drain.Down(errors.New("deliver.sms.url: cannot be requested")) // not wrapped: net/url's error would quote it
+		return nil, drain.Down(errors.New("deliver.sms.url: cannot be requested")) // net/url's error would quote the URL
 	}
 	req.Header = t.header.Clone()
 	if body != "" {

@@ -56,8 +56,8 @@ var twilioErrors = map[int]meaning{
 	21705: {mend: mendSender},               // its SID is not valid
 }
 
-// retryAt returns the instant before which an answer asks for no other attempt, or the instant after a while if it does
-// not ask; a while of 0 is no instant. The error says so if the wait was shortened.
+// retryAt returns when to retry: as the answer's Retry-After says, or without it after the given time. The result is
+// zero if that time is 0. If the wait that the answer asked for was shortened, the returned error says so.
 func retryAt(err error, a *httptarget.Answer, after time.Duration) (error, time.Time) { //nolint:staticcheck // as args
 	now := time.Now()
 	if w, ok := httptarget.RetryAfter(a.Header, now); ok {
@@ -72,7 +72,7 @@ func retryAt(err error, a *httptarget.Answer, after time.Duration) (error, time.
 	return err, now.Add(after)
 }
 
-// excerpt is what of an answer can be shown to people, behind a colon.
+// excerpt returns the beginning of an answer, without secrets, after a colon; or nothing if there is no text to show.
 func (t *twilio) excerpt(body []byte) string {
 	text := clip.Text(printable(t.hide(string(body[:min(len(body), 4*excerptBytes)]))), excerptBytes)
 	if text == "" {
@@ -81,7 +81,7 @@ func (t *twilio) excerpt(body []byte) string {
 	return ": " + text
 }
 
-// hide takes the credentials out of what a provider answers: some echo the request.
+// hide hides the credentials in a provider's answer: some providers echo the request.
 func (t *twilio) hide(text string) string {
 	return secrets.NewHider(t.secrets...).Hide(text)
 }

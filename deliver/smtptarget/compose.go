@@ -112,7 +112,7 @@ func (p *message) address(m *mail.Msg, l *letter) error {
 		name   string
 		from   addresses
 		header func(...*netmail.Address)
-		sent   bool // to these
+		sent   bool // these addresses are recipients
 	}{
 		{"to", p.To, m.ToMailAddress, true},
 		{"cc", p.CC, m.CcMailAddress, true},

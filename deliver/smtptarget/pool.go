@@ -47,10 +47,10 @@ type pool struct {
 	preparing int
 	idle      []*conn // the last used last
 	waiting   []chan prepared
-	failed    error // the last preparation, if it did
+	failed    error // why the last preparation failed; nil if it succeeded
 	failedAt  time.Time
 
-	spared time.Time // until when the server wants no connections, as it said or as is assumed
+	spared time.Time // until when the server is left alone; see spare
 	delay  time.Duration
 }
 
@@ -97,7 +97,7 @@ func (p *pool) get(ctx context.Context, closes time.Time, most int) (*conn, erro
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := slices.Index(p.waiting, ready)
-	if i < 0 { // it came at the last moment
+	if i < 0 { // a connection or an error came at the last moment
 		r := <-ready
 		if r.err != nil {
 			return nil, r.err
@@ -132,7 +132,7 @@ func (p *pool) lose(c *conn) {
 	p.more()
 }
 
-// The methods below need p.mu.
+// For the following methods, up to leave, p.mu is held.
 
 // more prepares connections for all waiters, as far as the maximum permits.
 func (p *pool) more() {
@@ -142,7 +142,7 @@ func (p *pool) more() {
 	}
 }
 
-// prepare prepares a connection, or a new one in its place.
+// prepare resets a used connection, and replaces it by a new one if that fails or c is nil. It does not wait.
 func (p *pool) prepare(c *conn) {
 	p.preparing++
 	p.running.Go(func() {
@@ -199,7 +199,7 @@ func (p *pool) drop(c *conn) {
 
 func (p *pool) leave(c *conn) { p.running.Go(c.quit) }
 
-// The methods above need mu.
+// The methods above need p.mu; the following ones lock it.
 
 func (p *pool) expire(c *conn) {
 	p.mu.Lock()

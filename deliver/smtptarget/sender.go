@@ -133,8 +133,8 @@ func (s *Sender) Close() error {
 	return nil
 }
 
-// interrupted returns an error that says so if the delivery's context has ended, marked as unsent unless the caller
-// marks it otherwise; else it returns err, or an error for a timeout.
+// interrupted returns the error of a failed step. If the delivery's context has ended, the error says that it was
+// interrupted and is marked Unsent, which a mark of the caller overrides. Otherwise it is err, or describes a timeout.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return drain.Unsent(fmt.Errorf("interrupted: %w", context.Cause(ctx)))

@@ -21,10 +21,10 @@ type transaction struct {
 	job     *drain.Job
 	timeout time.Duration
 
-	accepted, put, refused []refusal // recipients; put off
+	accepted, put, refused []refusal // recipients; put has the deferred ones
 }
 
-// fits checks, before the departure, that the server accepts such a message at all.
+// fits checks, before the departure, that the server supports the message's size and character set.
 func (t *transaction) fits() error {
 	lacks := func(extension string) bool { has, _ := t.conn.client.Extension(extension); return !has }
 	switch {
@@ -206,8 +206,8 @@ func (t *transaction) lost(ctx context.Context, err error, answers int) error {
 	return drain.Trouble(err)
 }
 
-// putOff returns the error of a message that was sent to nobody. If some recipients were deferred, accepted recipients
-// wait for them, because a job is sent once.
+// putOff returns the error of a message that was sent to nobody. If some recipients were deferred, the job is retried
+// for all recipients: sending to the accepted ones now would send the message to them twice.
 func (t *transaction) putOff(next time.Duration) error {
 	err := errors.New(bounce.Nobody + bounce.Sections(bounces(t.put), bounces(t.refused)))
 	if len(t.put) == 0 {
@@ -237,7 +237,7 @@ type answered struct {
 
 func (a *answered) Error() string { return "the server answered " + a.reply.String() + " to " + a.to }
 
-// denied converts such an answer to an error for the drainer.
+// denied converts an unexpected answer to an error for the drainer.
 func (t *transaction) denied(r reply, to string) error {
 	err := &answered{r, to}
 	at := map[string]stage{"MAIL FROM": toMail, "RCPT TO": toRecipient}[to]

@@ -3,5 +3,5 @@
 // process, are assembled here, so that tests can run them in their own process.
 //
 // [NewIngress] and [NewDrainer] bind listeners, so that errors come at once and addresses are known. Run runs until its
-// context ends. The caller opens and closes what they stand on, by a [Base].
+// context ends. The caller opens and closes the store, the overflow and the logs that they use, with a [Base].
 package app

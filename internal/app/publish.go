@@ -9,8 +9,8 @@ import (
 	"github.com/penstock/penstock/internal/auth"
 )
 
-// PublishFlags name the operator's own servers that targets deliver to: a Redis with asynq, and a NATS. They need not be
-// the Redis of the store or the NATS of the overflow.
+// PublishFlags name the operator's own servers that targets deliver to: a Redis with asynq, and a NATS. They need not
+// be the Redis of the store or the NATS of the overflow.
 type PublishFlags struct {
 	AsynqRedis     string `placeholder:"URL"`
 	AsynqPrefix    string `placeholder:"TASK"`

@@ -205,7 +205,7 @@ func (s *slots) age(now time.Time) {
 	s.looked = now
 	for queue, q := range s.named {
 		if q.fresh.Swap(false) {
-			q.seen = now // at the latest: counting does not read the clock
+			q.seen = now // or somewhat earlier: counting does not read the clock
 		} else if now.Sub(q.seen) >= keepQueue {
 			s.end(queue, q)
 		}

@@ -120,8 +120,8 @@ func (o *Overflow) Missing(name string, jobs int) {
 // Depth implements deferred.Observer.
 func (o *Overflow) Depth(name string, _ int64, oldest time.Time) { o.ages.set(name, oldest) }
 
-// ages exports the age of each queue's oldest deferred job at the time of the scrape: the oldest queues each, and the
-// maximum of the rest.
+// ages exports the age of the oldest deferred job of each queue at the time of the scrape. The queues with the oldest
+// jobs have series of their own; the rest share the maximum of their ages.
 type ages struct {
 	desc *prometheus.Desc
 	most int

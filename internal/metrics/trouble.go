@@ -105,7 +105,7 @@ type sums struct {
 	states map[status.Code]float64
 	unseen int       // queues in trouble without series
 	others bool      // some queues have no series
-	oldest time.Time // append time of their longest-waiting job, among queues whose jobs wait for their turn
+	oldest time.Time // append time of the longest-waiting job in queues without series whose jobs wait for their turn
 }
 
 // choose returns the queues that get series: the first g.most, and at most g.most others in trouble.

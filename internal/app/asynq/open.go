@@ -1,5 +1,5 @@
-// Package asynq opens the asynq that a drainer's flags name. It is separate from package app so that an ingress does not
-// link it.
+// Package asynq opens the asynq that a drainer's flags name. It is separate from package app so that an ingress does
+// not link it.
 package asynq
 
 import (

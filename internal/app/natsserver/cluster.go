@@ -46,8 +46,8 @@ func (m *membership) pin(addr *net.TCPAddr) {
 	}
 }
 
-// StartCluster starts n nodes on loopback with directories below o.Dir, and returns when a stream with n replicas can be
-// created. The caller calls Stop.
+// StartCluster starts n nodes on loopback with directories below o.Dir, and returns when a stream with n replicas can
+// be created. The caller calls Stop.
 func StartCluster(ctx context.Context, n int, o Options) (*Cluster, error) {
 	c := &Cluster{}
 	all := make([]*membership, n)

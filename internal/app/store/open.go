@@ -80,8 +80,8 @@ type Initialized struct {
 	Made       bool // created by this call
 }
 
-// Init creates a store on an empty Redis. An existing store is left unchanged; if it has other settings, Init returns an
-// error.
+// Init creates a store on an empty Redis. An existing store is left unchanged; if it has other settings, Init returns
+// an error.
 func Init(ctx context.Context, o Options) (Initialized, error) {
 	o.Init = true
 	e, err := openRedis(ctx, o)

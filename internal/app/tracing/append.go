@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Limits on asking the engine what an appended job waits for: maxAskings per askEvery, and at the same time.
+// Limits on asking the engine what an appended job waits for: maxAskings questions per askEvery, and as many at a time.
 const (
 	maxAskings = 4
 	askEvery   = 200 * time.Millisecond
