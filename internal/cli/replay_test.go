@@ -83,7 +83,7 @@ func TestReplayUsage(t *testing.T) {
 		"no such file or directory":            {"--log", exampleLog, "--rule", "gap period=1s", "--chart", "nowhere/x.html"},
 		"standard input can be read only once": {"--log", "-", "--log", "-", "--rule", "gap period=1s"},
 		"key: is given twice":                  {"--log", exampleLog, "--rule", "gap period=1s key={path} key={method}"},
-		"lease is not supported":                   {"--log", exampleLog, "--queue", "rate=1/s lease=1s"},
+		"lease is not supported":               {"--log", exampleLog, "--queue", "rate=1/s lease=1s"},
 		"{ip} is no field of a combined log":   {"--log", exampleLog, "--rule", "gap period=1s", "--key", "ip"},
 		"none of 269 lines has the key":        {"--log", exampleLog, "--rule", "gap period=1s", "--key", "user"},
 		"is no JSON pointer": {

@@ -173,7 +173,7 @@ func TestHeads(t *testing.T) {
 	}{
 		"was rewritten": {anew, "was rewritten"}, "cut off": {all[:4], "all later entries are missing"},
 		"begins later":           {all[8:], "it expired"},
-		"written anew behind it": {anew[6:], "names another entry before it than entry 3"},
+		"written anew behind it": {anew[6:], "its digest of entry 3 does not match"},
 	} {
 		if _, err := verify(c.all, since, nil); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v does not say %q", what, err, c.says)
