@@ -121,9 +121,9 @@ func pass(read []bool, last, now int64) {
 // history holds the samples of a queue in both windows.
 type history struct {
 	since        time.Time
-	first        int64   // the first fine slot
-	coarse       int64   // the current coarse slot
-	merged       float32 // number of samples in it
+	first        int64            // the first fine slot
+	coarse       int64            // the current coarse slot
+	merged       [columns]float32 // number of values in it, without NaN
 	fine, rough  [columns]ring
 	presentRough sample
 }
@@ -131,10 +131,12 @@ type history struct {
 // add adds a sample to the current slots.
 func (h *history) add(c *clock, s sample) {
 	if h.coarse != c.coarse {
-		h.coarse, h.merged, h.presentRough = c.coarse, 0, s
+		h.coarse, h.merged, h.presentRough = c.coarse, [columns]float32{}, s
 	}
-	h.merged++
 	for n := range columns {
+		if s[n] == s[n] {
+			h.merged[n]++
+		}
 		h.fine[n].set(c.fine, fineSlots, s[n])
 		was := h.presentRough[n]
 		switch {
@@ -144,7 +146,7 @@ func (h *history) add(c *clock, s sample) {
 		case Columns[n].highest:
 			h.presentRough[n] = max(was, s[n])
 		default:
-			h.presentRough[n] = was + (s[n]-was)/h.merged
+			h.presentRough[n] = was + (s[n]-was)/h.merged[n]
 		}
 		h.rough[n].set(c.coarse, coarseSlots, h.presentRough[n])
 	}
