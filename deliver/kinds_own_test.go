@@ -115,7 +115,8 @@ func TestWrongFields(t *testing.T) {
 		`{"sms": {"provider": "twilio", "account": "A", "auth_token": "x",
 			"url": "http://a..b"}}`: "deliver.sms.url: has a host",
 
-		`{"http": {"url": "http://a/"}, "smtp": {"host": "a"}}`: `deliver: names 2 targets, "http, smtp"; a queue has only one`,
+		`{"http": {"url": "http://a/"}, "smtp": {"host": "a"}}`://
+		`deliver: names 2 targets, "http, smtp"; a queue has only one`,
 	} {
 		_, err := Parse(json.RawMessage(raw))
 		if says == "" && err != nil || says != "" && (err == nil || !strings.HasPrefix(err.Error(), says)) {

@@ -104,7 +104,10 @@ func TestDecide(t *testing.T) {
 		{name: "late, as the drainer stops", err: ErrLate, is: before, refused: Stopping, want: givenBack, why: Stopping},
 		{name: "late at the end of the grace period", err: ErrLate, is: ending, want: givenBack, why: Interrupted},
 		{name: "unsent", err: Unsent(broken), is: hold, want: givenBack, why: Handlers},
-		{name: "unsent at the end of the grace period", err: Unsent(cancelled), is: hold | ending, want: givenBack, why: Interrupted},
+		{
+			name: "unsent at the end of the grace period", err: Unsent(cancelled), is: hold | ending,
+			want: givenBack, why: Interrupted,
+		},
 		{name: "interrupted", err: cancelled, is: ending, want: givenBack, why: Interrupted},
 		{name: "interrupted before the gate", err: cancelled, is: before | hold | ending, want: givenBack, why: Interrupted},
 		{

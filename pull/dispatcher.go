@@ -89,13 +89,6 @@ func New(engine Engine, o Options) *Dispatcher {
 	return d
 }
 
-func def[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
-
 // Run receives the engine's wakeups until ctx ends. Then it answers waiting and later requests without jobs, and gives
 // back granted jobs without a request.
 func (d *Dispatcher) Run(ctx context.Context) error {

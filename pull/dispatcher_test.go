@@ -260,7 +260,8 @@ func TestStop(t *testing.T) {
 	if i := b.state(queue.Waiting, "q", "a"); i.Attempts != 0 {
 		t.Errorf("got %+v", i)
 	}
-	if h, err := b.dispatcher.Lease(b.ctx, pull.Request{Queue: "q", Max: 1, Wait: time.Hour}); err != nil || h.Jobs() != 0 {
+	h, err := b.dispatcher.Lease(b.ctx, pull.Request{Queue: "q", Max: 1, Wait: time.Hour})
+	if err != nil || h.Jobs() != 0 {
 		t.Errorf("after the stop: %v", err)
 	}
 }

@@ -185,7 +185,9 @@ func (s *Sender) known(job *drain.Job, t *asynqtask.Target, p asynqtask.Plan) er
 	info, err := s.inspector.GetTaskInfo(t.Queue, job.ID)
 	switch {
 	case errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound):
-		return drain.Unknown(errors.New("asynq had a task with this id, which may have been this job's, and has it no longer"))
+		return drain.Unknown(
+			errors.New("asynq had a task with this id, which may have been this job's, and has it no longer"),
+		)
 	case err != nil:
 		return drain.Trouble(drain.Unknown(fmt.Errorf("asynq has a task with this id, and it is unknown whose: %w", err)))
 	case info.Type == p.Task && bytes.Equal(info.Payload, job.Payload) &&

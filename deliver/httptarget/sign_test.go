@@ -139,13 +139,17 @@ func TestBadSettings(t *testing.T) {
 			"deliver.http.signing.previous_secret", "whsec_",
 		},
 		{
-			func(x *Target) { x.Signing = &Signing{Secret: "${REDIS_PASSWORD}"} }, "deliver.http.signing.secret", "not a reference",
+			func(x *Target) { x.Signing = &Signing{Secret: "${REDIS_PASSWORD}"} },
+			"deliver.http.signing.secret", "not a reference",
 		},
 		{
 			func(x *Target) { x.Headers = map[string]string{"A": "${REDIS_PASSWORD}"} }, "deliver.http.headers.A",
 			"not a reference",
 		},
-		{func(x *Target) { x.Headers = map[string]string{"A": "${secret:../a}"} }, "deliver.http.headers.A", "not a reference"},
+		{
+			func(x *Target) { x.Headers = map[string]string{"A": "${secret:../a}"} },
+			"deliver.http.headers.A", "not a reference",
+		},
 		{func(x *Target) { x.Headers = map[string]string{"A": "${env:HOME}"} }, "deliver.http.headers.A", "not a reference"},
 		{func(x *Target) { x.Headers = map[string]string{"A": "${secret:a"} }, "deliver.http.headers.A", "not a reference"},
 		{

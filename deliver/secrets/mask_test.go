@@ -125,7 +125,10 @@ func TestUnmask(t *testing.T) {
 			"",
 		},
 		{"in another case", header(`"X-KEY":"***"`), header(`"X-KEY":"k"`), "", ""},
-		{"another header", header(`"X-Token":"***"`), "", "deliver.http.headers.X-Token", "none is stored there; give the secret itself"},
+		{
+			"another header", header(`"X-Token":"***"`), "",
+			"deliver.http.headers.X-Token", "none is stored there; give the secret itself",
+		},
 		{"escaped", header(`"X-Token":"\u002a**"`), "", "deliver.http.headers.X-Token", "***"},
 		{"where nothing is hidden", header(`"X-A":"***"`), header(`"X-A":"***"`), "", ""},
 		{"another target", `{"smtp":{"password":"***"}}`, "", "deliver.smtp.password", "***"},

@@ -54,7 +54,8 @@ func checkAddress(a *mail.Address) error {
 		)
 	case !isDotAtom(local):
 		return errors.New(
-			"has a character before the @ that is not allowed: letters, digits, dots between them and !#$%&'*+-/=?^_`{|}~ are; " +
+			"has a character before the @ that is not allowed: letters, digits, dots between them and " +
+				"!#$%&'*+-/=?^_`{|}~ are; " +
 				"quotes, spaces and routes are not",
 		)
 	case !isDomain(domain):

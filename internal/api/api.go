@@ -105,13 +105,6 @@ func (o *Options) normalize() {
 	}
 }
 
-func def[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
-
 // handler is the state that all requests share.
 type handler struct {
 	engine   queue.Engine

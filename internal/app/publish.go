@@ -36,7 +36,8 @@ func (PublishFlags) LongHelp() map[string]string {
 		"asynq-prefix": "Prefix of the types of all tasks that asynq targets release, such as email: or * for any. Needed " +
 			"by --asynq-redis.",
 		"publish-nats": "NATS to which nats targets publish, such as nats://a:4222,nats://b:4222; tls:// for TLS.",
-		"publish-creds": "Credentials file for --publish-nats. Alternatively, put a user and password, or a token, into the " +
+		"publish-creds": "Credentials file for --publish-nats. Alternatively, put a user and password, or a token, into " +
+			"the " +
 			"URL.",
 		"publish-prefix": "Prefix of all subjects that nats targets publish to, such as jobs or jobs.{app}. Needed by " +
 			"--publish-nats.",

@@ -47,7 +47,8 @@ type SecretsFlags struct {
 // LongHelp implements longHelper.
 func (SecretsFlags) LongHelp() map[string]string {
 	return map[string]string{
-		"secrets-dir": "Directory of secrets: $${secret:NAME} in a target is the content of the file NAME. Without the flag " +
+		"secrets-dir": "Directory of secrets: $${secret:NAME} in a target is the content of the file NAME. Without the " +
+			"flag " +
 			"it is the environment variable PENSTOCK_SECRET_NAME. The file NAME.allow lists where the secret may be sent, " +
 			"one host per line, or queue: and a queue. Give ingress and drainer the same; an ingress needs only the .allow " +
 			"files.",

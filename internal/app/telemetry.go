@@ -50,7 +50,8 @@ type DecisionFlags struct {
 // LongHelp implements longHelper.
 func (DecisionFlags) LongHelp() map[string]string {
 	return map[string]string{
-		"decision-log": "Log what keeps jobs from entering or leaving: refusals, deferrals and stops of queues. At most one " +
+		"decision-log": "Log what keeps jobs from entering or leaving: refusals, deferrals and stops of queues. At most " +
+			"one " +
 			"line a second per kind, queue and reason, with the number of lines left out.",
 	}
 }

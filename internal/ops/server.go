@@ -77,13 +77,6 @@ func (o *ServerOptions) normalize() {
 	}
 }
 
-func def[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
-
 // Server is an HTTP server with limits on connections, memory and time.
 type Server struct {
 	o        ServerOptions
