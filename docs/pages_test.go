@@ -15,7 +15,7 @@ import (
 )
 
 // most is the maximum number of words on all pages together.
-const most = 25_000
+const most = 26_000
 
 // budgets are the maximum numbers of words of all pages.
 var budgets = map[string]int{
@@ -24,19 +24,19 @@ var budgets = map[string]int{
 	"CHANGELOG.md":           600,
 	"deploy/README.md":       1300,
 	"docs/design.md":         3700,
-	"docs/api.md":            3100,
-	"docs/console.md":        150,
+	"docs/api.md":            3472,
+	"docs/console.md":        168,
 	"docs/cli.md":            1700,
 	"docs/configuration.md":  3400,
-	"docs/access.md":         900,
-	"docs/admission.md":      1000,
+	"docs/access.md":         1008,
+	"docs/admission.md":      1100,
 	"docs/roles.md":          250,
 	"docs/limiters.md":       850,
-	"docs/deferred.md":       900,
+	"docs/deferred.md":       950,
 	"docs/metrics.md":        1500,
 	"docs/runbook.md":        1200,
 	"docs/tracing.md":        300,
-	"docs/backup.md":         850,
+	"docs/backup.md":         880,
 	"docs/prove.md":          1000,
 	"docs/benchmarks.md":     1350,
 	"docs/targets/asynq.md":  450,
