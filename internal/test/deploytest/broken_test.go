@@ -316,7 +316,7 @@ func TestBroken(t *testing.T) {
 			"PenstockHeld: docs/runbook.md does not say what it means",
 		},
 		{
-			"runbook", runbook, "Its users wait. Perhaps an operator forgot the pause.\n", "",
+			"runbook", runbook, "The queue's jobs have waited for an hour. Perhaps an operator forgot the pause.\n", "",
 			"PenstockPaused: docs/runbook.md does not say what it means",
 		},
 		{"runbook", runbook, "### PenstockPaused\n", "### PenstockHeld\n", "two sections about PenstockHeld"},
