@@ -120,7 +120,7 @@ func (appPutCmd) LongHelp() map[string]string {
 
 func (appPutCmd) Help() string {
 	return `Options that are not given keep their values; a given list replaces the present one. The change fails
-if somebody else changed the app meanwhile. Tokens of an app can use only its names: see "penstock
+if someone else changed the app meanwhile. Tokens of an app can use only its names: see "penstock
 token create".
 
 Examples:

@@ -36,7 +36,7 @@ func (QueuesCmd) LongHelp() map[string]string {
 func (QueuesCmd) Help() string {
 	return `Creates and changes the rules of the file, as "penstock rule apply" does, then its queues, parents
 before children, and shows each changed field. The whole file is checked first. A change fails if
-somebody else changed that rule or queue meanwhile. The server masks secrets, so --dry-run cannot
+someone else changed that rule or queue meanwhile. The server masks secrets, so --dry-run cannot
 compare them, and "deliver: *** -> ***" means that a secret changed. A queue that has a target which
 the file leaves out would lose it, so this asks for confirmation.
 

@@ -24,7 +24,7 @@ type RulesCmd struct{ flags }
 func (RulesCmd) Help() string {
 	return `Creates and changes the rules of the file, and shows each changed field. The file's queues are not
 touched: "penstock queue apply" applies both. The whole file is checked first. A change fails if
-somebody else changed that rule meanwhile. What was taken from a rule still counts under its new
+someone else changed that rule meanwhile. What was taken from a rule still counts under its new
 numbers; a rule with another algorithm starts afresh.
 
 Without --prune, rules that are not in the file stay. With --prune they are listed, and after

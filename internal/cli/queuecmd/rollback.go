@@ -20,7 +20,7 @@ type rollbackCmd struct {
 
 func (rollbackCmd) Help() string {
 	return `"penstock queue log" lists the revisions. The server has the earlier spec, with its secrets. A deleted
-queue is created again, without its jobs. The change fails if somebody else changed the queue
+queue is created again, without its jobs. The change fails if someone else changed the queue
 meanwhile.
 
 Examples:

@@ -50,7 +50,7 @@ Examples:
   penstock queue set email --lane-rate 2/s lanes.overrides.gmail.com.rate=10/s
   penstock queue set email --overflow defer --readmit-between 22:00-06:00 --timezone Europe/Berlin
 
-The change fails with exit code 3 if somebody else changed the queue meanwhile.`
+The change fails with exit code 3 if someone else changed the queue meanwhile.`
 }
 
 func (c *setCmd) Run(r *command.Run, k *kong.Context, api *client.Client) error {

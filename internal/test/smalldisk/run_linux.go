@@ -36,8 +36,7 @@ func Run(t *testing.T, bytes int64, what func(t *testing.T, dir string)) {
 	// of clone: not allowed, none left, none here
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EINVAL):
 		t.Skipf(
-			"no disk can be filled here: this system lets neither this user mount a tmpfs nor make a namespace in which he "+
-				"may: %v",
+			"no disk can be filled here: this user may neither mount a tmpfs nor create a namespace that allows it: %v",
 			err,
 		)
 	case errors.As(err, &exit):
