@@ -28,10 +28,8 @@ func (f *fluid) bend(rate float64, by verdict) {
 	if last.by == b.by && math.Abs(last.rate-rate) <= tiny*(last.rate+rate) && b.left > tiny {
 		return
 	}
-	for i := range f.pools {
-		if p := &f.pools[i]; p.index >= 0 && p.depth <= 0 && p.done > last.t && p.done >= f.t-tiny {
-			b.drained = p.index
-		}
+	if f.drained >= 0 && f.dry[f.drained] >= f.t-tiny {
+		b.drained = f.drained
 	}
 	if f.bends = append(f.bends, b); len(f.bends) >= 4*queue.MaxBends {
 		f.bends = simplified(f.bends, 2*queue.MaxBends)

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"math"
-	"slices"
 
 	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/leaky"
@@ -25,11 +24,12 @@ type fluid struct {
 	inflows  []inflow
 	marks    []mark
 
-	shares []share // scratch
-	times  []float64
-	work   int
-	rough  bool // the rest was extrapolated
-	bends  []bend
+	dry     []float64 // when lanes ran dry, by index
+	drained int       // the lane that did last, or -1
+	shares  []share   // scratch
+	work    int
+	rough   bool // the rest was extrapolated
+	bends   []bend
 }
 
 const (
@@ -38,10 +38,7 @@ const (
 	// moment is the length of a step in which credit leaves at once.
 	moment = 1e-9
 	// mostWork bounds the pools looked at in all steps together.
-	mostWork = 4_000_000
-	// fewPools is up to how many pools each pool that runs dry ends a step. With more pools, one in fewPools of them
-	// does.
-	fewPools = 32
+	mostWork = 1_000_000
 )
 
 // tap lets its credit out at once, and then its rate. In return for idleness it earns credit up to its burst.
@@ -211,18 +208,54 @@ func (s *station) verdict(t, rate float64) (verdict, bool) {
 	return verdict{}, false
 }
 
-// pool is a lane, or a number of equal ones.
+// pool is lanes that always get the same: a lane, or several whose taps are alike.
 type pool struct {
 	tap
-	depth   float64 // of each lane
-	lanes   float64
+	ends    []laneEnd // the lanes that have something left, the shallowest first
+	lanes   float64   // how many these are
+	served  float64   // what each of them has let out
 	jobCost float64
 	opens   float64
 	hours   *hours  // of the overflow
-	got     float64 // rate or amount
+	got     float64 // rate or amount, of each lane
 	flows   float64 // got, as a rate
-	done    float64 // when it ran dry
-	index   int     // in Lineup.Lanes, or -1
+	dry     float64 // when the last lane ran dry
+}
+
+// laneEnd is where a lane ends, or several ones of the same depth.
+type laneEnd struct {
+	depth, lanes float64
+	index        int // in Lineup.Lanes, or -1
+}
+
+// add adds a lane, or to the last lane of a pool that is one.
+func (p *pool) add(e laneEnd) {
+	p.lanes += e.lanes
+	p.ends = append(p.ends, e)
+}
+
+// pour adds to the only lane of a pool.
+func (p *pool) pour(depth float64) {
+	if len(p.ends) == 0 {
+		p.add(laneEnd{p.served, 1, -1})
+	}
+	p.ends[0].depth += depth
+}
+
+// depth returns what the shallowest lane has left.
+func (p *pool) depth() float64 {
+	if len(p.ends) == 0 {
+		return 0
+	}
+	return p.ends[0].depth - p.served
+}
+
+// left returns what all lanes have left.
+func (p *pool) left() (left float64) {
+	for i := range p.ends {
+		left += (p.ends[i].depth - p.served) * p.ends[i].lanes
+	}
+	return left
 }
 
 // mark asks when so much has left a pool, or the overflow if pool is -1.
@@ -241,43 +274,39 @@ type inflow struct {
 
 func (p *pool) within(t, dt float64) float64 {
 	switch {
-	case p.depth <= 0 || p.opens > t:
+	case len(p.ends) == 0 || p.opens > t:
 		return 0
 	case dt == 0:
 		return p.flow()
 	}
-	return min(p.depth, p.tap.within(dt))
+	return min(p.depth(), p.tap.within(dt))
 }
 
-func (p *pool) pass(t, dt float64) {
+// pass lets out got. It calls dry for each lane that runs dry, with the time.
+func (p *pool) pass(t, dt float64, dry func(index int, at float64)) {
 	p.tap.pass(dt, p.got)
 	if p.opens > t {
 		p.credit = min(p.credit, p.jobCost)
 	}
-	if p.depth <= 0 {
-		return
-	}
-	before := p.depth
-	if p.depth -= p.got; p.depth > tiny {
-		return
-	}
-	p.depth, p.done = 0, t+dt
-	if p.flows > 0 {
-		p.done = min(p.done, t+before/p.flows)
+	for p.served += p.got; len(p.ends) > 0 && p.depth() <= tiny; p.ends = p.ends[1:] {
+		p.lanes -= p.ends[0].lanes
+		if p.dry = t + dt; p.ends[0].index >= 0 {
+			dry(p.ends[0].index, p.dry)
+		}
 	}
 }
 
-// changes returns after how long the pool runs dry or its tap changes.
+// changes returns after how long a lane runs dry or the tap changes.
 func (p *pool) changes(t float64) float64 {
 	switch {
-	case p.depth <= 0:
+	case len(p.ends) == 0:
 		return inf
 	case p.opens > t:
 		return p.opens - t
 	}
 	next := p.tap.changes(p.flows)
 	if p.flows > 0 {
-		next = min(next, p.depth/p.flows)
+		next = min(next, p.depth()/p.flows)
 	}
 	return next
 }
@@ -398,7 +427,7 @@ func (f *fluid) run() {
 // flowIn adds inflows that are due.
 func (f *fluid) flowIn() {
 	for len(f.inflows) > 0 && f.inflows[0].at <= f.t+tiny {
-		f.pools[f.inflows[0].pool].depth += f.inflows[0].depth
+		f.pools[f.inflows[0].pool].pour(f.inflows[0].depth)
 		f.inflows = f.inflows[1:]
 	}
 	if p := f.overflow; p != nil && p.hours != nil && p.opens <= f.t+tiny {
@@ -457,13 +486,13 @@ func (f *fluid) pass(dt float64) {
 	own, all := 0.0, 0.0
 	for p := range f.ownPools {
 		own += p.got * p.lanes
-		p.pass(f.t, dt)
+		p.pass(f.t, dt, f.runDry)
 	}
 	all = own
 	for i := range f.siblings {
 		p := &f.siblings[i]
 		all += p.got * p.lanes
-		p.pass(f.t, dt)
+		p.pass(f.t, dt, f.runDry)
 	}
 	f.own.pass(f.t, dt, own)
 	if f.group != nil {
@@ -471,6 +500,8 @@ func (f *fluid) pass(dt float64) {
 	}
 	f.t += dt
 }
+
+func (f *fluid) runDry(index int, at float64) { f.dry[index], f.drained = at, index }
 
 // passMarks notes which marks are reached.
 func (f *fluid) passMarks(dt float64) {
@@ -500,13 +531,8 @@ func (f *fluid) next(rate float64) float64 {
 	if len(f.inflows) > 0 {
 		dt = min(dt, f.inflows[0].at-f.t)
 	}
-	all := rate
-	f.times = f.times[:0]
 	for i := range f.pools {
-		p := &f.pools[i]
-		if at := p.changes(f.t); at < inf {
-			f.times = append(f.times, at)
-		}
+		dt = min(dt, f.pools[i].changes(f.t))
 	}
 	if p := f.overflow; p != nil {
 		dt = min(dt, p.changes(f.t))
@@ -514,6 +540,7 @@ func (f *fluid) next(rate float64) float64 {
 			dt = min(dt, p.hours.changes(f.t))
 		}
 	}
+	all := rate
 	for i := range f.siblings {
 		all += f.siblings[i].flows * f.siblings[i].lanes
 		dt = min(dt, f.siblings[i].changes(f.t))
@@ -521,24 +548,20 @@ func (f *fluid) next(rate float64) float64 {
 	if f.group != nil {
 		dt = min(dt, f.group.changes(f.t, all))
 	}
-	if n := len(f.times); n > 0 {
-		slices.Sort(f.times)
-		dt = min(dt, f.times[n/(fewPools+1)])
-	}
 	return max(dt, moment)
 }
 
 // remaining returns the cost that is left, and jobsLeft the jobs.
 func (f *fluid) remaining() (left float64) {
 	for p := range f.ownPools {
-		left += p.depth * p.lanes
+		left += p.left()
 	}
 	return left
 }
 
 func (f *fluid) jobsLeft() (left float64) {
 	for p := range f.ownPools {
-		left += p.depth * p.lanes / p.jobCost
+		left += p.left() / p.jobCost
 	}
 	for _, in := range f.inflows {
 		left += in.depth / f.pools[in.pool].jobCost
@@ -562,8 +585,10 @@ func (f *fluid) extrapolate(left float64) {
 		f.t += last.left / mean
 	}
 	for p := range f.ownPools {
-		if p.depth > 0 {
-			p.depth, p.done = 0, f.t
+		for ; len(p.ends) > 0; p.ends = p.ends[1:] {
+			if index := p.ends[0].index; index >= 0 {
+				f.runDry(index, f.t)
+			}
 		}
 	}
 	for i := range f.marks {
@@ -592,7 +617,7 @@ func (f *fluid) verdict(rate float64, limited bool) verdict {
 	v, waits := verdict{by: cause.LaneRate}, false
 	for p := range f.ownPools {
 		switch {
-		case p.depth <= 0:
+		case len(p.ends) == 0:
 		case p.opens <= f.t:
 			return p.by
 		case !waits || p.opens < v.until:

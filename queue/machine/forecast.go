@@ -41,6 +41,7 @@ func newForecaster(l *queue.Lineup, ask queue.ForecastRequest) (*forecaster, err
 		lineup: l, spec: &l.Spec, now: leaky.Instant(l.Now.UnixMicro()), cost: l.MeanCost(),
 		rules: map[queue.LaneDigest]queue.LaneRule{}, poolOf: map[queue.LaneDigest]int{},
 	}
+	c.drained, c.dry = -1, slices.Repeat([]float64{-1}, len(l.Lanes))
 	q, err := shownQueue(&l.Info, c.now)
 	if err != nil {
 		return nil, err
@@ -57,7 +58,11 @@ func newForecaster(l *queue.Lineup, ask queue.ForecastRequest) (*forecaster, err
 	if err := c.addStations(q); err != nil {
 		return nil, err
 	}
-	c.addLanes()
+	apart := map[queue.LaneDigest]bool{queue.DigestLane(ask.Append.Lane): ask.Append.Jobs > 0}
+	for _, due := range l.Due {
+		apart[due.Lane] = true
+	}
+	c.addLanes(apart)
 	c.addDeferred()
 	for _, due := range l.Due {
 		c.inflows = append(c.inflows, inflow{
@@ -132,13 +137,18 @@ func (c *forecaster) station(p *paces, of string) station {
 func (c *forecaster) tap(p leaky.Pacer, b leaky.Bucket, cost float64, by verdict) tap {
 	n, d := p.Rate.Fraction()
 	if n == 0 {
-		return tap{rate: inf, burst: inf, credit: inf, by: by}
+		t := open(by.by)
+		t.by = by
+		return t
 	}
 	rate := float64(n) / float64(d) * 1e6
 	t := tap{rate: rate, burst: float64(p.Burst) + cost - 1, by: by}
 	t.credit = min(t.burst, cost-p.Free(b, c.now).Sub(c.now).Seconds()*rate)
 	return t
 }
+
+// open returns a tap that does not limit anything.
+func open(by cause.Cause) tap { return tap{rate: inf, burst: inf, credit: inf, by: verdict{by: by}} }
 
 // pause notes a pause.
 func (c *forecaster) pause(s *station, p queue.Pause, of string) {
@@ -221,41 +231,77 @@ func (c *forecaster) addSiblings() {
 		}
 		cost := float64(s.Cost) / float64(s.Waiting)
 		p := leaky.Pacer{Rate: s.Rate, Burst: s.Burst, Horizon: queue.Horizon}
-		c.siblings = append(c.siblings, pool{
-			tap: c.tap(p, s.Bucket, cost, verdict{}), depth: float64(s.Cost), lanes: 1, jobCost: cost, index: -1,
-		})
+		one := pool{tap: c.tap(p, s.Bucket, cost, verdict{}), jobCost: cost}
+		one.pour(float64(s.Cost))
+		c.siblings = append(c.siblings, one)
 		members, waiting = members-1, waiting-s.Waiting
 	}
 	if len(c.lineup.Siblings) == queue.MaxSiblings && members > 0 && waiting > 0 {
-		c.siblings = append(c.siblings, pool{
-			tap: tap{rate: inf, burst: inf, credit: inf}, depth: float64(waiting) / float64(members),
-			lanes: float64(members), jobCost: 1, index: -1,
-		})
+		rest := pool{tap: open(cause.Rate), jobCost: 1}
+		rest.add(laneEnd{float64(waiting) / float64(members), float64(members), -1})
+		c.siblings = append(c.siblings, rest)
 	}
 }
 
-// addLanes adds the lanes with waiting jobs.
-func (c *forecaster) addLanes() {
+// fewLanes is how many lanes are followed one by one. Of more lanes, those whose taps are about the same are one pool.
+const fewLanes = 64
+
+// kind is what lanes of a pool have in common, rounded.
+type kind struct {
+	rate, credit, opens, cost float64
+	burst                     float64
+}
+
+// addLanes adds the lanes with waiting jobs. apart are lanes to follow on their own.
+func (c *forecaster) addLanes(apart map[queue.LaneDigest]bool) {
 	waiting, lanes := c.lineup.Waiting, c.lineup.Info.Lanes
+	pools := map[kind]int{}
 	for n := range c.lineup.Lanes {
 		ln := &c.lineup.Lanes[n]
 		if ln.Waiting == 0 {
 			continue
 		}
+		waiting, lanes = waiting-ln.Waiting, lanes-1
 		p := c.newPool(ln.Digest, ln.Bucket, float64(ln.Cost)/float64(ln.Waiting))
-		p.depth, p.index = float64(ln.Cost), n
 		if !ln.Stop.IsZero() {
 			p.opens = ln.Stop.Sub(c.lineup.Now).Seconds()
 		}
-		c.poolOf[ln.Digest] = len(c.pools)
+		end := laneEnd{float64(ln.Cost), 1, n}
+		if len(c.lineup.Lanes) > fewLanes && !apart[ln.Digest] {
+			k := p.kind()
+			if at, known := pools[k]; known {
+				c.pools[at].add(end)
+				continue
+			}
+			pools[k] = len(c.pools)
+		} else {
+			c.poolOf[ln.Digest] = len(c.pools)
+		}
+		p.add(end)
 		c.pools = append(c.pools, p)
-		waiting, lanes = waiting-ln.Waiting, lanes-1
 	}
 	if waiting > 0 && lanes > 0 && int64(len(c.lineup.Lanes)) >= queue.MaxLineupLanes {
 		p := c.newPool(queue.LaneDigest{1}, leaky.Bucket{}, c.cost)
-		p.depth, p.lanes = float64(waiting)*c.cost/float64(lanes), float64(lanes)
+		p.add(laneEnd{float64(waiting) * c.cost / float64(lanes), float64(lanes), -1})
 		c.pools = append(c.pools, p)
 	}
+	for i := range c.pools {
+		slices.SortFunc(c.pools[i].ends, func(a, b laneEnd) int { return cmp.Compare(a.depth, b.depth) })
+	}
+}
+
+func (p *pool) kind() kind {
+	round := func(v float64) float64 { // to a sixteenth of an octave
+		if v <= 0 || v >= inf {
+			return v
+		}
+		return math.Exp2(math.Round(math.Log2(v)*16) / 16)
+	}
+	k := kind{rate: round(p.rate), burst: p.burst, opens: math.Ceil(p.opens), cost: round(p.jobCost), credit: p.credit}
+	if p.credit < inf {
+		k.credit = math.Round(p.credit / p.jobCost)
+	}
+	return k
 }
 
 // newPool returns an empty lane.
@@ -264,9 +310,7 @@ func (c *forecaster) newPool(digest queue.LaneDigest, b leaky.Bucket, cost float
 	if !own && digest != (queue.LaneDigest{}) {
 		rule = c.spec.Lanes.LaneRule
 	}
-	p := pool{
-		tap: c.tap(rule.Pacer(), b, cost, verdict{by: cause.LaneRate}), lanes: 1, jobCost: cost, index: -1,
-	}
+	p := pool{tap: c.tap(rule.Pacer(), b, cost, verdict{by: cause.LaneRate}), jobCost: cost}
 	most, by := rule.MaxInFlight, cause.LaneMaxInFlight
 	if c.spec.Ordered {
 		most, by = 1, cause.Ordered
@@ -297,16 +341,13 @@ func (c *forecaster) addDeferred() {
 		return
 	}
 	cost := float64(max(i.DeferredCost, i.Deferred))
-	c.ensureOverflow(cost / float64(i.Deferred)).depth = cost
+	c.ensureOverflow(cost / float64(i.Deferred)).pour(cost)
 }
 
 // ensureOverflow returns the overflow.
 func (c *forecaster) ensureOverflow(jobCost float64) *pool {
 	if c.overflow == nil {
-		c.overflow = &pool{
-			tap:   tap{rate: inf, burst: inf, credit: inf, by: verdict{by: cause.Deferred}},
-			lanes: 1, jobCost: jobCost, index: -1,
-		}
+		c.overflow = &pool{tap: open(cause.Deferred), jobCost: jobCost}
 		if w, err := c.spec.Deferred.Window(); err == nil && w != (queue.Window{}) {
 			c.overflow.hours = &hours{Window: w, origin: c.now}
 		}
@@ -321,9 +362,9 @@ func (c *forecaster) append(a queue.ForecastAppend) {
 		if jobs == 0 {
 			return
 		}
-		c.marks = append(c.marks, mark{pool: at, left: p.depth + cost})
-		p.depth += float64(jobs) * cost
-		c.marks = append(c.marks, mark{pool: at, left: p.depth})
+		c.marks = append(c.marks, mark{pool: at, left: p.depth() + cost})
+		p.pour(float64(jobs) * cost)
+		c.marks = append(c.marks, mark{pool: at, left: p.depth()})
 	}
 	if a.Jobs > 0 {
 		n := c.pool(queue.DigestLane(a.Lane))
@@ -363,9 +404,9 @@ func (c *forecaster) forecast() queue.Forecast {
 	if last := curve[len(curve)-1]; last.left <= tiny {
 		f.Finish = at(last.t)
 	}
-	for i := range c.pools {
-		if p := &c.pools[i]; p.index >= 0 && p.depth <= 0 {
-			f.Lanes[p.index] = at(p.done)
+	for n, t := range c.dry {
+		if t >= 0 {
+			f.Lanes[n] = at(t)
 		}
 	}
 	if n := len(c.marks); n > 0 {
