@@ -214,6 +214,7 @@ type pool struct {
 	ends    []laneEnd // the lanes that have something left, the shallowest first
 	lanes   float64   // how many these are
 	served  float64   // what each of them has let out
+	left    float64   // what all of them have left
 	jobCost float64
 	opens   float64
 	hours   *hours  // of the overflow
@@ -231,6 +232,7 @@ type laneEnd struct {
 // add adds a lane, or to the last lane of a pool that is one.
 func (p *pool) add(e laneEnd) {
 	p.lanes += e.lanes
+	p.left += (e.depth - p.served) * e.lanes
 	p.ends = append(p.ends, e)
 }
 
@@ -240,6 +242,7 @@ func (p *pool) pour(depth float64) {
 		p.add(laneEnd{p.served, 1, -1})
 	}
 	p.ends[0].depth += depth
+	p.left += depth
 }
 
 // depth returns what the shallowest lane has left.
@@ -248,14 +251,6 @@ func (p *pool) depth() float64 {
 		return 0
 	}
 	return p.ends[0].depth - p.served
-}
-
-// left returns what all lanes have left.
-func (p *pool) left() (left float64) {
-	for i := range p.ends {
-		left += (p.ends[i].depth - p.served) * p.ends[i].lanes
-	}
-	return left
 }
 
 // mark asks when so much has left a pool, or the overflow if pool is -1.
@@ -288,11 +283,15 @@ func (p *pool) pass(t, dt float64, dry func(index int, at float64)) {
 	if p.opens > t {
 		p.credit = min(p.credit, p.jobCost)
 	}
+	p.left = max(0, p.left-p.got*p.lanes)
 	for p.served += p.got; len(p.ends) > 0 && p.depth() <= tiny; p.ends = p.ends[1:] {
 		p.lanes -= p.ends[0].lanes
 		if p.dry = t + dt; p.ends[0].index >= 0 {
 			dry(p.ends[0].index, p.dry)
 		}
+	}
+	if len(p.ends) == 0 {
+		p.left = 0
 	}
 }
 
@@ -339,7 +338,7 @@ func divide(amount float64, all []share) {
 	}
 	for i := range all {
 		if all[i].gets < 0 {
-			all[i].gets = level
+			all[i].gets = min(all[i].asks, level)
 		}
 	}
 }
@@ -398,7 +397,7 @@ func (f *fluid) run() {
 		}
 		f.flowIn()
 		rate, limited := f.fill(0)
-		if f.burst() {
+		if f.burst() && f.work <= mostWork {
 			f.bend(0, verdict{})
 			f.fill(moment)
 			f.pass(moment)
@@ -415,7 +414,7 @@ func (f *fluid) run() {
 		if dt == inf {
 			return
 		}
-		if f.work > mostWork && rate > 0 {
+		if f.work > mostWork {
 			f.extrapolate(left)
 			return
 		}
@@ -554,14 +553,14 @@ func (f *fluid) next(rate float64) float64 {
 // remaining returns the cost that is left, and jobsLeft the jobs.
 func (f *fluid) remaining() (left float64) {
 	for p := range f.ownPools {
-		left += p.left()
+		left += p.left
 	}
 	return left
 }
 
 func (f *fluid) jobsLeft() (left float64) {
 	for p := range f.ownPools {
-		left += p.left() / p.jobCost
+		left += p.left / p.jobCost
 	}
 	for _, in := range f.inflows {
 		left += in.depth / f.pools[in.pool].jobCost
@@ -585,7 +584,7 @@ func (f *fluid) extrapolate(left float64) {
 		f.t += last.left / mean
 	}
 	for p := range f.ownPools {
-		for ; len(p.ends) > 0; p.ends = p.ends[1:] {
+		for p.left = 0; len(p.ends) > 0; p.ends = p.ends[1:] {
 			if index := p.ends[0].index; index >= 0 {
 				f.runDry(index, f.t)
 			}
