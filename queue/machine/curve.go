@@ -54,7 +54,8 @@ func simplified(curve []bend, n int) []bend {
 			if b.t > a.t {
 				line += (b.left - a.left) * (curve[i].t - a.t) / (b.t - a.t)
 			}
-			if off := math.Abs(curve[i].left - line); off > s.off {
+			// An error counts less the later it is.
+			if off := math.Abs(curve[i].left-line) / (1 + curve[i].t - curve[0].t); off > s.off {
 				s.worst, s.off = i, off
 			}
 		}

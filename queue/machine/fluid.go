@@ -45,6 +45,8 @@ const (
 type tap struct {
 	rate, burst, credit float64
 	by                  verdict
+	// rests says that the tap earns nothing while it waits for its turn: it is a lane's and has no burst.
+	rests bool
 }
 
 // verdict is what decides an outflow. until is when that is known to be over, or 0.
@@ -69,7 +71,14 @@ func (t *tap) flow() float64 {
 func (t *tap) within(dt float64) float64 { return min(inf, max(0, t.credit+t.rate*dt)) }
 
 func (t *tap) pass(dt, amount float64) {
-	t.credit = min(t.burst, t.credit+t.rate*dt-amount)
+	earned := t.rate * dt
+	if t.rests && t.credit > 0 {
+		earned = 0
+	}
+	t.credit = min(t.burst, t.credit+earned-amount)
+	if t.rests && earned > 0 {
+		t.credit = min(t.credit, 0)
+	}
 	if math.Abs(t.credit) < tiny {
 		t.credit = 0
 	}
@@ -311,27 +320,32 @@ func (p *pool) changes(t float64) float64 {
 }
 
 // share is what a pool asks of something shared, and gets.
-type share struct{ asks, weight, gets float64 }
+type share struct {
+	asks, weight, gets float64
+	rests              bool
+}
 
 // divide divides an amount max-min fairly.
 func divide(amount float64, all []share) {
-	open, level := 0.0, inf
+	open, level, resting := 0.0, inf, false
 	for i := range all {
 		all[i].gets = -1
 		open += all[i].weight
 	}
+	left := amount
 	for again := true; again && open > tiny; {
 		again = false
-		if amount < inf {
-			level = max(0, amount) / open
+		if left < inf {
+			level = max(0, left) / open
 		}
 		for i := range all {
 			s := &all[i]
 			if s.gets < 0 && s.asks <= level {
 				s.gets, again = s.asks, true
+				resting = resting || s.rests && s.weight > 0 && s.asks > 0
 				open -= s.weight
-				if amount < inf {
-					amount -= s.asks * s.weight
+				if left < inf {
+					left -= s.asks * s.weight
 				}
 			}
 		}
@@ -340,6 +354,38 @@ func divide(amount float64, all []share) {
 		if all[i].gets < 0 {
 			all[i].gets = min(all[i].asks, level)
 		}
+	}
+	if resting && open > tiny && amount > 0 {
+		divideByTurns(amount, all)
+	}
+}
+
+// divideByTurns divides an amount among lanes that take turns while some of them rest between two jobs. A lane without
+// a burst waits for its turn only once it has rested. So it gets 1/(1/r + 1/level), where r is its rate and level what
+// a lane gets that never rests.
+func divideByTurns(amount float64, all []share) {
+	gets := func(s *share, level float64) float64 {
+		if s.rests && s.asks > 0 {
+			return 1 / (1/s.asks + 1/level)
+		}
+		return min(s.asks, level)
+	}
+	low, high := 0.0, amount
+	for range 40 {
+		level, sum := (low+high)/2, 0.0
+		for i := range all {
+			if all[i].weight > 0 {
+				sum += gets(&all[i], level) * all[i].weight
+			}
+		}
+		if sum < amount {
+			low = level
+		} else {
+			high = level
+		}
+	}
+	for i := range all {
+		all[i].gets = gets(&all[i], low)
 	}
 }
 
@@ -352,7 +398,7 @@ func (f *fluid) fill(dt float64) (total float64, limited bool) {
 	for i := range f.pools {
 		p := &f.pools[i]
 		asks := p.within(f.t, dt)
-		f.shares = append(f.shares, share{asks: asks, weight: p.lanes})
+		f.shares = append(f.shares, share{asks: asks, weight: p.lanes, rests: p.rests})
 		inPools = min(inf, inPools+asks*p.lanes)
 	}
 	if f.overflow != nil {

@@ -198,22 +198,22 @@ func (s *station) close(until float64, why verdict) {
 // limitInFlight adds a tap for the queue's limit of jobs in flight, once it is reached. It lets out as much as has left
 // lately: how long deliveries take is not known otherwise.
 func (c *forecaster) limitInFlight() {
-	i, most := &c.lineup.Info, c.spec.MaxInFlight
-	if most == 0 || i.Leased < most {
+	most := c.spec.MaxInFlight
+	flight, known := c.flight()
+	if most == 0 || c.lineup.Leased < most || !known {
 		return
 	}
 	c.own.taps = append(c.own.taps, tap{
-		rate: c.cost * float64(most) / c.flight(), burst: c.cost * float64(most), by: verdict{by: cause.MaxInFlight},
+		rate: c.cost * float64(most) / flight, burst: c.cost * float64(most), by: verdict{by: cause.MaxInFlight},
 	})
 }
 
-// flight estimates how many seconds a job is in flight, by Little's law. If nothing has left lately, it is the lease.
-func (c *forecaster) flight() float64 {
+// flight estimates how many seconds a job is in flight, by Little's law. known is false unless jobs have waited for as
+// long as the outflow was measured.
+func (c *forecaster) flight() (seconds float64, known bool) {
 	i := &c.lineup.Info
-	if i.Leased > 0 && i.Outflow > 0 {
-		return max(moment, float64(i.Leased)/i.Outflow)
-	}
-	return max(1, time.Duration(c.spec.Lease).Seconds())
+	known = i.Leased > 0 && i.Outflow > 0 && !i.OldestWaiting.IsZero() && i.Now.Sub(i.OldestWaiting) >= meterWindow
+	return float64(i.Leased) / i.Outflow, known
 }
 
 func (c *forecaster) addSiblings() {
@@ -315,11 +315,12 @@ func (c *forecaster) newPool(digest queue.LaneDigest, b leaky.Bucket, cost float
 	if c.spec.Ordered {
 		most, by = 1, cause.Ordered
 	}
-	if i := &c.lineup.Info; most > 0 && i.Leased > 0 {
-		if rate := cost * float64(most) / c.flight(); rate < p.rate {
+	if flight, known := c.flight(); most > 0 && known {
+		if rate := cost * float64(most) / flight; rate < p.rate {
 			p.tap = tap{rate: rate, burst: cost * float64(most), by: verdict{by: by}}
 		}
 	}
+	p.rests = p.rate < inf && p.burst < 2*cost
 	return p
 }
 
