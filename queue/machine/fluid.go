@@ -68,16 +68,21 @@ func (t *tap) flow() float64 {
 }
 
 // within returns how much the tap lets out in a time.
-func (t *tap) within(dt float64) float64 { return min(inf, max(0, t.credit+t.rate*dt)) }
+func (t *tap) within(dt float64) float64 { return min(inf, max(0, t.credit+t.earns(dt))) }
+
+// earns returns what the tap earns in a time.
+func (t *tap) earns(dt float64) float64 {
+	if t.rests && t.credit > 0 {
+		return 0
+	}
+	return t.rate * dt
+}
 
 func (t *tap) pass(dt, amount float64) {
-	earned := t.rate * dt
-	if t.rests && t.credit > 0 {
-		earned = 0
-	}
-	t.credit = min(t.burst, t.credit+earned-amount)
-	if t.rests && earned > 0 {
-		t.credit = min(t.credit, 0)
+	had := t.credit
+	t.credit = min(t.burst, t.credit+t.earns(dt)-amount)
+	if t.rests {
+		t.credit = min(t.credit, max(0, had))
 	}
 	if math.Abs(t.credit) < tiny {
 		t.credit = 0
@@ -87,6 +92,8 @@ func (t *tap) pass(dt, amount float64) {
 // changes returns after how long flow changes at an outflow of that rate.
 func (t *tap) changes(rate float64) float64 {
 	switch {
+	case t.credit > tiny && t.rests && rate > 0:
+		return t.credit / rate
 	case t.credit > tiny && rate > t.rate:
 		return t.credit / (rate - t.rate)
 	case t.credit < -tiny && t.rate > 0:
@@ -361,31 +368,34 @@ func divide(amount float64, all []share) {
 }
 
 // divideByTurns divides an amount among lanes that take turns while some of them rest between two jobs. A lane without
-// a burst waits for its turn only once it has rested. So it gets 1/(1/r + 1/level), where r is its rate and level what
-// a lane gets that never rests.
+// a burst waits for its turn only once it has rested. So it gets 1/(1/r + wait), where r is its rate and wait what a
+// lane that never rests waits from job to job.
 func divideByTurns(amount float64, all []share) {
-	gets := func(s *share, level float64) float64 {
+	gets := func(s *share, wait float64) float64 {
 		if s.rests && s.asks > 0 {
-			return 1 / (1/s.asks + 1/level)
+			return 1 / (1/s.asks + wait)
 		}
-		return min(s.asks, level)
+		return min(s.asks, 1/wait)
 	}
-	low, high := 0.0, amount
+	low, high := 0.0, 0.0
+	for i := range all {
+		high += all[i].weight / amount
+	}
 	for range 40 {
-		level, sum := (low+high)/2, 0.0
+		wait, sum := (low+high)/2, 0.0
 		for i := range all {
 			if all[i].weight > 0 {
-				sum += gets(&all[i], level) * all[i].weight
+				sum += gets(&all[i], wait) * all[i].weight
 			}
 		}
-		if sum < amount {
-			low = level
+		if sum > amount {
+			low = wait
 		} else {
-			high = level
+			high = wait
 		}
 	}
 	for i := range all {
-		all[i].gets = gets(&all[i], low)
+		all[i].gets = gets(&all[i], high)
 	}
 }
 
@@ -398,7 +408,7 @@ func (f *fluid) fill(dt float64) (total float64, limited bool) {
 	for i := range f.pools {
 		p := &f.pools[i]
 		asks := p.within(f.t, dt)
-		f.shares = append(f.shares, share{asks: asks, weight: p.lanes, rests: p.rests})
+		f.shares = append(f.shares, share{asks: asks, weight: p.lanes, rests: p.rests && p.credit <= tiny})
 		inPools = min(inf, inPools+asks*p.lanes)
 	}
 	if f.overflow != nil {

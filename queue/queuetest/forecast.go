@@ -86,15 +86,17 @@ func (c *course) run(total int) {
 		if c.warm > 0 && c.clock.Now().Sub(begin) >= c.warm {
 			c.foretellIf(total)
 		}
-		next = min(next, c.landing())
+		landed, lands := c.landing()
 		if len(c.departed) > gone {
 			quiet = 0
+		}
+		if landed || len(c.departed) > gone { // the engine would wake its client
 			continue
 		}
 		if i := c.info(c.of); i.Waiting+i.Scheduled+i.Deferred+i.Leased == 0 {
 			return
 		}
-		wait := max(next, time.Millisecond)
+		wait := max(min(next, lands), time.Millisecond)
 		if quiet > 2*time.Minute {
 			wait = max(wait, c.step)
 		}
@@ -137,10 +139,10 @@ func (c *course) turn() time.Duration {
 	return res.Next
 }
 
-// landing ends deliveries that are over, and returns when the next one is.
-func (c *course) landing() time.Duration {
+// landing ends deliveries that are over, and returns whether there were any and when the next one is.
+func (c *course) landing() (landed bool, next time.Duration) {
 	c.Helper()
-	next, now := time.Hour, c.clock.Now()
+	next, now, flying := time.Hour, c.clock.Now(), len(c.flying)
 	c.flying = slices.DeleteFunc(c.flying, func(l landing) bool {
 		if l.at > now {
 			next = min(next, l.at.Sub(now))
@@ -149,12 +151,14 @@ func (c *course) landing() time.Duration {
 		c.settled(queue.Delivered, settlement(queue.Deliver, l.job))
 		return true
 	})
-	return next
+	return len(c.flying) < flying, next
 }
 
 // check compares the forecasts with what happened.
 func (c *course) check() {
 	c.Helper()
+	interval, spec := c.interval(), c.info(c.of).Spec
+	laned := !spec.Lanes.Rate.Unlimited() || len(spec.Lanes.Overrides) > 0
 	for n, f := range c.forecasts {
 		rest := c.departed[f.before:]
 		left := int(math.Round(f.Bends[0].Remaining))
@@ -166,10 +170,14 @@ func (c *course) check() {
 			c.Errorf("exact %v, never %v; want %v, %v\n%s", f.Exact, f.Never(), c.exact, c.never, show(f))
 		}
 		for k := 1; k <= len(rest); k++ {
-			want, got := rest[k-1].Sub(f.at), f.leaves(float64(left-k))
-			bound := c.interval()
+			got, rate := f.leaves(float64(left - k))
+			want := rest[k-1].Sub(f.at)
+			bound := max(interval, time.Duration(float64(time.Second)/rate))
 			if !f.Exact {
 				bound += want/20 + c.flight
+			}
+			if laned { // a lane waits for its rate, and then for its turn
+				bound += interval
 			}
 			if off := (got - want).Abs(); off > bound {
 				c.Errorf("forecast %d, at %v: job %d of %d leaves after %v, forecast was %v, off by %v of %v\n%s", n, f.at.Time(), k, left, want, got, off, bound, show(f))
@@ -195,8 +203,8 @@ func (c *course) interval() time.Duration {
 	return time.Duration(max(1, c.cost))*max(longest, s.Lanes.Rate.Interval()) + queue.Horizon
 }
 
-// leaves returns when a forecast has that many jobs left.
-func (f *foretold) leaves(left float64) time.Duration {
+// leaves returns when a forecast has that many jobs left, and at which rate jobs leave before.
+func (f *foretold) leaves(left float64) (in time.Duration, rate float64) {
 	for n := 1; n < len(f.Bends); n++ {
 		a, b := f.Bends[n-1], f.Bends[n]
 		if b.Remaining > left+1e-6 {
@@ -206,9 +214,9 @@ func (f *foretold) leaves(left float64) time.Duration {
 		if a.Remaining > b.Remaining {
 			part = max(0, min(1, (a.Remaining-left)/(a.Remaining-b.Remaining)))
 		}
-		return a.At.Add(time.Duration(part * float64(b.At.Sub(a.At)))).Sub(f.at.Time())
+		return a.At.Add(time.Duration(part * float64(b.At.Sub(a.At)))).Sub(f.at.Time()), a.Rate
 	}
-	return math.MaxInt64
+	return math.MaxInt64, 1
 }
 
 func show(f foretold) string {

@@ -113,7 +113,7 @@ func laneScenarios() (all []scenario) {
 			r.fills("q", 100)
 		}},
 		scenario{name: "lanes with costs", cost: 4, set: func(r *rig) {
-			r.queue("q", "20/s", everyLane(queue.LaneRule{Rate: leaky.PerSecond(8)}))
+			r.queue("q", "10/s", everyLane(queue.LaneRule{Rate: leaky.PerSecond(8)}))
 			for n := range 120 {
 				j := costing(int64(1+3*(n%2)), "q", fmt.Sprint("c", n))
 				j.Lane = fmt.Sprint("lane-", n%2)
@@ -218,13 +218,13 @@ var flightScenarios = []scenario{
 	{
 		name: "in-flight limit of lanes", flight: 500 * time.Millisecond, warm: 21 * time.Second, set: func(r *rig) {
 			r.queue("q", "100/s", everyLane(queue.LaneRule{MaxInFlight: 2}))
-			r.spread("q", 300, 150)
+			r.spread("q", 200, 200)
 		},
 	},
 	{
 		name: "ordered lanes", flight: 500 * time.Millisecond, warm: 21 * time.Second, set: func(r *rig) {
 			r.queue("q", "100/s", ordered)
-			r.spread("q", 150, 80)
+			r.spread("q", 120, 120)
 		},
 	},
 }
