@@ -74,7 +74,7 @@ func TestApplyShowsTheEffect(t *testing.T) {
 	text := regexp.MustCompile(`^email would be changed
   burst: 1 -> 3
   capacity: 100 -> 5
-    the queue holds 4 jobs more; none are dropped, and it is full until they have left
+    the queue has 4 jobs more than that; none are dropped, and it is full until they have left
   max_in_flight: 2 -> 1
     1 in flight now; nothing leaves until there are fewer than 1
   rate: 1/h -> 1/m

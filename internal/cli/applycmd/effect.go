@@ -54,7 +54,7 @@ func effectOf(
 		case "capacity":
 			if e.AboveCapacity = max(0, s.Size()-file.Capacity); e.AboveCapacity > 0 {
 				c.Effect = fmt.Sprintf(
-					"the queue holds %d jobs more; none are dropped, and it is full until they have left", e.AboveCapacity,
+					"the queue has %d jobs more than that; none are dropped, and it is full until they have left", e.AboveCapacity,
 				)
 			}
 		case "max_in_flight":

@@ -58,7 +58,7 @@ func (c *Cmd) printRules(r *command.Run, p *prove.RulesReport) error {
 	}
 	_, err := fmt.Fprint(r.Out, command.Facts(
 		"installation", fmt.Sprintf("%s, faults %s (%d injected), %s", what, p.Faults, p.Injected, p.Duration),
-		"asked", fmt.Sprintf("each rule under %d keys by %d callers; %s allowed under each", p.Keys, p.Callers, p.Rate),
+		"requests", fmt.Sprintf("%d keys and %d callers per rule; each key is allowed %s", p.Keys, p.Callers, p.Rate),
 	))
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (c *Cmd) printRules(r *command.Run, p *prove.RulesReport) error {
 		window = p.Rules[0].Window
 	}
 	t := command.NewTable(
-		"RULE", ">ASKED", ">ALLOWED", ">REFUSED", ">UNKNOWN", ">UNDECIDED",
+		"RULE", ">REQUESTS", ">ALLOWED", ">REFUSED", ">UNKNOWN", ">UNDECIDED",
 		">MOST IN "+strings.ToUpper(show.Duration(window)),
 		">LIMIT", "LAW",
 	)
