@@ -87,7 +87,7 @@ func decode(log []byte) error {
 const smallLog = 1_000
 
 var replayMemory = Figure{
-	Name: "replay-memory", Unit: "MiB resident at most, replay of 10,000,000 lines", Rounds: 1,
+	Name: "replay-memory", Unit: "MiB, maximum resident memory for 10,000,000 lines", Rounds: 1,
 	Goal:  "at most 64 MiB over the floor",
 	Met:   func(ours, _, floor float64) bool { return ours <= floor+64 },
 	Floor: "1,000 lines",
