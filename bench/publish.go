@@ -109,7 +109,9 @@ func (r *Record) summary() string {
 		r.Date, r.Commit, r.Machine, r.Rounds, len(r.Figures), met,
 	)
 	if r.Scale != 1 {
-		text += fmt.Sprintf("\n**This run is provisional: it has %v of the full size, and says nothing about speed.**\n", r.Scale)
+		text += fmt.Sprintf(
+			"\n**This run is provisional: it has %v of the full size, and says nothing about speed.**\n", r.Scale,
+		)
 	}
 	return text
 }
