@@ -112,7 +112,7 @@ func dueStart(queues, drainers int, goal float64) Figure {
 	count := func() int { return sized(queues) }
 	return Figure{
 		Name:   fmt.Sprintf("due-%d", queues),
-		Unit:   fmt.Sprintf("s until each of %d queues at 1/m has started a job, drainers: %d", queues, drainers),
+		Unit:   fmt.Sprintf("s, time until each of %d queues at 1/m has started a job, drainers: %d", queues, drainers),
 		Rounds: 3, Goal: fmt.Sprintf("%v s, at most 1%% released", goal),
 		Met: func(ours, _, _ float64) bool { return ours <= goal && seen.released.Load() <= int64(count())/100 },
 		Setup: func(ctx context.Context) (Measurements, error) {
@@ -154,7 +154,7 @@ func dueStart(queues, drainers int, goal float64) Figure {
 // and measures the time to deliver it.
 var dueOutage = Figure{
 	Name: "due-outage", Rounds: 1,
-	Unit: "s to deliver the waiting jobs of 10,000 queues after 60 s without drainers",
+	Unit: "s, time to deliver the waiting jobs of 10,000 queues after 60 s without drainers",
 	Goal: "15 s", Met: func(ours, _, _ float64) bool { return ours <= 15 },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		s, err := newRedisStore(ctx)

@@ -108,7 +108,7 @@ var reserveCalls = Figure{
 }
 
 var idleQueues = Figure{
-	Name: "idle-100000-queues", Unit: "commands/s to Redis by an idle drainer of 100,000 queues", Rounds: 1,
+	Name: "idle-100000-queues", Unit: "commands/s, sent to Redis by an idle drainer, 100,000 queues", Rounds: 1,
 	Goal: "under 20 commands/s and 1% of a core",
 	Met:  func(ours, _, _ float64) bool { return ours < 20 && idleShare < 0.01 },
 	Setup: func(ctx context.Context) (Measurements, error) {

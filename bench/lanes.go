@@ -81,7 +81,7 @@ func (s *redisStore) settled(ctx context.Context) (float64, error) {
 
 // memoryLanes gives each lane a job while 100,000 other jobs wait.
 var memoryLanes = Figure{
-	Name: "memory-lanes", Unit: "x the Redis memory, after 1,000,000 lanes came and went",
+	Name: "memory-lanes", Unit: "x, Redis memory after over before 1,000,000 lanes came and went",
 	Rounds: 1,
 	Goal:   "at most 1.01 x", Met: func(ours, _, _ float64) bool { return ours <= 1.01 },
 	Setup: func(ctx context.Context) (Measurements, error) {

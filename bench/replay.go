@@ -23,7 +23,7 @@ import (
 func replayLines() int { return sized(1_000_000) }
 
 var replayMeter = Figure{
-	Name: "replay", Unit: "lines/s of a log through a meter, one core", Goal: "over 1,000,000/s",
+	Name: "replay", Unit: "lines/s, a log through a meter, one core", Goal: "over 1,000,000/s",
 	Met:   func(ours, _, _ float64) bool { return ours > 1_000_000 },
 	Floor: "reading each line, its client and its time",
 	Setup: func(context.Context) (Measurements, error) {

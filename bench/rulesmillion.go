@@ -114,7 +114,7 @@ func millionFigure(name, measure string, take func(context.Context, *crowd) (flo
 	return Figure{
 		Name: name, Unit: measure, Rounds: 1, Peer: "on Redis",
 		Goal: "1,000,000 per minute on both engines",
-		Met: func(ours, peer, _ float64) bool { return min(ours, peer) >= million/60 },
+		Met:  func(ours, peer, _ float64) bool { return min(ours, peer) >= million/60 },
 		Setup: func(context.Context) (Measurements, error) {
 			var notes []string
 			return Measurements{
