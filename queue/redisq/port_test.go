@@ -32,7 +32,7 @@ var partOf = map[string]string{
 	"departures": "pace", "ended": "ended commit", "eta": "eta pause", "importjobs": "import", "readings": "info",
 	"groupvisit": "groupvisit groups laneturns grant", "held": "jobacts", "job": "job room",
 	"lanes": "laneturns", "lanestate": "laneturns job", "limitchange": "pace", "limits": "pace", "list": "jobinfo",
-	"lostleases": "leases", "membership": "groups", "memory": "room", "overflow": "overflow room readmit",
+	"lostleases": "leases", "makeroom": "room", "membership": "groups", "memory": "room", "overflow": "overflow readmit",
 	"partition": "watch", "outcome": "settle groups",
 	"purge": "jobacts", "queue": "queue overflow", "refile": "agenda", "replay": "dead",
 	"revision": "clock", "rulekeys": "tallyset", "ruleusers": "rules", "shares": "grant",

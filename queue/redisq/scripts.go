@@ -38,7 +38,7 @@ var lazyParts = []lazyPart{
 	{"rules", "withRules", "appendrules", "ruling"},
 	{"visits", "visitOne", "visit", "visitOne"},
 	{"backlog", "announceRoom", "backlog", "announceRoom"},
-	{"room", "makeRoom", "room", "makeRoom"},
+	{"makeroom", "makeRoom", "makeroom", "makeRoom"},
 	{"outcome", "settleOne", "outcome", "settle"},
 	{"adapt", "adaptRate", "adapt", "adaptToAnswers"},
 	{"changelog", "logLapse", "changelog", "logPauseEnd"},
