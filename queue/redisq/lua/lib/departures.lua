@@ -14,7 +14,7 @@ local function take(q, cost, d)
   if d > now + HORIZON then return nil end
   if q.limits and not limits.affords(q, d, cost) then return nil end
   if q.stop then receiver.noteDeparture(q, d) end
-  uncertain.shift(q)
+  reign.shift(q)
   if q.limits then return limits.takeAll(q, d, cost) end
   takeAt(q, d, bucketReadyAt(q) < d and d or now, cost)
   return d
