@@ -27,7 +27,7 @@ var callOf = map[string]string{
 // partOf maps scripts to files of the machine with other names. A script contains only the files that it needs, so one
 // file there may be several here.
 var partOf = map[string]string{
-	"agenda": "agenda expiry job", "appendjob": "append appendrules overflow room", "audit": "auditlog",
+	"agenda": "agenda expiry job", "appendjob": "append appendrules overflow room", "auditwrite": "auditlog",
 	"backlog": "overflow", "cancel": "jobacts", "changelog": "changelog jobacts", "delete": "specs",
 	"departures": "pace", "ended": "ended commit", "eta": "eta pause", "importjobs": "import", "readings": "info",
 	"groupvisit": "groupvisit groups laneturns grant", "held": "jobacts", "job": "job room",

@@ -42,7 +42,7 @@ var lazyParts = []lazyPart{
 	{"outcome", "settleOne", "outcome", "settle"},
 	{"adapt", "adaptRate", "adapt", "adaptToAnswers"},
 	{"changelog", "logLapse", "changelog", "logPauseEnd"},
-	{"audit", "writeAudit", "audit", "writeAudit"},
+	{"auditwrite", "writeAudit", "auditwrite", "writeAudit"},
 	{"refile", "refileSome", "refile", "fileAgain"},
 }
 

@@ -6,5 +6,5 @@
 
 local lanes, lanestate, turns, turnorder, eta, appendjob
 local limits, limitchange, groups, groupvisit, membership
-local receiver, adapt, expiry, appendrules, visit, grant, outcome, reign, changelog, audit, backlog, refile
+local receiver, adapt, expiry, appendrules, visit, grant, outcome, reign, changelog, auditwrite, backlog, refile
 local makeroom
