@@ -58,7 +58,7 @@ func (m *Machine) Lane(now leaky.Instant, name, key string) (queue.Info, queue.L
 	ln := q.lane(key, queue.DigestLane(key))
 	lane := queue.LaneInfo{Waiting: int64(ln.waiting.len())}
 	if ln.keyed() {
-		lane.Held, lane.Bytes = int64(ln.size), ln.bytes
+		lane.Size, lane.Bytes = int64(ln.size), ln.bytes
 	}
 	var p leaky.Pacer
 	lane.Bucket, p, _ = ln.pacing(now, now)

@@ -14,7 +14,7 @@
 --          limits, group, parent, until when it stops or 0, the cause, why, failures in a row, when its circuit opened
 --          or 0, time to the next probe, why, n and d of the rate, changes of the rate (see adapt.lua), since when or
 --          when a job can leave or 0, 1 if all lanes are blocked, when the first scheduled job is due or 0, when a
---          client last asked for its jobs or 0; of the lane: jobs waiting, jobs held, tat, rem, last, last cost, until
+--          client last asked for its jobs or 0; of the lane: jobs waiting, size, tat, rem, last, last cost, until
 --          when it stops or 0}, or {name, error}: limits as {tat, rem, last, last cost} or {end, used}; group as
 --          {children, members with waiting jobs, waiting jobs, greatest cost}, or empty; parent as such an entry, or
 --          empty
@@ -52,8 +52,8 @@ local function laneOf(q, lane, row)
   local stop = q.receiver and receiver.stopsUntil(q, lane) or 0
   if rule.n > 0 and stop > 0 and stop <= now then receiver.rise(l, stop) end
   if stop <= now then stop = 0 end
-  local held, bytes = lanes.laneSize(q, lane)
-  for _, value in ipairs({ call('ZCARD', lanes.waitingKey(q, lane)), held, l.tat, l.rem, l.last, l.lastCost, stop,
+  local size, bytes = lanes.laneSize(q, lane)
+  for _, value in ipairs({ call('ZCARD', lanes.waitingKey(q, lane)), size, l.tat, l.rem, l.last, l.lastCost, stop,
     bytes }) do
     row[#row + 1] = value
   end
