@@ -37,7 +37,7 @@ var partOf = map[string]string{
 	"purge": "jobacts", "queue": "queue overflow", "refile": "agenda", "replay": "dead",
 	"revision": "clock", "rulekeys": "tallyset", "ruleusers": "rules", "shares": "grant",
 	"stored": "job queue", "timeline": "job", "turnorder": "groups laneturns", "turns": "laneturns grant receiver",
-	"unsent": "jobacts lane", "versions": "changelog", "visit": "grant agenda", "ratechange": "specs pace",
+	"unsent": "jobacts lane", "versions": "changelog", "visit": "grant agenda", "pacechange": "specs pace",
 	"withdraw": "overflow", "closeimport": "import", "decide": "jobacts dead", "info": "info laneturns",
 	"put": "specs laneturns", "readmit": "readmit room", "reserve": "reserve grant dead", "deadqueues": "dead",
 	"settle": "settle receiver", "extend": "leases receiver", "calls/job": "jobinfo dead eta",

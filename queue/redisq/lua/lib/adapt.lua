@@ -1,4 +1,4 @@
--- needs: departures, ratechange, agenda
+-- needs: departures, pacechange, agenda
 -- gives: adaptToAnswers
 --
 -- A rate that follows what the receiver accepts, by the arithmetic of leaky/adapt.go.

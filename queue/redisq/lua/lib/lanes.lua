@@ -1,4 +1,4 @@
--- needs: ratechange, departures
+-- needs: pacechange, departures
 -- gives: checkLaneKeys, checkKeysFor, loadLanes, waitingKey, ruleOf, laneSize, inFlight, bucketOf, headOf
 --
 -- The lanes of a queue: their rules and buckets.
