@@ -60,10 +60,10 @@ type Info struct {
 	// Stop says until when nothing leaves because of the receiver's answer.
 	Stop    Stop
 	Circuit CircuitInfo
-	// Rate is the present rate: Spec.Rate, or the adapted one. Adaptions are its latest changes, newest first, at most
-	// MaxAdaptions.
-	Rate      leaky.Rate
-	Adaptions []Adaption
+	// Rate is the present rate: Spec.Rate, or the adapted one. RateChanges are its latest changes, newest first, at most
+	// MaxRateChanges.
+	Rate        leaky.Rate
+	RateChanges []RateChange
 
 	// Errors are the latest failures, newest first, at most 10.
 	Errors []LastError

@@ -119,7 +119,7 @@ func (m *Machine) info(q *queueState, now leaky.Instant) queue.Info {
 		Errors: slices.Clone(q.failures), Rate: q.pacer.Rate,
 	}
 	if q.adapted != nil {
-		i.Adaptions = slices.Clone(q.adapted.log)
+		i.RateChanges = slices.Clone(q.adapted.log)
 	}
 	if i.Stop, i.Circuit = q.receiver.info(now); q.receiver.stop != 0 && q.receiver.stop <= now && !q.isParent() {
 		p := q.paces
