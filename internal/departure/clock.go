@@ -126,7 +126,7 @@ func (c *Clock) Window(at time.Time, lease time.Duration) Window {
 	since, b := at.Sub(c.zero), c.bounds()
 	departs := c.base.Add(since + b.early)
 	return Window{
-		Departs: departs, Earliest: c.base.Add(since + b.late), LeaseEnd: departs.Add(lease),
+		DepartsFrom: departs, DepartsBy: c.base.Add(since + b.late), LeaseEnd: departs.Add(lease),
 		told: c.told,
 	}
 }
