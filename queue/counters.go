@@ -23,7 +23,7 @@ type Counters struct {
 	Throttled int64 `json:"throttled" group:"irregular" help:"Answers that throttled the queue; they spent no attempt."`
 	Down      int64 `json:"down" group:"irregular" help:"Answers of a target that was down; they spent no attempt."`
 	Expired   int64 `json:"leases_expired" group:"irregular" help:"Leases that ran out."`
-	Lost      int64 `json:"slots_lost" group:"irregular" help:"Departures a backlogged queue could have had and did not."`
+	Lost      int64 `json:"slots_lost" group:"irregular" help:"Departures that the queue missed while jobs waited."`
 	SetAside  int64 `json:"set_aside" group:"overflow" jobs:"in" help:"Jobs that were deferred."`
 	Returned  int64 `json:"returned" group:"overflow" jobs:"out" help:"Jobs that came back from the overflow."`
 	Missing   int64 `json:"missing" group:"overflow" jobs:"out" help:"Deferred jobs that the overflow no longer has."`
