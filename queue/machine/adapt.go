@@ -52,7 +52,7 @@ func (a *adaptedRate) pace(p leaky.Pacer) leaky.Pacer {
 
 type rateSignal struct {
 	refused bool
-	taken   bool // accepted, while only the rate kept other jobs waiting
+	taken   bool // accepted, while the rate kept other jobs waiting, see adapting.held
 	reason  string
 }
 

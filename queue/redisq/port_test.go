@@ -91,7 +91,7 @@ var ownNames = map[string]string{
 		endRemoved endUnsent endUnsentJob expireQueue findFirstExpiry forgetExpiries givePlacesBack locate newFreed
 		writeTogether settleQueue lapses
 		rememberDead trackDeadlines unschedule deferrable refuse refuseForLane remembered answerRepeated tryFor oldest tooOld
-		restoredLease forgetDead doChores tooLate adaptToAnswers giveBackUnstarted heldByRate heldByRateAlone
+		restoredLease forgetDead doChores tooLate adaptToAnswers giveBackUnstarted heldByRate othersHeldByRate
 		endAttemptUnknown onUnknown putHeld logPauseEnd shownAround extendLast firstOf`,
 	"estimates, which the machine computes in other steps": `
 		aheadOf countWaiting groupEta longestInterval markBytes outflowEta paceEta quotaEta

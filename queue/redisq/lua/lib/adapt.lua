@@ -48,7 +48,7 @@ local function rateOf(s)
   return level / a, s.unit / a
 end
 
--- refused updates the state after a throttled departure, taken after a departure that was delivered while only the rate
+-- refused updates the state after a throttled departure, taken after a departure that was delivered while the rate
 -- delayed other jobs. Both report whether the state changed.
 local function refused(s, departed)
   if departed <= s.lowered then return false end
@@ -87,9 +87,8 @@ local function noteRateChange(q, n, d, cause, reason)
   call('HSET', B .. 'q' .. q.nr, 'rateChanges', cmsgpack.pack(list))
 end
 
--- heldByRateAlone reports whether jobs wait, not counting those that came back in this call, and the bucket delays
--- them (see heldByRate).
-local function heldByRateAlone(q, came)
+-- othersHeldByRate reports whether heldByRate is true and jobs wait, not counting those that came back in this call.
+local function othersHeldByRate(q, came)
   return heldByRate(q) and call('ZCARD', B .. 'w' .. q.nr) + (q.laned and q.keyedWaiting or 0) - came > 0
 end
 
@@ -99,7 +98,7 @@ local function observe(q, throttled, departed, reason, came)
   local s = adapted(q)
   if throttled then
     if not refused(s, departed) then return nil end
-  elseif not heldByRateAlone(q, came) or not taken(q, s, departed) then
+  elseif not othersHeldByRate(q, came) or not taken(q, s, departed) then
     return nil
   end
   local n, d = rateOf(s)

@@ -68,7 +68,8 @@ end
 local heldAtFirst = {} -- answers of heldByRate, by number of the queue
 
 -- heldByRate reports whether the bucket of a queue delays its next job, as of the first call for the queue. What is
--- given back later does not count. Limits, stops and pauses are not looked at.
+-- given back later does not count. Nothing else that may delay the job is looked at: limits, the parent, stops, pauses
+-- and lanes.
 local function heldByRate(q)
   if heldAtFirst[q.nr] == nil then
     bounded(q)
