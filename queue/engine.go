@@ -207,9 +207,10 @@ type ReserveRequest struct {
 	// Lead is how long the client's recent calls took. No paced departure is granted sooner, because the answer would
 	// arrive after it.
 	Lead time.Duration
-	// Uncertainty is the time between the earliest and the latest possible reading of the engine's clock at the client. It
-	// is 0 if that is within the slack of a fast queue. For this long after a departure granted to the client, clients
-	// with other clocks get no grant: the jobs could start too close together.
+	// Uncertainty is the time between the earliest and the latest possible reading of the engine's clock at the client.
+	// For this long after a departure granted to the client, clients with other clocks get no grant: the jobs could start
+	// too close together. It is 0 if the client starts jobs only within their slack, whatever the clock shows: because
+	// that time is within the slack of a fast queue, or because it exceeds Horizon.
 	Uncertainty time.Duration
 	// Latest is the latest time the engine's clock can show when the request is made, by the client's monotonic clock;
 	// zero if unknown. With it the engine distinguishes a jump of its host's clock from time that passes.

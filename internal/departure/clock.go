@@ -132,7 +132,8 @@ func (c *Clock) Window(at time.Time, lease time.Duration) Window {
 }
 
 // Request adds what the engine should know of the client: its lead, its uncertainty, and the latest time that the
-// engine's clock can show now.
+// engine's clock can show now. An uncertainty above queue.Horizon is sent as 0. Then Window.Latest allows no start
+// after the slack, so only queues whose slack exceeds the uncertainty send jobs.
 func (c *Clock) Request(r queue.ReserveRequest, now time.Time) queue.ReserveRequest {
 	if c.known {
 		r.Latest = c.latest(now)
