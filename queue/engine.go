@@ -98,7 +98,8 @@ type Specs interface {
 	// does not exist).
 	Put(ctx context.Context, spec Spec, expect int64) (PutResult, error)
 	// Delete deletes a queue. Without force it leaves a queue with jobs alone and returns ErrNotEmpty. A parent with
-	// children is never deleted: ErrHasChildren. Errors also: ErrUnknownQueue, ErrRevision.
+	// children is never deleted: ErrHasChildren. A repetition returns ErrUnknownQueue; with AnyRevision it deletes a
+	// queue of the name that was created meanwhile. Errors also: ErrUnknownQueue, ErrRevision.
 	Delete(ctx context.Context, name string, expect int64, force bool) error
 	// Pause stops a queue's departures; jobs already granted still leave. Only Reason and Until of p are used. A pause
 	// replaces an earlier one; an equal pause changes nothing, so it may be repeated. Errors also: ErrUnknownQueue, an
@@ -126,7 +127,8 @@ type ChangeLog interface {
 	// History returns the specs that a queue had, even of a deleted one. Errors also: ErrUnknownQueue.
 	History(ctx context.Context, name string) (History, error)
 	// Rollback puts the spec of an earlier revision again; 0 means the spec before the last change. A deleted queue is
-	// created again. expect is as in Put. Errors also: as Put, ErrUnknownQueue, an *UnknownRevision.
+	// created again. expect is as in Put. With a revision it may be repeated. With 0 and AnyRevision, a repetition undoes
+	// it. Errors also: as Put, ErrUnknownQueue, an *UnknownRevision.
 	Rollback(ctx context.Context, name string, revision, expect int64) (PutResult, error)
 }
 
