@@ -94,8 +94,9 @@ type Specs interface {
 	List(ctx context.Context, after string, limit int) ([]Info, error)
 	// Put creates a queue or changes its spec. The argument expect is the revision the queue must be at: 0 means that the
 	// queue must not exist, AnyRevision skips the check. An equal spec changes nothing and keeps the revision, so Put may
-	// be repeated. Errors also: an *invalid.Error, ErrRevision (the result then has the present revision, 0 if the queue
-	// does not exist).
+	// be repeated with AnyRevision. With another expect, repeating a Put that changed the queue returns ErrRevision.
+	// Errors also: an *invalid.Error, ErrRevision (the result then has the present revision, 0 if the queue does not
+	// exist).
 	Put(ctx context.Context, spec Spec, expect int64) (PutResult, error)
 	// Delete deletes a queue. Without force it leaves a queue with jobs alone and returns ErrNotEmpty. A parent with
 	// children is never deleted: ErrHasChildren. A repetition returns ErrUnknownQueue; with AnyRevision it deletes a
