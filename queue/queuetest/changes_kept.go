@@ -34,7 +34,8 @@ var changesKeptRules = []rule{
 			r.Errorf("numbers start again: %+v", list)
 		}
 	}},
-	{"a pause that ended by itself has its number before it is recorded, however old the changes before it are",
+	{
+		"a pause that ended by itself has its number before it is recorded, however old the changes before it are",
 		func(r *rig) {
 			q := r.queue("q", "1/s")
 			r.pauses(q, r.clock.Now().Add(time.Minute), "x")
@@ -44,7 +45,8 @@ var changesKeptRules = []rule{
 			if after := r.changes(q, 9); len(before) != 1 || before[0].Number != 3 || after[0].Number != 4 {
 				r.Errorf("number 3 is shown as %+v, and number 4 as %+v", before, after)
 			}
-		}},
+		},
+	},
 	{
 		"a name keeps about a megabyte of changes, counts dropped ones, and drops no other name's",
 		func(r *rig) {
