@@ -100,13 +100,13 @@ func (e *effect) forecast(r *command.Run, api *client.Client, file *queue.Spec) 
 // not change, it adds but, an exception.
 func (e *effect) drained(but string) string {
 	if e.Unknown != "" {
-		return "no forecast for the backlog: " + show.Text(e.Unknown)
+		return "no forecast for its jobs: " + show.Text(e.Unknown)
 	}
 	if e.DrainedAt == nil || e.DrainedThen == nil {
 		return ""
 	}
 	before, then := clock(e.DrainedAt), clock(e.DrainedThen)
-	text := fmt.Sprintf("the backlog of %s will be drained at %s", show.Jobs(e.Backlog), then)
+	text := fmt.Sprintf("its %s will be drained at %s", show.Jobs(e.Backlog), then)
 	if before == then {
 		text += ", as before" + but
 	} else {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/cli/command"
-	"github.com/penstock/penstock/internal/cli/show"
 	"github.com/penstock/penstock/internal/prove"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -114,12 +113,9 @@ func (c *Cmd) Run(r *command.Run) error {
 	}
 	defer t.end()
 	o.Store, o.Drainer = t.store, t.drainer
-	s := newTicker(r.Err)
+	s := newTicker(r.Err, c.Duration)
 	o.Progress = func(elapsed time.Duration, accepted, arrived int, marks []prove.Mark) {
-		s.show(elapsed, fmt.Sprintf(
-			"%s of %s  %d accepted, %d arrived, %d faults",
-			show.Duration(elapsed), show.Duration(c.Duration), accepted, arrived, len(marks),
-		))
+		s.show(elapsed, fmt.Sprintf("%d accepted, %d arrived, %d faults", accepted, arrived, len(marks)))
 	}
 	report, err := prove.Run(r.Ctx, o)
 	s.end()

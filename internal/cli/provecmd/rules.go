@@ -33,12 +33,9 @@ func (c *Cmd) rules(r *command.Run, self string) error {
 	}
 	defer t.end()
 	o.Store, o.Ingress, o.URLs = t.store, t.ingress, t.urls
-	s := newTicker(r.Err)
+	s := newTicker(r.Err, c.Duration)
 	o.Progress = func(elapsed time.Duration, asked, allowed int64, marks []prove.Mark) {
-		s.show(elapsed, fmt.Sprintf(
-			"%s of %s  %d asked, %d allowed, %d faults",
-			show.Duration(elapsed), show.Duration(c.Duration), asked, allowed, len(marks),
-		))
+		s.show(elapsed, fmt.Sprintf("%d asked, %d allowed, %d faults", asked, allowed, len(marks)))
 	}
 	report, err := prove.RunRules(r.Ctx, o)
 	s.end()

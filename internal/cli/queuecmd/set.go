@@ -31,7 +31,7 @@ func (setCmd) Help() string {
 	return `Creates the queue if it does not exist; then a rate is required. Fields:
 
 ` + fieldList() + `
-An empty value restores the default. A new rate applies to the backlog at once. Some settings also
+An empty value restores the default. A new rate applies to waiting jobs at once. Some settings also
 have flags, which stand before or after the fields.
 
 Lists: limits.0.quota=50000/d limits.0.timezone=Europe/Berlin adds a quota, and limits.1.rate=500/m a
