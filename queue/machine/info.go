@@ -64,7 +64,7 @@ func (m *Machine) Lane(now leaky.Instant, name, key string) (queue.Info, queue.L
 func (ln *lane) info(now leaky.Instant) queue.LaneInfo {
 	i := queue.LaneInfo{Waiting: int64(ln.waiting.len())}
 	if ln.keyed() {
-		i.Held, i.Bytes = int64(ln.size), ln.bytes
+		i.Size, i.Bytes = int64(ln.size), ln.bytes
 	}
 	var p leaky.Pacer
 	i.Bucket, p, _ = ln.pacing(now, now)
@@ -124,7 +124,7 @@ func (m *Machine) info(q *queueState, now leaky.Instant) queue.Info {
 		Errors: slices.Clone(q.failures), Rate: q.pacer.Rate,
 	}
 	if q.adapted != nil {
-		i.Adaptions = slices.Clone(q.adapted.log)
+		i.RateChanges = slices.Clone(q.adapted.log)
 	}
 	if i.Stop, i.Circuit = q.receiver.info(now); q.receiver.stop != 0 && q.receiver.stop <= now && !q.isParent() {
 		p := q.paces

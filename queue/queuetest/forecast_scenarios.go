@@ -113,7 +113,7 @@ func laneScenarios() (all []scenario) {
 			r.fills("q", 100)
 		}},
 		scenario{name: "lanes with costs", cost: 4, set: func(r *rig) {
-			r.queue("q", "10/s", everyLane(queue.LaneRule{Rate: leaky.PerSecond(8)}))
+			r.queue("q", "40/s", everyLane(queue.LaneRule{Rate: leaky.PerSecond(8)}))
 			for n := range 120 {
 				j := costing(int64(1+3*(n%2)), "q", fmt.Sprint("c", n))
 				j.Lane = fmt.Sprint("lane-", n%2)

@@ -185,7 +185,7 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 	i.Rate = readRate(r)
 	for changes := r.list(); changes.more(); {
 		c := changes.list()
-		i.Adaptions = append(i.Adaptions, queue.Adaption{
+		i.RateChanges = append(i.RateChanges, queue.RateChange{
 			At: micros(c.int()), From: readRate(c), To: readRate(c), Cause: c.text(), Reason: c.text(),
 		})
 	}

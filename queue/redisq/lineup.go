@@ -112,5 +112,5 @@ func (e *Engine) lineup(ctx context.Context, name, after string, keys bool) (l l
 
 // readLane reads the state of a lane.
 func readLane(r *reply, i *queue.LaneInfo) {
-	i.Waiting, i.Held, i.Bucket, i.Stop, i.Bytes = r.int(), r.int(), readBucket(r), micros(r.int()), r.int()
+	i.Waiting, i.Size, i.Bucket, i.Stop, i.Bytes = r.int(), r.int(), readBucket(r), micros(r.int()), r.int()
 }

@@ -10,8 +10,8 @@ local function laneOf(q, lane, row)
   local stop = q.receiver and receiver.stopsUntil(q, lane) or 0
   if rule.n > 0 and stop > 0 and stop <= now then receiver.rise(l, stop) end
   if stop <= now then stop = 0 end
-  local held, bytes = laneSize(q, lane)
-  for _, value in ipairs({ call('ZCARD', waitingKey(q, lane)), held, l.tat, l.rem, l.last, l.lastCost, stop,
+  local size, bytes = laneSize(q, lane)
+  for _, value in ipairs({ call('ZCARD', waitingKey(q, lane)), size, l.tat, l.rem, l.last, l.lastCost, stop,
     bytes }) do
     row[#row + 1] = value
   end
