@@ -20,9 +20,7 @@ type scenario struct {
 	of  string
 	// flight is how long a delivery takes, and warm for how long jobs leave before the first forecast.
 	flight, warm time.Duration
-	// step is how long to wait once nothing has left for two minutes; 0 is as long as the engine says.
-	step time.Duration
-	cost int64 // of the most expensive job; 0 is 1
+	cost         int64 // of the most expensive job; 0 is 1
 	// alone says that nobody asks for jobs.
 	alone bool
 	// exact and never are what the first forecast must say.
@@ -97,9 +95,7 @@ func (c *course) run(total int) {
 			return
 		}
 		wait := max(min(next, lands), time.Millisecond)
-		if quiet > 2*time.Minute {
-			wait = max(wait, c.step)
-		}
+		wait = max(wait, (quiet / 100).Truncate(time.Second)) // asking seldom delays a departure by at most 1%
 		quiet += wait
 		c.clock.Advance(wait)
 	}

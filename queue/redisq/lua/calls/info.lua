@@ -101,7 +101,7 @@ local function show(nr, q, name)
   checkKeys(q)
   checkDeadKeys(name)
   trimDead(q)
-  local by, reason, since, window, count, previous, costBehind, bytesBehind, asked, rateChanges = unpack(call(
+  local by, reason, since, window, count, previous, costBehind, bytesBehind, asked, changes = unpack(call(
     'HMGET', B .. 'q' .. nr, 'pausedBy', 'pauseReason', 'pausedSince', 'outflowStart', 'outflowCur', 'outflowPrev',
     'deferredCost', 'deferredBytes', 'lastAsked', 'rateChanges'))
   if not q.paused then by, reason, since = '', '', 0 end
@@ -123,7 +123,7 @@ local function show(nr, q, name)
     q.readmitted, limitsOf(q),
     q.group == q and { groups.countChildren(name), q.membersWaiting, q.groupWaiting, q.groupMaxCost } or {},
     ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {},
-    till, cause, why, failures, opened, probe, fault, q.n, q.d, rateChanges and cmsgpack.unpack(rateChanges) or {} }
+    till, cause, why, failures, opened, probe, fault, q.n, q.d, changes and cmsgpack.unpack(changes) or {} }
   local ready, rest = readyOf(q, counts.waiting)
   for _, value in ipairs({ ready, rest, tonumber(call('ZRANGE', B .. 't' .. nr, '0', '0', 'WITHSCORES')[2]) or 0,
     askedOf(q, tonumber(asked) or 0), q.bytes, byteLimit(q),

@@ -8,11 +8,11 @@
 --
 -- ARGV[2..5]  queue name; the lane before the page, or '' to begin; how many lanes to look at; 1 to read their keys
 -- Returns  0 no such queue; or {the last lane looked at, or '' at the end; lanes; scheduled jobs; siblings; skew (see
---          clock.lua)}. Eleven entries a lane: digest; jobs waiting, jobs in all, tat, rem, last, last cost, until when it
---          stops or 0, bytes; cost of the waiting jobs; the beginning of the record of a job, or ''. Four entries for
---          scheduled jobs that are due at about the same time: when, lane, jobs, cost. Nine entries a sibling: jobs
---          waiting, their cost, n, d, burst, tat, rem, last, last cost. Only the first page has scheduled jobs and
---          siblings
+--          clock.lua)}. Eleven entries a lane: digest; jobs waiting, jobs in all, tat, rem, last, last cost, until
+--          when it stops or 0, bytes; cost of the waiting jobs; the beginning of the record of a job, or ''. Four
+--          entries for scheduled jobs that are due at about the same time: when, lane, jobs, cost. Nine entries a
+--          sibling: jobs waiting, their cost, n, d, burst, tat, rem, last, last cost. Only the first page has
+--          scheduled jobs and siblings
 
 begin()
 local nr = numberOf(ARGV[2])
