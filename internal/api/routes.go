@@ -57,6 +57,7 @@ var routes = []route{
 	{"rollbackQueue", post, "/v1/queues/{queue}/rollback", changes, ofQueue(auth.Configure), (*handler).rollbackQueue},
 	{"quoteQueue", post, "/v1/queues/{queue}/quote", reads, ofQueue(auth.View, auth.Produce), (*handler).quoteQueue},
 	{"getTimetable", get, "/v1/queues/{queue}/timetable", reads, ofQueue(auth.View), (*handler).getTimetable},
+	{"getForecast", get, "/v1/queues/{queue}/forecast", reads, ofQueue(auth.View), (*handler).getForecast},
 	{"getHistory", get, "/v1/queues/{queue}/history", reads, ofQueue(auth.View), (*handler).getHistory},
 	{"purgeQueue", post, "/v1/queues/{queue}/purge", changes, ofQueue(auth.Operate), (*handler).purgeQueue},
 	{"replayJobs", post, "/v1/queues/{queue}/replay", changes, ofQueue(auth.Operate), (*handler).replayJobs},

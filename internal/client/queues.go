@@ -167,6 +167,17 @@ func (c *Client) Timetable(ctx context.Context, name string, span time.Duration)
 	return t, err
 }
 
+// Forecast returns when the jobs of a queue leave, at another rate unless that is "".
+func (c *Client) Forecast(ctx context.Context, name, rate string) (wire.QueueForecast, error) {
+	var f wire.QueueForecast
+	ask := ""
+	if rate != "" {
+		ask = "?rate=" + url.QueryEscape(rate)
+	}
+	_, err := c.do(ctx, http.MethodGet, queuePath(name, "forecast")+ask, nil, nil, &f)
+	return f, err
+}
+
 // Job returns a job.
 func (c *Client) Job(ctx context.Context, queueName, id string) (wire.Job, error) {
 	var j wire.Job
