@@ -67,6 +67,8 @@ func TestTransport(t *testing.T) {
 		if err := get(t.Context(), "/", strings.NewReader("hello")); err != nil {
 			t.Fatal(err)
 		}
+		// A turn keeps its place until the engine knows that it has ended, and there are only two.
+		await.Until(t, "the first turn has ended", func() bool { return held(t, e, "api") == 0 })
 		if err := get(t.Context(), "/old", nil); err != nil { // two turns
 			t.Fatal(err)
 		}
