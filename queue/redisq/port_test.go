@@ -29,7 +29,7 @@ var callOf = map[string]string{
 var partOf = map[string]string{
 	"agenda": "agenda expiry job", "appendjob": "append appendrules overflow room", "audit": "auditlog",
 	"backlog": "overflow", "cancel": "jobacts", "changelog": "changelog jobacts", "delete": "specs",
-	"departures": "pace", "ended": "ended commit", "eta": "eta pause", "importjobs": "import", "readings": "info",
+	"departures": "pace", "ended": "ended commit", "eta": "eta pause", "importjobs": "import", "importqueues": "import", "readings": "info",
 	"groupvisit": "groupvisit groups laneturns grant", "held": "jobacts", "job": "job room",
 	"lanes": "laneturns", "lanestate": "laneturns job", "limitchange": "pace", "limits": "pace", "list": "jobinfo",
 	"lostleases": "leases", "membership": "groups", "memory": "room", "overflow": "overflow room readmit",
@@ -38,7 +38,7 @@ var partOf = map[string]string{
 	"revision": "clock", "rulekeys": "tallyset", "ruleusers": "rules", "shares": "grant",
 	"stored": "job queue", "timeline": "job", "turnorder": "groups laneturns", "turns": "laneturns grant receiver",
 	"unsent": "jobacts lane", "versions": "changelog", "visit": "grant agenda", "ratechange": "specs pace",
-	"withdraw": "overflow", "closeimport": "import", "decide": "jobacts dead", "info": "info laneturns",
+	"withdraw": "overflow", "closeimport": "import", "decide": "jobacts dead", "create": "specs pace", "info": "info laneturns",
 	"put": "specs laneturns", "readmit": "readmit room", "reserve": "reserve grant dead", "deadqueues": "dead",
 	"settle": "settle receiver", "extend": "leases receiver", "calls/job": "jobinfo dead eta",
 	"putrule": "rules", "recheck": "tallyset",
@@ -59,7 +59,7 @@ var ofRedis = map[string]string{
 var ownNames = map[string]string{
 	"names and types of keys": `
 		agendaKey askedOf auditKey checkChangeKeys checkDeadKeys checkExpiryKeys checkKeys checkKeysFor checkLaneKey
-		checkSettle checkLaneKeys checkNumbers checkRuleKeys heldKey isField jobKey laneError logKey numberOf ruleKey stopKey
+		checkSettle checkLaneKeys checkLogKeys checkAuditKeys checkNumbers checkRuleKeys heldKey isField jobKey laneError logKey numberOf ruleKey stopKey
 		versionsKey waitingKey groupOf parentOf`,
 	"packing and unpacking": `
 		adapted auditRow boundsOf bytesOf circuitOf costOf documentOf encodeAdapted endedRecord headOf keptLimits keptText
@@ -70,7 +70,8 @@ var ownNames = map[string]string{
 		add keepBucket keepKeys keepVersionAgain load loadLanes loadLimitsAndGroup loadLimits loadMember
 		loadOverflow loadReceiver save saveBucket saveLimits saveLinks saveReceiver set writeAll writeDepartures
 		writeMember writeTurns unsay count countLane costUnder begin finish readPause auditEnds publish
-		writeSettled endAppend writeSpec limitRules raise errorText rowsOf importOf
+		writeSettled endAppend writeSpec writeCreated setTerms
+		specFrom behind changeSpec raise errorText rowsOf importOf
 		nextNumber isNow recheckUntil noteOldest readOn following`,
 	"rows of an answer": `
 		broken drainer full firstAt held laneOf limitsOf members page readyOf row show showAll showDead stopOf`,

@@ -94,17 +94,27 @@ local function logJobAct(q, by, what, detail, reason, jobs, ids)
   end
 end
 
--- checkChangeKeys raises unless both logs can be read and written, including an entry of a pause that has ended. It is
--- called before anything is written.
-local function checkChangeKeys(kind, name, by)
+-- checkLogKeys raises unless the change log and the versions can be read and written.
+local function checkLogKeys(kind, name)
+  if call('EXISTS', logKey(kind, name), versionsKey(kind, name)) == 0 then return end
   for index = -1, 0 do
     local entry = call('LINDEX', logKey(kind, name), index)
     if entry then unpackStruct(ENTRY, entry) end
   end
   for _, version in ipairs(call('LRANGE', versionsKey(kind, name), 0, 1)) do unpackText(version, 8) end
+end
+
+-- checkAuditKeys raises unless the audit log can be read and written, including an entry of a pause that has ended.
+local function checkAuditKeys(by)
   call('ZCARD', B .. 'G')
   auditEnds(budgetOf(by))
   auditEnds(budgetOf(''))
+end
+
+-- checkChangeKeys raises unless both logs can be read and written. It is called before anything is written.
+local function checkChangeKeys(kind, name, by)
+  checkLogKeys(kind, name)
+  checkAuditKeys(by)
 end
 
 -- logPauseEnd logs that the pause of a queue ended by itself. The entry has no actor. It goes to the change log only:
