@@ -119,8 +119,8 @@ local function keptText(e, side, leftOut)
 end
 
 -- writeAudit writes an entry. Its fields are at, by (see actorArg), of, name and what. Optional are refused, times,
--- revision, was, detail, reason, till, jobs and ids; and before and after, see shown.lua. An entry about many queues has
--- a list of them in place of after, which is never left out.
+-- revision, was, detail, reason, till, jobs and ids; and before and after, see shown.lua. An entry about many queues
+-- has a list of them in place of after, which is never left out.
 local function writeAudit(e)
   local budget = budgetOf(e.by, e.refused)
   local last, follows, newest, oldest = auditEnds(budget)
