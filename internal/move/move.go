@@ -48,7 +48,7 @@ const MaxPageBytes = 1 << 20
 
 // MaxStep is the maximum number of queues in one step of ImportQueues. A step holds up departures for as long as it
 // takes.
-const MaxStep = 50
+const MaxStep = 64
 
 // PauseReason is the reason of the pause during an import.
 const PauseReason = "import in progress"

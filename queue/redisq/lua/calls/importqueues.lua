@@ -25,12 +25,11 @@ local STAYS_OUT, IMPORTED, POSSIBLE = 0, 1, 2
 begin()
 checkRun()
 local mark, by, detail, children = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[6])
-local specs, at, queues, siblings, answers, all = {}, 10, {}, {}, {}, true
+local specs, at, names, queues, siblings, answers, all = {}, 10, {}, {}, {}, {}, true
 for i = 1, tonumber(ARGV[9]) do specs[i], at = specFrom(at) end
 
--- checkImportable returns what can become of a queue: see the answers.
-local function checkImportable(name, s, ruled)
-  local nr = numberOf(name)
+-- checkImportable returns what can become of a queue: see the answers. nr is its number, if it exists.
+local function checkImportable(name, nr, s, ruled)
   if nr then
     local is, open = importOf(nr)
     return is == mark and not open and IMPORTED or STAYS_OUT
@@ -46,14 +45,17 @@ end
 -- each.
 local function behind(first, size) return first + 1 + size * tonumber(ARGV[first]) end
 
-withLimits({})
+local behindLast = at + 1
 for i = 1, tonumber(ARGV[at]) do
-  local first = i == 1 and at + 1 or queues[i - 1].behind
-  local errorsAt = behind(first + 16, 2)
+  local first, errorsAt = behindLast, behind(behindLast + 16, 2)
   local limitsAt = behind(errorsAt, 1)
-  local it = { at = first, name = ARGV[first], ruled = ARGV[first + 1], spec = specs[tonumber(ARGV[first + 2])],
-    errorsAt = errorsAt, limitsAt = limitsAt, behind = behind(limitsAt, 4) }
-  queues[i], answers[i] = it, checkImportable(it.name, it.spec, it.ruled)
+  behindLast = behind(limitsAt, 4)
+  names[i] = ARGV[first]
+  queues[i] = { at = first, spec = specs[tonumber(ARGV[first + 2])], errorsAt = errorsAt, limitsAt = limitsAt }
+end
+withLimits({})
+for i, nr in ipairs(call('HMGET', B .. 'n', unpack(names))) do
+  answers[i] = checkImportable(names[i], nr, queues[i].spec, ARGV[queues[i].at + 1])
   all = all and answers[i] == POSSIBLE
 end
 if not all then return answers end
@@ -71,7 +73,7 @@ end
 -- write: names and values.
 local function restoreImported(q, it)
   local turn, maxCost, pause, reason, who, since = unpack(ARGV, it.at + 6, it.at + 11)
-  local more = { 'importMark', mark, 'importOpen', '', 'lanesUnknownSince', now }
+  local more = { 'importMark', mark, 'lanesUnknownSince', now }
   q.turn, q.maxCost = max(q.turn, tonumber(turn)), tonumber(maxCost)
   for i = it.at + 17, it.errorsAt - 1, 2 do
     local field, count = COUNTERS[tonumber(ARGV[i])], tonumber(ARGV[i + 1])
@@ -92,18 +94,24 @@ local function restoreImported(q, it)
   return more
 end
 
+local graves, left = formerOf(names)
+local seq = call('HINCRBY', B, 'qseq', #names) - #names
+local numbers, sorted = {}, {}
+unmarkDeleted('queue', names)
 for i, it in ipairs(queues) do
-  local q, digest, shown, text = create(it.name, it.spec, it.ruled, rev), unpack(ARGV, it.at + 3, it.at + 5)
+  local name, ruled, _, digest, shown, text = unpack(ARGV, it.at, it.at + 5)
+  local q = create(seq + i, name, it.spec, ruled, rev, graves[i], left[i])
   writeCreated(q, it.spec, restoreImported(q, it))
-  unmarkDeleted('queue', it.name)
-  keepVersion('queue', it.name, rev, packText(digest, shown, text))
-  writeChange('queue', it.name, wall, by, 'created', rev, 0, detail, '', 0)
-  membership.joinGroup(q, it.name)
+  keepVersion('queue', name, rev, packText(digest, shown, text))
+  writeChange('queue', name, wall, by, 'created', rev, 0, detail, '', 0)
+  membership.joinGroup(q, name)
   if q.group and q.maxCost > q.group.groupMaxCost then set(q.group, 'groupMaxCost', q.maxCost) end
   if q.asleep then putOnAgenda(q) end
   save(q)
+  numbers[2 * i - 1], numbers[2 * i], sorted[2 * i - 1], sorted[2 * i] = name, q.nr, 0, name
   answers[i] = IMPORTED
 end
+listCreated(numbers, sorted)
 writeAudit({ at = wall, by = by, of = 'queue', name = '', what = 'imported', revision = rev, detail = detail,
   list = { digest = ARGV[7], text = ARGV[8] } })
 finish()

@@ -113,9 +113,11 @@ for _, key in ipairs({ 'a', 's', 'pa', 'ps' }) do call('ZCARD', B .. key) end
 local byLanes
 if created then
   rev = nextRevision()
-  q = create(name, s, ruled, rev)
+  local graves, left = formerOf({ name })
+  q = create(call('HINCRBY', B, 'qseq', 1), name, s, ruled, rev, graves[1], left[1])
   writeCreated(q, s, { 'stamp', stamp })
-  unmarkDeleted('queue', name)
+  listCreated({ name, q.nr }, { 0, name })
+  unmarkDeleted('queue', { name })
 else
   byLanes = changeSpec()
   logPauseEnd(q)

@@ -137,14 +137,17 @@ local function markDeleted(kind, name)
   if gone[1] then call('ZREM', G, unpack(gone)) end
 end
 
--- unmarkDeleted is called when a queue or rule is made. The log of a deleted one of the same name continues if it is
+-- unmarkDeleted is called when queues or a rule are made. The log of a deleted one of the same name continues if it is
 -- still kept.
-local function unmarkDeleted(kind, name)
-  local member = kind .. ':' .. name
-  local till = tonumber(call('ZSCORE', B .. 'G', member))
-  if not till then return end
-  for _, key in ipairs({ logKey(kind, name), versionsKey(kind, name) }) do
-    if till <= wall then call('UNLINK', key) else call('PERSIST', key) end
+local function unmarkDeleted(kind, names)
+  local members = {}
+  for i, name in ipairs(names) do members[i] = kind .. ':' .. name end
+  for i, till in ipairs(call('ZMSCORE', B .. 'G', unpack(members))) do
+    if till then
+      for _, key in ipairs({ logKey(kind, names[i]), versionsKey(kind, names[i]) }) do
+        if tonumber(till) <= wall then call('UNLINK', key) else call('PERSIST', key) end
+      end
+      call('ZREM', B .. 'G', members[i])
+    end
   end
-  call('ZREM', B .. 'G', member)
 end

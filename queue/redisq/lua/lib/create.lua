@@ -35,7 +35,8 @@ local function specFrom(at)
     end
   end
   s.n, s.d, s.burst, s.pull, s.adapt = tonumber(arg.n), tonumber(arg.d), tonumber(arg.burst), arg.pull, arg.adapt
-  s.calendarsUntil, s.byLanes = tonumber(arg.calendars_until), ''
+  s.calendarsUntil, s.byLanes, s.terms = tonumber(arg.calendars_until), '', {}
+  for setting, field in pairs(TERMS) do s.terms[field] = tonumber(s.settings[setting]) or 0 end
   for _, field in ipairs({ 'max_in_flight', 'max_scheduled', 'ordered', 'lanes', 'regime' }) do
     if s.settings[field] ~= '' then s.byLanes = '1' end
   end
@@ -72,10 +73,16 @@ local function checkSpec(name, s, ruled, q, children)
   checkRuleKeys()
 end
 
--- firstPaces sets the bucket and the limits of a new queue. They continue from a deleted queue of the same name, while
--- its paces can still delay a departure.
-local function firstPaces(q, s)
-  local before, grave = {}, call('HGET', B .. 'x', q.name)
+-- formerOf returns what deleted queues of some names left: their paces, and what is kept of their dead jobs (dead.lua);
+-- false for none.
+local function formerOf(names)
+  return call('HMGET', B .. 'x', unpack(names)), call('HMGET', B .. 'R', unpack(names))
+end
+
+-- firstPaces sets the bucket and the limits of a new queue. They continue from those of a deleted queue of the same
+-- name, grave, while these can still delay a departure.
+local function firstPaces(q, s, grave)
+  local before = {}
   if grave and (tonumber(call('ZSCORE', B .. 'X', q.name)) or 0) > now then
     local n, d, burst, limits = q.n, q.d, q.burst
     q.tat, q.last, q.lastCost, q.n, q.d, q.burst, limits = unpackStruct('>I7I7I2I7I7I7', grave)
@@ -97,7 +104,7 @@ end
 -- setTerms sets the fields of a queue that follow from its spec, except for its rate.
 local function setTerms(q, s, rev)
   q.burst, q.revision = s.burst, rev
-  for setting, field in pairs(TERMS) do q[field] = tonumber(s.settings[setting]) or 0 end
+  for field, value in pairs(s.terms) do q[field] = value end
 end
 
 -- noteCalendars notes until when the calendars of a queue are known.
@@ -107,11 +114,10 @@ local function noteCalendars(name, s)
   M.firstChore = min(M.firstChore, s.calendarsUntil)
 end
 
--- create makes a queue, which writeCreated writes.
-local function create(name, s, ruled, rev)
-  local left = call('HGET', B .. 'R', name) -- what is kept of its dead jobs, see dead.lua
+-- create makes a queue, which writeCreated writes. seq counts the queues ever made; grave and left are of formerOf.
+local function create(seq, name, s, ruled, rev, grave, left)
   if left then call('HDEL', B .. 'R', name) end
-  local seq = tostring(call('HINCRBY', B, 'qseq', 1))
+  seq = string.format('%.0f', seq)
   -- Numbers sort as text in the order in which they were made, and stay short.
   local nr = (#seq > 1 and string.char(95 + #seq) or '') .. seq
   local n, d, adapt = adaptedRateOf({}, s.adapt, s.n, s.d)
@@ -122,30 +128,35 @@ local function create(name, s, ruled, rev)
     laned = s.byLanes ~= '' and s.byLanes or nil,
     deadBytes = left and #left > 14 and unpackStruct('>I7', left, 15) }
   setTerms(q, s, rev)
-  firstPaces(q, s)
+  firstPaces(q, s, grave)
   return q
 end
 
--- writeCreated writes a new queue, with further fields: names and values. It does not join its group yet.
+-- writeCreated writes a new queue, with further fields: names and values. The queue is not listed yet, and has not
+-- joined its group.
 local function writeCreated(q, s, more)
-  local args, nr = {}, q.nr
+  local args, key = {}, B .. 'q' .. q.nr
   for _, value in ipairs(RECORDS) do q.changes[value] = true end
   q.links = q.limits and '1:'
   -- The fields that every call reads come first, in the order in which it reads them (see fields.go).
   packChanged(q, q.changes, args)
   packTexts(q, args)
-  for _, value in ipairs({ 'maxCostAtOpen', q.maxCost, 'made', q.revision }) do args[#args + 1] = value end
-  for _, value in ipairs(s.kept) do args[#args + 1] = value end
-  for _, value in ipairs(more) do args[#args + 1] = value end
-  call('HSET', B .. 'q' .. nr, unpack(args))
+  for i = 1, #more do args[#args + 1] = more[i] end
+  call('HSET', key, unpack(args))
+  call('HSET', key, 'maxCostAtOpen', q.maxCost, 'made', q.revision, unpack(s.kept))
   if q.limits then
-    call('HSET', B .. 'q' .. nr, 'limits', limitchange.rulesOf(q.limits), 'limitsState', limits.limitStates(q.limits),
+    call('HSET', key, 'limits', limitchange.rulesOf(q.limits), 'limitsState', limits.limitStates(q.limits),
       'limitsChanged', now)
   end
-  if s.ownLanes[1] then call('HSET', B .. 'O' .. nr, unpack(s.ownLanes)) end
+  if s.ownLanes[1] then call('HSET', B .. 'O' .. q.nr, unpack(s.ownLanes)) end
   if q.ruleNames then askedAnew(groupOf(q.name)) end
-  call('HSET', B .. 'n', q.name, nr)
-  call('ZADD', B .. 'N', 0, q.name)
-  call('HINCRBY', B, 'queues', 1)
   noteCalendars(q.name, s)
+end
+
+-- listCreated lists new queues. numbers are their names, each before its number, and names is for the sorted list of
+-- names: 0 before each.
+local function listCreated(numbers, names)
+  call('HSET', B .. 'n', unpack(numbers))
+  call('ZADD', B .. 'N', unpack(names))
+  call('HINCRBY', B, 'queues', #names / 2)
 end
