@@ -98,12 +98,12 @@ type ListedQueue struct {
 // EncodeList encodes the After of an entry about many queues.
 func EncodeList(list []ListedQueue) ([]byte, error) { return json.Marshal(list) }
 
-// List returns the queues of an entry about many queues, and nothing for other entries.
-func (r *Record) List(e *Entry) (list []ListedQueue, err error) {
-	if e.Name != "" || e.What != changekind.Imported || r.After == nil {
+// List returns the queues of an entry about many queues from its Record.After, and nothing for other entries.
+func (e *Entry) List(after []byte) (list []ListedQueue, err error) {
+	if e.Name != "" || e.What != changekind.Imported || after == nil {
 		return nil, nil
 	}
-	if err = json.Unmarshal(r.After, &list); err != nil {
+	if err = json.Unmarshal(after, &list); err != nil {
 		err = fmt.Errorf("the queues of entry %d of the audit log: %w", e.Number, err)
 	}
 	return list, err

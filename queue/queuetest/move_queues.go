@@ -41,7 +41,7 @@ func (r *rig) listed(records []audit.Record) (names []string) {
 	for i := range records {
 		e, err := records[i].Entry()
 		r.check(err)
-		list, err := records[i].List(&e)
+		list, err := e.List(records[i].After)
 		r.check(err)
 		if len(list) == 0 || len(list) > move.MaxStep || e.LeftOut != nil ||
 			e.Detail != changelog.ArchiveDetail(mark) || e.Of != string(queue.OfQueue) || e.What != changekind.Imported {

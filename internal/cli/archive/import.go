@@ -253,7 +253,7 @@ type importer struct {
 	mark  string
 	at    move.Queue   // the present one
 	some  []move.Queue // without jobs, to be imported together
-	over  bool       // already imported
+	over  bool         // already imported
 	jobs  []move.Job
 	bytes int // of their records
 	held  int // bytes of unfinished lines
