@@ -219,8 +219,8 @@ func auditViewOf(ctx context.Context) auditView {
 // An app's admin sees who changed the app's objects, but no tokens or addresses of operators. The admin never sees what
 // another app did, nor entries from before the app was created, when another app may have had its name and prefixes. An
 // admin of a part of the app sees only tokens and subjects whose grants are all within that part. Attempts at names
-// outside the app are shown to such an admin only if the admin made them. An entry about many queues is shown with those
-// of them whose own entries would be shown. Numbers and digests are only for callers who see all entries, because they
+// outside the app are shown to such an admin only if the admin made them. An entry about many queues is shown with only
+// those whose own entries would be shown. Numbers and digests are only for callers who see all entries, because they
 // would reveal what others do.
 func (v auditView) record(e *audited) (wire.AuditRecord, bool) {
 	shown := wire.AuditRecord{

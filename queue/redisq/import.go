@@ -81,7 +81,8 @@ func (e *Engine) importPart(ctx context.Context, p part[newQueue], by, mark stri
 			bytes += len(p.items[to].text) + len(p.items[to].show)
 			to++
 		}
-		if err := e.importStep(ctx, part[newQueue]{p.partition, p.items[from:to], p.at[from:to]}, by, mark, done); err != nil {
+		step := part[newQueue]{p.partition, p.items[from:to], p.at[from:to]}
+		if err := e.importStep(ctx, step, by, mark, done); err != nil {
 			return err
 		}
 		from = to

@@ -60,7 +60,8 @@ var ofRedis = map[string]string{
 var ownNames = map[string]string{
 	"names and types of keys": `
 		agendaKey askedOf auditKey checkChangeKeys checkDeadKeys checkExpiryKeys checkKeys checkKeysFor checkLaneKey
-		checkSettle checkLaneKeys checkLogKeys checkAuditKeys checkNumbers checkRuleKeys heldKey isField jobKey laneError logKey numberOf ruleKey stopKey
+		checkSettle checkLaneKeys checkLogKeys checkAuditKeys checkNumbers checkRuleKeys
+		heldKey isField jobKey laneError logKey numberOf ruleKey stopKey
 		versionsKey waitingKey groupOf parentOf`,
 	"packing and unpacking": `
 		adapted auditRow boundsOf bytesOf circuitOf costOf documentOf encodeAdapted endedRecord headOf keptLimits keptText
@@ -72,7 +73,7 @@ var ownNames = map[string]string{
 		loadOverflow loadReceiver save saveBucket saveLimits saveLinks saveReceiver set writeAll writeDepartures
 		writeMember writeTurns unsay count countLane costUnder begin finish readPause auditEnds publish
 		writeSettled endAppend writeSpec writeCreated setTerms
-		specFrom behind changeSpec raise errorText rowsOf importOf
+		specFrom behind changeSpec formerOf listCreated raise errorText rowsOf importOf
 		nextNumber isNow recheckUntil noteOldest readOn following`,
 	"rows of an answer": `
 		broken drainer full firstAt held laneOf limitsOf members page readyOf row show showAll showDead stopOf`,
