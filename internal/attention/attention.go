@@ -55,6 +55,9 @@ func Checks() []string {
 // Queue returns the name of the queue.
 func (f Finding) Queue() string { return f.queue.Name }
 
+// Parent returns the parent if it is the cause of the problem.
+func (f Finding) Parent() string { return f.queue.Status.Queue }
+
 // Verdict returns how bad the problem is.
 func (f Finding) Verdict() wire.Verdict { return checks[f.check].verdict }
 
