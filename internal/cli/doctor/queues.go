@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"time"
 
 	"github.com/penstock/penstock/internal/attention"
 	"github.com/penstock/penstock/internal/cli/show"
@@ -38,8 +39,8 @@ func (v *visit) drained(context.Context) {
 // trouble reports a problem.
 func (v *visit) trouble(t *wire.Trouble) {
 	text := t.Text
-	if t.Since != nil && v.drainers.Now.After(*t.Since) {
-		text += " for " + show.Duration(v.drainers.Now.Sub(*t.Since))
+	if t.Since != nil {
+		text += " for " + show.Duration(v.drainers.Now.Sub(*t.Since).Round(time.Second))
 	}
 	if t.Reason != "" {
 		text += ": " + t.Reason
