@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/attention"
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/survey"
 	"github.com/penstock/penstock/internal/wire"
@@ -18,7 +19,7 @@ import (
 // are for callers who may see everything.
 func (h *handler) listAttention(w http.ResponseWriter, r *http.Request) {
 	values := r.URL.Query()
-	if p := httpio.Once(values, "limit", "offset"); p != nil {
+	if p := httpio.Once(values, "queue", "limit", "offset"); p != nil {
 		p.Write(w)
 		return
 	}
@@ -38,6 +39,9 @@ func (h *handler) listAttention(w http.ResponseWriter, r *http.Request) {
 	}
 	found := h.findings.of(h, snapshot)
 	sees := mayView(r.Context())
+	if name := values.Get("queue"); name != "" {
+		sees = func(other string) bool { return other == name && may(r.Context(), auth.View, name) }
+	}
 	all, err := h.storeTroubles(r.Context(), found, sees)
 	if err != nil {
 		h.fail(w, err, "")

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -59,6 +61,12 @@ func TestAttention(t *testing.T) {
 		}
 		f.do("GET", "/v1/attention?limit=2&offset=1", "").want(t, 200, "wrong", 1, "warnings", 3, "next", 3)
 		f.do("GET", "/v1/attention?offset=9", "").want(t, 200, "wrong", 1, "warnings", 3, "next", nil)
+		if _, brief := troubles(t, f.do("GET", "/v1/attention?queue=d", "")); brief != "wrong:drainers:" {
+			t.Errorf("of d: %s", brief)
+		}
+		if _, brief := troubles(t, f.do("GET", "/v1/attention?queue=b.c", "")); brief != "warning:parent_paused:b.c" {
+			t.Errorf("of b.c: %s", brief)
+		}
 		f.do("GET", "/v1/attention?offset=-1", "").want(t, 400, "field", "offset")
 		f.do("GET", "/v1/attention?limit=0", "").want(t, 400, "field", "limit")
 
@@ -77,4 +85,25 @@ func TestAttention(t *testing.T) {
 			t.Errorf("after a refusal: %s", brief)
 		}
 	})
+}
+
+// Callers see the problems of their own queues. Of a foreign parent they see that it is paused, but not why.
+func TestAttentionHidesWhatIsForeign(t *testing.T) {
+	s := secure(t, api.Options{})
+	s.by(s.operator, "POST", "/v1/queues/ses/pause", `{"reason":"secret"}`).want(t, 200)
+	for _, name := range []string{acmeChild, betaQueue} {
+		s.by(s.operator, "POST", "/v1/queues/"+name+"/jobs", `{"payload":1}`).want(t, 202)
+	}
+	acme := s.by(s.token("acme", auth.Grant{Role: auth.View}), "GET", "/v1/attention", "")
+	if strings.Contains(acme.text, "secret") || strings.Contains(acme.text, betaQueue) ||
+		!strings.Contains(acme.text, acmeChild+" holds 1 job: its parent ses is paused") {
+		t.Errorf("acme sees %s", acme.text)
+	}
+	s.by(s.token("acme", auth.Grant{Role: auth.View}), "GET", "/v1/attention?queue="+betaQueue, "").want(
+		t, 200, "problems", []any{}, "wrong", 0, "warnings", 0,
+	)
+	operator := s.by(s.operator, "GET", "/v1/attention", "")
+	if !strings.Contains(operator.text, "secret") || !strings.Contains(operator.text, betaQueue) {
+		t.Errorf("the operator sees %s", operator.text)
+	}
 }

@@ -189,9 +189,10 @@ func (c *Client) Overview(ctx context.Context, ask url.Values) (o wire.Overview,
 	return o, err
 }
 
-// Attention returns a page of the problems that need a person, the worst first.
-func (c *Client) Attention(ctx context.Context, offset, limit int) (a wire.Attention, err error) {
-	ask := url.Values{"offset": {strconv.Itoa(offset)}, "limit": {strconv.Itoa(limit)}}
+// Attention returns a page of the problems that need a person, the worst first: of one queue, or of all if name is
+// empty.
+func (c *Client) Attention(ctx context.Context, name string, offset, limit int) (a wire.Attention, err error) {
+	ask := url.Values{"queue": {name}, "offset": {strconv.Itoa(offset)}, "limit": {strconv.Itoa(limit)}}
 	_, err = c.do(ctx, http.MethodGet, "/v1/attention?"+ask.Encode(), nil, nil, &a)
 	return a, err
 }

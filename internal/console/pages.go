@@ -35,11 +35,15 @@ type page struct {
 var pages = []page{
 	{
 		name: "overview", path: "/{$}", title: "Overview", nav: "Overview", role: auth.View,
-		operations: []string{"getOverview", "listHistories", "getStore"}, read: readOverview,
+		operations: []string{"getOverview", "listHistories", "getStore", "listAttention"}, read: readOverview,
+	},
+	{
+		name: "attention", path: "/attention", title: "What needs attention", role: auth.View,
+		operations: []string{"listAttention"}, recent: true, read: readAttention,
 	},
 	{
 		name: "queue", path: "/queues/{queue}", title: "Queue", role: auth.View,
-		operations: []string{"getQueue", "getTimetable", "getHistory"}, recent: true, read: readQueue,
+		operations: []string{"getQueue", "getTimetable", "getHistory", "listAttention"}, recent: true, read: readQueue,
 	},
 	{
 		name: "settings", path: "/queues/{queue}/settings", title: "Settings", role: auth.View,

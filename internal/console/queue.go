@@ -19,6 +19,7 @@ const (
 // queueView is the data of a queue's page.
 type queueView struct {
 	wire.Queue
+	Attention attention
 	State     state
 	Fill      gauge
 	PerSecond float64
@@ -67,6 +68,15 @@ func readQueue(r *request) (any, error) {
 		Fill: fillOf(&wire.QueueRow{
 			Size: q.Stats.Size(), Capacity: q.Capacity, Bytes: q.Stats.Bytes, MaxBytes: q.Stats.MaxBytes,
 		}),
+	}
+	needs, err := r.api.Attention(r.Context(), name, 0, queueProblems)
+	if err != nil {
+		return nil, err
+	}
+	v.Attention = r.attentionOf(&needs)
+	v.State.people(q.Stats.HeldJobs, q.Stats.Dead)
+	for _, t := range needs.Problems {
+		v.State.raise(t.Verdict)
 	}
 	if r.URL.Query().Get("window") == "24h" {
 		v.Window = "24h"
@@ -123,20 +133,27 @@ func (v *queueView) lanes(c *Console) {
 	}
 }
 
-// queueActions returns the action that an operator can take: pause or resume.
+// queueActions returns the actions that an operator can take: to pause a queue, and to end what stops it.
 func queueActions(q *wire.Queue) []action {
 	if q.Paused {
-		return []action{{
-			Label: "Resume", Method: "POST", Path: apiPath("queues", q.Name, "resume"), Role: auth.Operate,
-			Command: []string{"queue", "resume", q.Name},
-		}}
+		return []action{*resume("Resume", q.Name)}
 	}
-	return []action{{
+	var ends []action
+	switch open := q.CircuitState != nil && q.CircuitState.State == "open"; {
+	case open:
+		ends = append(ends, *resume("Probe now", q.Name))
+	case q.Stop != nil:
+		ends = append(ends, *resume("Resume", q.Name))
+	}
+	if q.Parent != nil && q.Parent.Paused {
+		ends = append(ends, *resume("Resume parent", q.Parent.Name))
+	}
+	return append(ends, action{
 		Label: "Pause", Method: "POST", Path: apiPath("queues", q.Name, "pause"), Role: auth.Operate,
 		Confirm: "No jobs leave until you resume the queue. It still accepts new jobs.",
 		Fields:  []field{{Name: "reason", Label: "Reason", Hint: "shown to other operators"}},
 		Command: []string{"queue", "pause", q.Name},
-	}}
+	})
 }
 
 // changesView is the data of a queue's history of changes.
