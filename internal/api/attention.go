@@ -12,6 +12,7 @@ import (
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/survey"
 	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/status"
 )
 
@@ -140,6 +141,9 @@ func shownTroubleTo(ctx context.Context, f attention.Finding) wire.Trouble {
 	return t
 }
 
+// maxAskers is the maximum number of queues of other groups that the answer about a rule names.
+const maxAskers = 100
+
 // findings are the problems of all queues of a snapshot.
 type findings struct {
 	list []attention.Finding // the worst first
@@ -148,6 +152,8 @@ type findings struct {
 	needed    bool // a queue needs a drainer, or there is no queue
 	// worst are the verdicts of the queues with problems.
 	worst map[string]wire.Verdict
+	// askers are the queues of other groups that use a rule, by rule, sorted by name and at most maxAskers.
+	askers map[string][]string
 }
 
 // lastFindings are the findings of the last snapshot. However many callers ask, each snapshot is checked once.
@@ -168,7 +174,7 @@ func (l *lastFindings) of(h *handler, s *survey.Snapshot) *findings {
 }
 
 func (h *handler) examine(s *survey.Snapshot) *findings {
-	f := &findings{needed: s.Len() == 0, worst: map[string]wire.Verdict{}}
+	f := &findings{needed: s.Len() == 0, worst: map[string]wire.Verdict{}, askers: map[string][]string{}}
 	for _, row := range s.Rows() {
 		q := h.patient(row)
 		f.needed = f.needed || !q.Pull
@@ -178,6 +184,11 @@ func (h *handler) examine(s *survey.Snapshot) *findings {
 		}
 		if row.Status.Code == status.NoDrainer {
 			f.undrained, f.worst[row.Name] = append(f.undrained, row.Name), wire.Wrong
+		}
+		for _, rule := range row.Info.Spec.Rules {
+			if names.Group(rule) != names.Group(row.Name) && len(f.askers[rule]) < maxAskers {
+				f.askers[rule] = append(f.askers[rule], row.Name)
+			}
 		}
 	}
 	attention.Sort(f.list)

@@ -13,6 +13,8 @@ import (
 
 // access lists the tokens and subjects of an app, or of the operator.
 type access struct {
+	// Denied reports that the caller may not see tokens and subjects.
+	Denied   bool
 	App      string
 	Tokens   []tokenRow
 	Create   action // creates a token
@@ -51,6 +53,7 @@ func readTokens(r *request) (any, error) {
 func accessOf(r *request, app string) (access, error) {
 	a := access{App: app}
 	if !mayHave(r.who, auth.Admin) {
+		a.Denied = true
 		return a, nil
 	}
 	asked := r.URL.Query()

@@ -43,6 +43,8 @@ type field struct {
 	// Options are the values to choose from; without options any value is allowed.
 	Options  []string
 	Required bool
+	// Wrong is why the value was refused; empty if it was not.
+	Wrong string
 }
 
 // Shell returns the command, quoted for a shell.

@@ -93,13 +93,13 @@ func TestTroubleDoesNotLookCalm(t *testing.T) {
 	r.jobs("full", 1, nil)
 	p := r.signIn(browser.Options{})
 	tone := func(name, class string) string {
-		return `document.querySelector("[data-key=` + name + `] .state.` + class + `")`
+		return `document.querySelector(".queues [data-key=` + name + `] .state.` + class + `")`
 	}
 	p.Until(tone("held", "warn"))
 	p.Until(tone("dead", "warn"))
 	p.Until(tone("full", "warn"))
-	p.Until(`document.querySelector("[data-key=held]").innerText.includes("1 to decide")`)
-	p.Until(`document.querySelector("[data-key=dead]").innerText.includes("1 dead")`)
+	p.Until(`document.querySelector(".queues [data-key=held]").innerText.includes("1 to decide")`)
+	p.Until(`document.querySelector(".queues [data-key=dead]").innerText.includes("1 dead")`)
 	if says := p.Text(`.troubles [data-key="dead dead"] summary`); says != "Replay 1" {
 		t.Errorf("the button for dead jobs says %q", says)
 	}

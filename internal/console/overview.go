@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue/status"
 )
@@ -18,6 +19,8 @@ type overview struct {
 	wire.Overview
 	// Attention are the worst problems of all queues, whatever the filter.
 	Attention attention
+	// MayCreate reports whether the user may create a queue.
+	MayCreate bool
 	Store     *wire.Store // nil for users who may not see everything
 	// Name, State and Sort are the query parameters.
 	Name, State, Sort string
@@ -89,6 +92,7 @@ func readOverview(r *request) (any, error) {
 	}
 	v.Attention = r.attentionOf(&needs)
 	v.Attention.All = r.console.path("attention")
+	v.MayCreate = mayHave(r.who, auth.Configure)
 	if v.Overview, err = r.api.Overview(r.Context(), ask); err != nil {
 		return nil, err
 	}

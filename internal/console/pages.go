@@ -51,7 +51,7 @@ var pages = []page{
 	},
 	{
 		name: "changes", path: "/queues/{queue}/changes", title: "Changes", role: auth.View,
-		operations: []string{"listChanges"}, read: readChanges,
+		operations: []string{"listChanges", "getQueue"}, read: readChanges,
 	},
 	{
 		name: "jobs", path: "/queues/{queue}/jobs", title: "Jobs", role: auth.View,
@@ -60,6 +60,14 @@ var pages = []page{
 	{
 		name: "job", path: "/queues/{queue}/jobs/{id}", title: "Job", role: auth.View,
 		operations: []string{"getJob"}, read: readJob,
+	},
+	{
+		name: "new-queue", path: "/new/queue", title: "New queue", role: auth.Configure,
+		operations: []string{"putQueue"}, read: readNewQueue,
+	},
+	{
+		name: "new-rule", path: "/new/rule", title: "New rule", role: auth.Configure,
+		operations: []string{"putRule"}, read: readNewRule,
 	},
 	{
 		name: "rules", path: "/rules", title: "Rules", nav: "Rules", role: auth.View,
