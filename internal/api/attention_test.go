@@ -107,3 +107,25 @@ func TestAttentionHidesWhatIsForeign(t *testing.T) {
 		t.Errorf("the operator sees %s", operator.text)
 	}
 }
+
+// The answer about a rule names queues of other groups, too.
+func TestRuleNamesQueuesOfOtherGroups(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture, e queue.Engine) {
+		_, read := surveyed(t, f, e)
+		f.do("PUT", "/v1/rules/signup", `{"algorithm":"gap","period":"1s"}`).want(t, 201)
+		for _, name := range []string{"sms", "signup", "email"} {
+			f.do("PUT", "/v1/queues/"+name, `{"rate":"10/s","pull":true,"rules":["signup"]}`).want(t, 201)
+		}
+		read()
+		want := []any{"email", "signup", "sms"}
+		f.do("GET", "/v1/rules/signup", "").want(t, 200, "queues", want)
+		list := f.do("GET", "/v1/rules", "")
+		list.want(t, 200)
+		if rule, _ := list.body["rules"].([]any)[0].(map[string]any); fmt.Sprint(rule["queues"]) != fmt.Sprint(want) {
+			t.Errorf("the list says %v", rule)
+		}
+		f.do("PUT", "/v1/queues/sms", `{"rate":"10/s","pull":true}`).want(t, 200)
+		read()
+		f.do("GET", "/v1/rules/signup", "").want(t, 200, "queues", []any{"email", "signup"})
+	})
+}

@@ -152,7 +152,7 @@ func readSubject(r *request) (any, error) {
 		ends = v.Expires.UTC().Format(time.RFC3339Nano)
 	}
 	v.Change = action{
-		Label: "Save", Method: "PUT", Path: apiPath("subjects", name), Match: v.Revision, Role: auth.Admin,
+		Label: "Save", Method: "PUT", Path: apiPath("subjects", name), Match: v.Revision, Role: auth.Admin, Reload: v.New,
 		Fields: []field{
 			grantsField(strings.Join(may, " ")),
 			{Name: "app", Label: "App", Value: v.App, Hint: "none (operator)"},

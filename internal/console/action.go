@@ -30,6 +30,8 @@ type action struct {
 	Show bool
 	// Next is the page to open afterwards; empty is the current page.
 	Next string
+	// Reload opens the page anew even if it is the current one, because it changes as a whole.
+	Reload bool
 }
 
 // field is an input of a form.

@@ -27,13 +27,13 @@ type problemRow struct {
 	wire.Trouble
 	Tone string
 	Rest string // the text without the name of the queue
-	// Fix is a button with an API call, URL a link; Command is to be copied. Only one of the three is set.
+	// Button is an API call, URL a link, and Command is to be copied. Only one of the three is set.
 	Button  *action
 	URL     string
 	Command string
 }
 
-// attentionOf converts a page of problems. Of one queue, the rows do not repeat its name.
+// attentionOf converts a page of problems.
 func (r *request) attentionOf(a *wire.Attention) attention {
 	list := attention{More: a.Wrong + a.Warnings - len(a.Problems)}
 	for _, t := range a.Problems {
@@ -51,6 +51,21 @@ func (r *request) attentionOf(a *wire.Attention) attention {
 		list.Rows = append(list.Rows, row)
 	}
 	return list
+}
+
+// besides returns the problems of a queue without those that its own page explains and fixes with a button beside its
+// name.
+func (l attention) besides() attention {
+	rows := l.Rows
+	l.Rows = nil
+	for _, row := range rows {
+		if row.Button == nil || row.Fix.Action == "replay" {
+			row.Queue = ""
+			row.Rest = strings.ToUpper(row.Rest[:1]) + row.Rest[1:]
+			l.Rows = append(l.Rows, row)
+		}
+	}
+	return l
 }
 
 // fix fills in the button of a problem.

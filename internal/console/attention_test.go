@@ -66,7 +66,7 @@ func TestStoppedQueueIsResumed(t *testing.T) {
 		if says := p.Text("#queue .actions .do button"); says != c.button {
 			t.Errorf("%s: the first button says %q", name, says)
 		}
-		p.Until(`document.querySelector("#queue .troubles")`)
+		p.Until(`document.querySelector("#queue .notice").textContent.includes("or the queue is resumed")`)
 		p.Click("#queue .head .actions .do button")
 		await.Until(t, "a person resumes "+name, func() bool {
 			return strings.Contains(r.must("GET", "/v1/queues/"+name+"/changes", nil), `"resumed"`)

@@ -84,7 +84,7 @@ func readQueue(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.Attention = r.attentionOf(&needs)
+	v.Attention = r.attentionOf(&needs).besides()
 	v.State.people(q.Stats.HeldJobs, q.Stats.Dead)
 	for _, t := range needs.Problems {
 		v.State.raise(t.Verdict)
@@ -117,10 +117,11 @@ func (v *queueView) departures() {
 	v.Unshown = len(t.Departures) - len(v.Shown)
 }
 
-// maxMarks is the number of departures up to which each has a mark of its own. More marks would touch each other.
-const maxMarks = 120
+// maxMarks is the number of departures in a second up to which each has a mark of its own. More marks would touch each
+// other.
+const maxMarks = 4
 
-// marksOf draws the departures of a timetable. If there are many, a mark stands for a second, and most is the maximum
+// marksOf draws the departures of a timetable. If they are close together, a mark stands for a second, and most is the maximum
 // number of departures in one.
 func marksOf(t *wire.Timetable) (marks []mark, most int) {
 	span := t.Until.Sub(t.From)
@@ -141,7 +142,7 @@ func marksOf(t *wire.Timetable) (marks []mark, most int) {
 		counts[n]++
 		most = max(most, counts[n])
 	}
-	if len(marks) <= maxMarks {
+	if most <= maxMarks {
 		return marks, 0
 	}
 	marks = nil

@@ -18,7 +18,7 @@ async function act(form, button) {
 		say(`${button.textContent.trim()}: done`);
 		form.closest("details")?.removeAttribute("open");
 		const next = form.elements._next.value;
-		if (new URL(next, location).pathname !== location.pathname) location.assign(next);
+		if ("reload" in form.dataset || new URL(next, location).pathname !== location.pathname) location.assign(next);
 		else await refresh();
 	} catch {
 		say("The server does not answer. The action may have been done: check before you retry.", true);
