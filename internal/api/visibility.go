@@ -192,10 +192,7 @@ func shownJobTo(ctx context.Context, i *queue.JobInfo) wire.Job {
 // shownRuleTo returns a function that converts a rule to what the caller may see of it. The engine names the queues of
 // the rule's own group; the last survey adds those of other groups.
 func (h *handler) shownRuleTo(ctx context.Context) func(*rules.Info) wire.Rule {
-	var askers map[string][]string
-	if snapshot, err := h.o.Survey.First(ctx); err == nil {
-		askers = h.findings.of(h, snapshot).askers
-	}
+	askers := h.findings.of(h, h.o.Survey.Latest()).askers
 	return func(i *rules.Info) wire.Rule {
 		r := shownRule(i)
 		r.Queues = ownNames(ctx, slices.Concat(r.Queues, askers[i.Name]))

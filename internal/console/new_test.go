@@ -98,6 +98,7 @@ func TestNewApp(t *testing.T) {
 	p.Go(r.url("/apps"))
 	p.Type("input[name=name]", "acme")
 	p.Click(".search .button")
+	p.Until(`location.pathname.endsWith("/apps/acme")`)
 	if says := p.Text("main"); !strings.Contains(says, "New app acme") || strings.Contains(says, "not exist") {
 		t.Errorf("the page says %q", says)
 	}

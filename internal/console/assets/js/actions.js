@@ -38,7 +38,7 @@ async function problemOf(answer) {
 		}
 	}
 	const page = new DOMParser().parseFromString(text, "text/html");
-	return { detail: page.querySelector("#detail, h1")?.textContent.trim() };
+	return { detail: (page.getElementById("detail") ?? page.querySelector("h1"))?.textContent.trim() };
 }
 
 // show replaces the page by an answer: a new token, which is not shown again. Until then, the form keeps its input.
