@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 )
