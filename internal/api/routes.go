@@ -68,6 +68,7 @@ var routes = []route{
 	{"extendJobs", post, "/v1/queues/{queue}/extend", flows, ofQueue(auth.Consume), (*handler).extendJobs},
 	{"awaitTurn", post, "/v1/queues/{queue}/turns", flows, ofQueue(auth.Consume), (*handler).awaitTurn},
 	{"getOverview", get, "/v1/overview", reads, ofAnything(auth.View), (*handler).overview},
+	{"listAttention", get, "/v1/attention", reads, ofAnything(auth.View), (*handler).listAttention},
 	{"listHistories", get, "/v1/history", reads, ofAnything(auth.View), (*handler).listHistories},
 	{"followQueues", get, "/v1/events", reads, ofAnything(auth.View), (*handler).allEvents},
 	{"followQueue", get, "/v1/queues/{queue}/events", reads, ofQueue(auth.View), (*handler).queueEvents},

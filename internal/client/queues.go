@@ -200,6 +200,14 @@ func (c *Client) Overview(ctx context.Context, ask url.Values) (o wire.Overview,
 	return o, err
 }
 
+// Attention returns a page of the problems that need a person, the worst first: of one queue, or of all if name is
+// empty.
+func (c *Client) Attention(ctx context.Context, name string, offset, limit int) (a wire.Attention, err error) {
+	ask := url.Values{"queue": {name}, "offset": {strconv.Itoa(offset)}, "limit": {strconv.Itoa(limit)}}
+	_, err = c.do(ctx, http.MethodGet, "/v1/attention?"+ask.Encode(), nil, nil, &a)
+	return a, err
+}
+
 // Store returns the state of the store and its drainers.
 func (c *Client) Store(ctx context.Context) (s wire.Store, err error) {
 	_, err = c.do(ctx, http.MethodGet, "/v1/store", nil, nil, &s)
