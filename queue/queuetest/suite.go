@@ -110,6 +110,7 @@ var chapters = []struct {
 	{"Quote", quoteRules},
 	{"Timetable", timetableRules},
 	{"List", listRules},
+	{"Find", findRules},
 	{"Purge", purgeRules},
 	{"Replay", replayRules},
 	{"TraceContext", traceRules},

@@ -224,6 +224,7 @@ var (
 	backloggedScript  = newScript("backlogged")
 	cancelScript      = newScript("cancel")
 	listScript        = newScript("list")
+	findJobsScript    = newScript("findjobs")
 	purgeScript       = newScript("purge")
 	replayScript      = newScript("replay")
 	forgetScript      = newScript("forget")
