@@ -33,12 +33,14 @@ type jobsView struct {
 
 type stateTab struct {
 	Name    string
+	Counted bool
 	N       int64
 	URL     string
 	Current bool
 }
 
-// jobStates are the states whose jobs can be listed, with the queue's count of each.
+// jobStates are the states whose jobs can be listed, with the queue's count of each, nil for ended jobs: the queue counts
+// all of them, but remembers only the latest.
 var jobStates = []struct {
 	name  string
 	count func(*wire.Stats) int64
@@ -48,6 +50,9 @@ var jobStates = []struct {
 	{"leased", func(s *wire.Stats) int64 { return s.Leased }},
 	{"held", func(s *wire.Stats) int64 { return s.HeldJobs }},
 	{"dead", func(s *wire.Stats) int64 { return s.Dead }},
+	{"delivered", nil},
+	{"cancelled", nil},
+	{"expired", nil},
 }
 
 // filter selects jobs of a state.
@@ -77,8 +82,8 @@ func readJobs(r *request) (any, error) {
 		return nil, err
 	}
 	for _, s := range jobStates {
-		tab := stateTab{Name: s.name, URL: "?state=" + s.name, Current: s.name == v.State}
-		if q.Flow != nil {
+		tab := stateTab{Name: s.name, URL: "?state=" + s.name, Current: s.name == v.State, Counted: s.count != nil}
+		if q.Flow != nil && s.count != nil {
 			tab.N = s.count(&q.Stats)
 		}
 		v.States = append(v.States, tab)
@@ -240,6 +245,7 @@ type jobView struct {
 	Actions  []action
 	RawURL   string
 	Finished bool // the state is final
+	Life     []spell
 }
 
 func readJob(r *request) (any, error) {
@@ -252,6 +258,7 @@ func readJob(r *request) (any, error) {
 	return jobView{
 		Job: j, Content: contentOf(&j), MaySee: mayDo(r.who, auth.Payloads, apiPath("queues", name)), Actions: jobActions(&j),
 		RawURL:   r.console.path("api", "v1", "queues", name, "jobs", id),
+		Life:     lifeOf(&j, time.Now()),
 		Finished: j.State == queue.Delivered || j.State == queue.Cancelled || j.State == queue.Expired,
 	}, nil
 }

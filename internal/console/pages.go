@@ -54,8 +54,16 @@ var pages = []page{
 		operations: []string{"getQueue", "listJobs", "listDeadQueues"}, read: readJobs,
 	},
 	{
+		name: "failures", path: "/queues/{queue}/failures", title: "Failures", role: auth.View,
+		operations: []string{"listJobs", "listDeadQueues"}, read: readFailures,
+	},
+	{
 		name: "job", path: "/queues/{queue}/jobs/{id}", title: "Job", role: auth.View,
 		operations: []string{"getJob"}, read: readJob,
+	},
+	{
+		name: "find", path: "/find", title: "Find a job", nav: "Find", role: auth.View,
+		operations: []string{"findJobs"}, read: readFind,
 	},
 	{
 		name: "rules", path: "/rules", title: "Rules", nav: "Rules", role: auth.View,
