@@ -26,5 +26,5 @@ func TestFindJobs(t *testing.T) {
 	expect(t, ExitDone, "[]\n", "", "job", "find", "nobody", "-o", "json")
 	expect(t, ExitUsage, "", "give the id of a job or --lane", "job", "find")
 	expect(t, ExitUsage, "", "--prefix needs the beginning of an id", "job", "find", "--prefix")
-	expect(t, ExitUsage, "", "--limit -1", "job", "find", "a", "--limit", "-1")
+	expect(t, ExitUsage, "", "--limit -1", "job", "find", "a", "--limit=-1")
 }

@@ -39,8 +39,7 @@ type stateTab struct {
 	Current bool
 }
 
-// jobStates are the states whose jobs can be listed, with the queue's count of each, nil for ended jobs: the queue counts
-// all of them, but remembers only the latest.
+// jobStates are the states whose jobs a queue counts, with the count of each.
 var jobStates = []struct {
 	name  string
 	count func(*wire.Stats) int64
@@ -50,10 +49,10 @@ var jobStates = []struct {
 	{"leased", func(s *wire.Stats) int64 { return s.Leased }},
 	{"held", func(s *wire.Stats) int64 { return s.HeldJobs }},
 	{"dead", func(s *wire.Stats) int64 { return s.Dead }},
-	{"delivered", nil},
-	{"cancelled", nil},
-	{"expired", nil},
 }
+
+// endedStates are the other states whose jobs can be listed: as many as the queue remembers.
+var endedStates = []string{"delivered", "cancelled", "expired"}
 
 // filter selects jobs of a state.
 type filter struct {
@@ -82,11 +81,14 @@ func readJobs(r *request) (any, error) {
 		return nil, err
 	}
 	for _, s := range jobStates {
-		tab := stateTab{Name: s.name, URL: "?state=" + s.name, Current: s.name == v.State, Counted: s.count != nil}
-		if q.Flow != nil && s.count != nil {
+		tab := stateTab{Name: s.name, URL: "?state=" + s.name, Current: s.name == v.State, Counted: true}
+		if q.Flow != nil {
 			tab.N = s.count(&q.Stats)
 		}
 		v.States = append(v.States, tab)
+	}
+	for _, name := range endedStates {
+		v.States = append(v.States, stateTab{Name: name, URL: "?state=" + name, Current: name == v.State})
 	}
 	list, err := v.Filter.read(v.State, asked)
 	if err != nil {
