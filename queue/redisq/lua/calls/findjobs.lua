@@ -12,7 +12,7 @@
 
 begin()
 local id, exact, from, to = ARGV[2], ARGV[3] == '1', ARGV[5], ARGV[6]
-local VISIT, LOOKUP = 16, 3 -- the effort of visiting a queue, and of looking up an id there
+local VISIT = 16 -- the effort of visiting a queue; that of looking up an id there is 1
 limit, effort, onlyLane = tonumber(ARGV[7]), 1000, ARGV[4]
 if not exact then prefix = id end
 local name, state, at, member, laneAt = ARGV[8], tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11], ARGV[12]
@@ -28,15 +28,30 @@ end
 -- inRange reports whether the request is about a queue.
 local function inRange(n) return not comesAfter(from, n) and (to == '' or comesAfter(to, n)) end
 
--- nameFrom returns the first name behind one, of a queue or of dead jobs, or nil. Behind '' it is the first of all.
-local function nameFrom(n)
-  local low, high = n ~= '' and '(' .. n or from ~= '' and '[' .. from or '-', to ~= '' and '(' .. to or '+'
-  local first
-  for _, key in ipairs({ B .. 'N', B .. 'Y' }) do
-    local found = call('ZRANGEBYLEX', key, low, high, 'LIMIT', 0, 1)[1]
-    if found and (not first or comesAfter(first, found)) then first = found end
+local SOME = 64 -- names that one command reads
+local queues, withDead = { key = B .. 'N' }, { key = B .. 'Y' }
+
+-- firstOf returns the first name of a set of names that was not taken yet.
+local function firstOf(set, low)
+  if not set.names or set.at > #set.names and #set.names == SOME then
+    low = set.names and '(' .. set.names[SOME] or low
+    set.names, set.at = call('ZRANGEBYLEX', set.key, low, to ~= '' and '(' .. to or '+', 'LIMIT', 0, SOME), 1
+    set.numbers = set == queues and set.names[1] and call('HMGET', B .. 'n', unpack(set.names)) or {}
   end
-  return first
+  return set.names[set.at]
+end
+
+-- nameFrom returns the next name, of a queue or of dead jobs: the name, its number if there is a queue, and whether it
+-- has dead jobs. The first call begins at low.
+local function nameFrom(low)
+  local q, d = firstOf(queues, low), firstOf(withDead, low)
+  if q and d and q ~= d then
+    if comesAfter(q, d) then q = nil else d = nil end
+  end
+  local nr
+  if q then nr, queues.at = queues.numbers[queues.at], queues.at + 1 end
+  if d then withDead.at = withDead.at + 1 end
+  return q or d, nr or nil, d ~= nil
 end
 
 -- leasedOfAll looks at the leased jobs of all queues, and returns the place where the page ends, if there.
@@ -58,26 +73,24 @@ local function leasedOfAll()
 end
 
 -- visit looks at the jobs of a name from the place on, and returns the place where the page ends, if there.
-local function visit()
+local function visit(nr, hasDead)
   effort = effort - VISIT
-  local nr = numberOf(name)
-  local q = nr and load(nr) or retention(name)
+  local q = nr and readQueue(nr) or hasDead and retention(name)
   if not q then return nil end
-  if nr then checkKeys(q) end
-  withLanes(q)
-  local p = { q = q, nr = nr, name = name, rows = {} }
+  if q.laned or onlyLane ~= '' or q.size and q.size > 0 then withLanes(q) end
+  local p, holds = { q = q, nr = nr, name = name, rows = {} }, nr and q.size > 0
   for _, s in ipairs(ORDER) do
     if state == 0 or state == s then
       local score, last, lane
       p.state = s ~= S.delivered and s or nil
       if s == S.dead then
-        score, last, lane = listDead(p, at, member)
-      elseif nr and s == S.waiting then
+        if hasDead then score, last, lane = listDead(p, at, member) end
+      elseif s == S.delivered then
+        if nr and onlyLane == '' then score, last, lane = ended(p, at, member) end
+      elseif holds and s == S.waiting then
         score, last, lane = waiting(p, at, member, laneAt)
-      elseif nr and s ~= S.delivered then
+      elseif holds then
         score, last, lane = byInstant(p, B .. (s == S.held and 'K' or 't') .. nr, at, member)
-      elseif nr and onlyLane == '' then
-        score, last, lane = ended(p, at, member)
       end
       state, at = 0, nil
       if score then
@@ -90,9 +103,8 @@ local function visit()
 end
 
 -- lookUp looks up the id under a name.
-local function lookUp()
-  effort = effort - LOOKUP
-  local nr = numberOf(name)
+local function lookUp(nr, hasDead)
+  effort = effort - 1
   local p = { nr = nr, name = name, rows = {} }
   if nr and call('EXISTS', jobKey(nr, id)) == 1 then
     p.q = load(nr)
@@ -109,28 +121,32 @@ local function lookUp()
     end
     if job then return addGroups(p) end
   end
-  if call('HEXISTS', B .. 'D:' .. name, id) == 1 then
-    p.q = retention(name)
-    if p.q then
-      withLanes(p.q)
-      showDead(p, { id })
-      addGroups(p)
-    end
+  p.q = hasDead and call('HEXISTS', B .. 'D:' .. name, id) == 1 and retention(name)
+  if p.q then
+    withLanes(p.q)
+    showDead(p, { id })
+    addGroups(p)
   end
 end
 
-local place
+local place, nr, hasDead
 if name == '' then
   place = not exact and leasedOfAll()
-  name, state, at = nameFrom(''), 0, nil
+  name, nr, hasDead = nameFrom(from ~= '' and '[' .. from or '-')
+  state, at = 0, nil
+else
+  local begun = name
+  name, nr, hasDead = nameFrom('[' .. name)
+  if name ~= begun then state, at = 0, nil end
 end
 while name and not place do
   -- A queue with broken keys must not hide the others.
-  local ok, ends = pcall(exact and lookUp or visit)
+  local ok, ends = pcall(exact and lookUp or visit, nr, hasDead)
   if not ok then groups[#groups + 1], groups[#groups + 2], groups[#groups + 3] = name, -1, errorText(ends) end
   place = ok and ends
   if not place then
-    name, state, at = nameFrom(name), 0, nil
+    name, nr, hasDead = nameFrom()
+    state, at = 0, nil
     if name and endsAt() then place = { name, 0, '', '', '' } end
   end
 end

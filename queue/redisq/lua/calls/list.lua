@@ -18,9 +18,9 @@ if q then
   withLanes(q)
 elseif state == S.dead then
   q = retention(name)
-  if q then withLanes(q) end
 end
 if not q then return 0 end
+if state == S.dead then checkDeadKeys(name) end
 limit, effort, onlyLane = tonumber(ARGV[4]), 3000, ARGV[5]
 local at, member, laneAt = tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local p = { q = q, nr = nr, name = name, state = state, rows = {} }

@@ -66,18 +66,19 @@ local function endsAt() return limit <= 0 or effort <= 0 end
 local function byPlace(p, key, from, show)
   while true do
     local most = min(prefix == '' and min(PART, limit) or PART, max(effort, 1))
-    local found, ids, last = call('ZRANGE', key, from, from + most - 1, 'WITHSCORES'), {}, nil
-    for i = 1, #found, 2 do
+    local found, ids, last = call('ZRANGE', key, from, from + most - 1), {}, 0
+    for i, id in ipairs(found) do
       last = i
-      if matches(found[i]) then ids[#ids + 1] = found[i] end
-      if #ids == limit then break end
+      if matches(id) then
+        ids[#ids + 1] = id
+        if #ids == limit then break end
+      end
     end
-    if not last then return nil end
-    effort = effort - (last + 1) / 2
+    effort = effort - last
     if ids[1] then show(p, ids) end
-    if endsAt() then return found[last + 1], found[last], '' end
-    if last + 1 < 2 * most and last + 1 == #found then return nil end
-    from = from + (last + 1) / 2
+    if last > 0 and endsAt() then return call('ZSCORE', key, found[last]), found[last], '' end
+    if last == #found and last < most then return nil end
+    from = from + last
   end
 end
 
@@ -139,7 +140,6 @@ local function showDead(p, ids)
 end
 
 local function listDead(p, at, member)
-  checkDeadKeys(p.name)
   local D = B .. 'd:' .. p.name
   return byPlace(p, D, at and rankAfter(D, at, member) or 0, showDead)
 end
