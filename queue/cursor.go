@@ -43,17 +43,16 @@ func (r *PurgeRequest) Next(c Cursor) string { return c.Text('p', r.State, r.Que
 
 // Text returns the cursor as callers see it; kind is the kind of list.
 func (c Cursor) Text(kind byte, s State, queue string, lane *string) string {
-	b := make([]byte, cursorSum, 64)
+	b := make([]byte, 0, 64)
 	b = binary.AppendVarint(b, c.At)
 	b = binary.AppendVarint(b, c.Until)
 	b = pack.AppendText(b, c.Lane)
 	b = pack.AppendText(b, c.ID)
-	binary.BigEndian.PutUint64(b, sumOfCursor(b[cursorSum:], kind, s, queue, lane))
-	return base64.RawURLEncoding.EncodeToString(b)
+	return sealCursor(b, headOfCursor(kind, s, queue, lane))
 }
 
-// sumOfCursor guards against mistakes only. A forged cursor yields a page that begins elsewhere in the same list.
-func sumOfCursor(b []byte, kind byte, s State, queue string, lane *string) uint64 {
+// headOfCursor returns what the checksum of a cursor covers besides its content: the list that it belongs to.
+func headOfCursor(kind byte, s State, queue string, lane *string) []byte {
 	head := []byte{kind, byte(s), 0}
 	if lane != nil {
 		head[2] = 1
@@ -62,7 +61,31 @@ func sumOfCursor(b []byte, kind byte, s State, queue string, lane *string) uint6
 	if lane != nil {
 		head = pack.AppendText(head, *lane)
 	}
-	return xxhash.Sum64(append(head, b...))
+	return head
+}
+
+// sealCursor returns a cursor as callers see it, from its content and the list that it belongs to. The checksum guards
+// against mistakes only. A forged cursor yields a page that begins elsewhere in the same list.
+func sealCursor(b, head []byte) string {
+	sum := binary.BigEndian.AppendUint64(make([]byte, 0, cursorSum+len(b)), xxhash.Sum64(append(head, b...)))
+	return base64.RawURLEncoding.EncodeToString(append(sum, b...))
+}
+
+// openCursor returns the content of a cursor of the same list. The error is an *invalid.Error.
+func openCursor(text string, head []byte) ([]byte, error) {
+	if len(text) > maxCursorBytes {
+		return nil, foreignCursor(text)
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(b) < cursorSum ||
+		binary.BigEndian.Uint64(b) != xxhash.Sum64(append(head, b[cursorSum:]...)) {
+		return nil, foreignCursor(text)
+	}
+	return b[cursorSum:], nil
+}
+
+func foreignCursor(text string) error {
+	return invalid.Errorf("after", text, "is not a cursor of this list; leave it out to start from the beginning")
 }
 
 // ReadCursor parses the Text of the same list. It returns nil if text is empty. The error is an *invalid.Error.
@@ -70,19 +93,14 @@ func ReadCursor(text string, kind byte, s State, queue string, lane *string) (*C
 	if text == "" {
 		return nil, nil
 	}
-	foreign := invalid.Errorf("after", text, "is not a cursor of this list; leave it out to start from the beginning")
-	if len(text) > maxCursorBytes {
-		return nil, foreign
+	b, err := openCursor(text, headOfCursor(kind, s, queue, lane))
+	if err != nil {
+		return nil, err
 	}
-	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(b) < cursorSum ||
-		binary.BigEndian.Uint64(b) != sumOfCursor(b[cursorSum:], kind, s, queue, lane) {
-		return nil, foreign
-	}
-	r := pack.Reader{Rest: b[cursorSum:]}
+	r := pack.Reader{Rest: b}
 	c := Cursor{At: r.Varint(), Until: r.Varint(), Lane: r.Text(maxCursorBytes), ID: r.Text(maxCursorBytes)}
 	if r.Bad || len(r.Rest) > 0 {
-		return nil, foreign
+		return nil, foreignCursor(text)
 	}
 	return &c, nil
 }

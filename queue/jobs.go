@@ -20,6 +20,11 @@ type Jobs interface {
 	// state exactly once. A job that enters or leaves the state meanwhile may be missing, and a leased job whose lease
 	// is extended meanwhile may be listed twice. Errors also: ErrUnknownQueue, an *invalid.Error.
 	ListJobs(ctx context.Context, r ListRequest) (Listing, error)
+	// FindJobs returns a page of the jobs of many queues by id, by the beginning of an id, or by lane, in no particular
+	// order. Dead jobs of deleted queues are included. Following Next to the end finds every job that stays in its
+	// state and queue; a job that changes its state meanwhile may be missing or found twice. Errors also: an
+	// *invalid.Error.
+	FindJobs(ctx context.Context, r FindRequest) (FoundJobs, error)
 	// Purge cancels waiting or scheduled jobs, oldest turn first in each lane. Each repetition cancels more of them.
 	// Errors also: ErrUnknownQueue, an *invalid.Error.
 	Purge(ctx context.Context, r PurgeRequest) (Purged, error)
@@ -55,7 +60,7 @@ const MaxPage = 500
 // ListRequest asks for a page of jobs.
 type ListRequest struct {
 	Queue string
-	State State // Waiting, Scheduled, Leased, Held or Dead
+	State State // Waiting, Scheduled, Leased, Held, Dead, Delivered, Cancelled or Expired
 	// Lane restricts the list to one lane; nil means all. Only for Waiting.
 	Lane *string
 	// After is the Next of the previous page; empty starts from the beginning. It is opaque.
@@ -64,8 +69,9 @@ type ListRequest struct {
 }
 
 // Listing is a page of jobs. Waiting jobs are sorted lane by lane in departure order, without position and ETA.
-// Scheduled jobs are sorted by due time, held jobs by when they were held, and dead jobs by when they died. Leased jobs
-// are in no particular order.
+// Scheduled jobs are sorted by due time, held jobs by when they were held, and dead jobs by when they died. Delivered,
+// cancelled and expired jobs are listed while they are remembered, the last one to end first. Leased jobs are in no
+// particular order.
 type Listing struct {
 	Jobs []JobInfo
 	Next string // empty on the last page; other pages may have fewer jobs than requested, or none
@@ -107,9 +113,10 @@ func (o ReplayOutcome) String() string {
 // Validate checks everything but the queue's name and After. Its error is an *invalid.Error.
 func (r *ListRequest) Validate() error {
 	switch r.State {
-	case Waiting, Scheduled, Leased, Held, Dead:
+	case Waiting, Scheduled, Leased, Held, Dead, Delivered, Cancelled, Expired:
 	default:
-		return invalid.Errorf("state", r.State.String(), "cannot be listed; use one of waiting scheduled leased held dead")
+		return invalid.Errorf("state", r.State.String(),
+			"cannot be listed; use one of waiting scheduled leased held dead delivered cancelled expired")
 	}
 	return validatePage(r.State, r.Lane, r.Limit)
 }

@@ -255,6 +255,9 @@ func (s *secured) call(token string, op api.Operation, queue, rule string) *answ
 	if op.Name == "listJobs" {
 		path += "?state=waiting"
 	}
+	if op.Name == "findJobs" {
+		path += "?id=j1"
+	}
 	body := ""
 	if op.Method != http.MethodGet && op.Method != http.MethodDelete {
 		if body = bodies[op.Name]; body == "" {

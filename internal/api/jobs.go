@@ -159,18 +159,20 @@ func (h *handler) listedJob(ctx context.Context, info *queue.JobInfo, carried bo
 	return shownJobTo(ctx, info)
 }
 
+const listedStates = "waiting, scheduled, leased, held, dead, delivered, cancelled, expired"
+
 func listRequest(r *http.Request) (req queue.ListRequest, c wire.Choice, p *httpio.Problem) {
 	q := r.URL.Query()
 	req = queue.ListRequest{Queue: r.PathValue("queue"), After: q.Get("after")}
 	state := q.Get("state")
 	if state == "" {
 		return req, c, httpio.BadField(
-			"state", "is missing; give a state, such as ?state=waiting: one of waiting, scheduled, leased, held, dead",
+			"state", "is missing; give a state, such as ?state=waiting: one of "+listedStates,
 		)
 	}
 	if req.State.UnmarshalText([]byte(state)) != nil {
 		return req, c, httpio.BadField(
-			"state", httpio.Shorten(state)+" must be one of waiting, scheduled, leased, held, dead",
+			"state", httpio.Shorten(state)+" must be one of "+listedStates,
 		)
 	}
 	if req.Limit, p = httpio.Limit(q, httpio.DefaultPage, queue.MaxPage); p != nil {

@@ -83,6 +83,7 @@ var routes = []route{
 	{"refundRule", post, "/v1/rules/{rule}/refund", changes, ofRule(auth.Produce, auth.Operate), taking(rules.TakeBack)},
 	{"resetRule", post, "/v1/rules/{rule}/reset", changes, ofRule(auth.Operate), taking(rules.TakeAnew)},
 	{"replayLog", post, "/v1/replay", reads, ofAnything(auth.View), (*handler).replayLog},
+	{"findJobs", get, "/v1/jobs", reads, ofAnything(auth.View), (*handler).findJobs},
 	{"listDeadQueues", get, "/v1/dead", reads, ofAnything(auth.View), (*handler).listDeadQueues},
 	{"listApps", get, "/v1/apps", reads, ofAnything(auth.View), managed((*handler).listApps)},
 	{"getApp", get, "/v1/apps/{app}", reads, ofAnything(auth.View), managed((*handler).getApp)},

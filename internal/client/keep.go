@@ -52,6 +52,27 @@ func (c *Client) Jobs(ctx context.Context, queueName string, l List) (wire.Jobs,
 	return page, err
 }
 
+// Find selects jobs of all queues.
+type Find struct {
+	ID     string
+	Prefix string // of the ids, in place of ID
+	Lane   string
+	After  string
+	Limit  int
+}
+
+// Find returns a page of a search for jobs. It may have fewer jobs than the limit, and still have a next.
+func (c *Client) Find(ctx context.Context, f Find) (page wire.Jobs, err error) {
+	q := url.Values{"limit": {strconv.Itoa(f.Limit)}}
+	for name, value := range map[string]string{"id": f.ID, "prefix": f.Prefix, "lane": f.Lane, "after": f.After} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	_, err = c.do(ctx, http.MethodGet, "/v1/jobs?"+q.Encode(), nil, nil, &page)
+	return page, err
+}
+
 // DeadQueues returns the queues with dead jobs, deleted queues included.
 func (c *Client) DeadQueues(ctx context.Context) ([]wire.DeadQueue, error) {
 	all := []wire.DeadQueue{}

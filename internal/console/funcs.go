@@ -24,6 +24,7 @@ func (c *Console) funcs() template.FuncMap {
 		"rate":      perSecond,
 		"ago":       span,
 		"lasting":   lasting,
+		"took":      took,
 		"share":     func(of float64) gauge { return gauge{Used: fmt.Sprintf("%.0f %%", 100*of), Percent: 100 * of} },
 		"percent":   func(share float64) string { return fmt.Sprintf("%.2f %%", 100*share) },
 		"less":      func(a, b int64) int64 { return a - b },

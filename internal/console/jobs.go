@@ -33,12 +33,13 @@ type jobsView struct {
 
 type stateTab struct {
 	Name    string
+	Counted bool
 	N       int64
 	URL     string
 	Current bool
 }
 
-// jobStates are the states whose jobs can be listed, with the queue's count of each.
+// jobStates are the states whose jobs a queue counts, with the count of each.
 var jobStates = []struct {
 	name  string
 	count func(*wire.Stats) int64
@@ -49,6 +50,9 @@ var jobStates = []struct {
 	{"held", func(s *wire.Stats) int64 { return s.HeldJobs }},
 	{"dead", func(s *wire.Stats) int64 { return s.Dead }},
 }
+
+// endedStates are the other states whose jobs can be listed: as many as the queue remembers.
+var endedStates = []string{"delivered", "cancelled", "expired"}
 
 // filter selects jobs of a state.
 type filter struct {
@@ -77,11 +81,14 @@ func readJobs(r *request) (any, error) {
 		return nil, err
 	}
 	for _, s := range jobStates {
-		tab := stateTab{Name: s.name, URL: "?state=" + s.name, Current: s.name == v.State}
+		tab := stateTab{Name: s.name, URL: "?state=" + s.name, Current: s.name == v.State, Counted: true}
 		if q.Flow != nil {
 			tab.N = s.count(&q.Stats)
 		}
 		v.States = append(v.States, tab)
+	}
+	for _, name := range endedStates {
+		v.States = append(v.States, stateTab{Name: name, URL: "?state=" + name, Current: name == v.State})
 	}
 	list, err := v.Filter.read(v.State, asked)
 	if err != nil {
@@ -240,6 +247,7 @@ type jobView struct {
 	Actions  []action
 	RawURL   string
 	Finished bool // the state is final
+	Life     []spell
 }
 
 func readJob(r *request) (any, error) {
@@ -252,6 +260,7 @@ func readJob(r *request) (any, error) {
 	return jobView{
 		Job: j, Content: contentOf(&j), MaySee: mayDo(r.who, auth.Payloads, apiPath("queues", name)), Actions: jobActions(&j),
 		RawURL:   r.console.path("api", "v1", "queues", name, "jobs", id),
+		Life:     lifeOf(&j, time.Now()),
 		Finished: j.State == queue.Delivered || j.State == queue.Cancelled || j.State == queue.Expired,
 	}, nil
 }

@@ -58,6 +58,10 @@ var pages = []page{
 		operations: []string{"getQueue", "listJobs", "listDeadQueues"}, read: readJobs,
 	},
 	{
+		name: "failures", path: "/queues/{queue}/failures", title: "Failures", role: auth.View,
+		operations: []string{"listJobs", "listDeadQueues"}, read: readFailures,
+	},
+	{
 		name: "job", path: "/queues/{queue}/jobs/{id}", title: "Job", role: auth.View,
 		operations: []string{"getJob"}, read: readJob,
 	},
@@ -68,6 +72,10 @@ var pages = []page{
 	{
 		name: "new-rule", path: "/new/rule", title: "New rule", role: auth.Configure,
 		operations: []string{"putRule"}, read: readNewRule,
+	},
+	{
+		name: "find", path: "/find", title: "Find a job", nav: "Find", role: auth.View,
+		operations: []string{"findJobs"}, read: readFind,
 	},
 	{
 		name: "rules", path: "/rules", title: "Rules", nav: "Rules", role: auth.View,

@@ -6,7 +6,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Jobs is a page of jobs in one state.
+// Jobs is a page of jobs: in one state, or of a search.
 type Jobs struct {
 	Jobs []Job `json:"jobs"`
 	// Next is the after of the next page; absent on the last. A page with a next may be empty.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/queuetest"
 )
 
 // deepen appends n jobs in bulk.
@@ -115,3 +116,5 @@ func BenchmarkIdle(b *testing.B) {
 		b.StartTimer()
 	}
 }
+
+func BenchmarkFind(b *testing.B) { queuetest.BenchmarkFind(b, start(b, Options{Now: wall})) }

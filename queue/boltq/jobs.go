@@ -35,6 +35,17 @@ func (e *Engine) ListJobs(ctx context.Context, r queue.ListRequest) (list queue.
 	return list, err
 }
 
+// FindJobs implements queue.Jobs.
+func (e *Engine) FindJobs(ctx context.Context, r queue.FindRequest) (found queue.FoundJobs, err error) {
+	var f *machine.Finding
+	err = e.look(ctx, func(now leaky.Instant) (err error) { f, err = e.machine.FindJobs(now, r); return err })
+	if err != nil {
+		return found, err
+	}
+	err = e.db.view(func(tx machine.Transaction) error { found = f.Read(tx); return nil })
+	return found, err
+}
+
 // DeadQueues implements queue.Jobs.
 func (e *Engine) DeadQueues(ctx context.Context, after string, limit int) (list []queue.DeadQueue, err error) {
 	err = e.look(ctx, func(now leaky.Instant) error { list = e.machine.DeadQueues(now, after, limit); return nil })

@@ -130,6 +130,17 @@ func (e *Engine) ListJobs(ctx context.Context, r queue.ListRequest) (list queue.
 	return list, err
 }
 
+func (e *Engine) FindJobs(ctx context.Context, r queue.FindRequest) (found queue.FoundJobs, err error) {
+	err = e.do(ctx, func(now leaky.Instant) error {
+		f, err := e.Machine.FindJobs(now, r)
+		if err == nil {
+			e.read(func(tx Transaction) { found = f.Read(tx) })
+		}
+		return err
+	})
+	return found, err
+}
+
 func (e *Engine) Purge(ctx context.Context, r queue.PurgeRequest) (p queue.Purged, err error) {
 	err = e.acting(ctx, func(now leaky.Instant, by audit.Actor) (err error) {
 		p, _, err = e.Machine.Purge(now, by, r)

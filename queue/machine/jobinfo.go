@@ -1,11 +1,7 @@
 package machine
 
 import (
-	"bytes"
-	"cmp"
 	"fmt"
-	"iter"
-	"slices"
 	"time"
 
 	"github.com/penstock/penstock/internal/cause"
@@ -13,7 +9,6 @@ import (
 	"github.com/penstock/penstock/internal/jobrecord"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Found is what memory knows of a job, and where the rest is stored.
@@ -29,7 +24,9 @@ type Found struct {
 func (f *Found) Read(tx Transaction) (i queue.JobInfo, err error) {
 	i = f.info
 	if f.dead != nil {
-		readDead(tx, []*queue.JobInfo{&i}, []*endedJob{f.dead})
+		shown := []queue.JobInfo{i}
+		readDead(tx, shown, []*endedJob{f.dead})
+		i = shown[0]
 	} else {
 		// The attempt under way, or the delivery, comes after the failed ones.
 		last := i.Timeline
@@ -134,240 +131,28 @@ func (q *queueState) jobInfo(j *job, now leaky.Instant) queue.JobInfo {
 // deferredJobInfo describes a deferred job. Its position assumes that deferred jobs come back in order; its ETA assumes
 // average costs of the jobs before it.
 func (q *queueState) deferredJobInfo(id string, number uint64, d *deferral, now leaky.Instant) queue.JobInfo {
-	i := queue.JobInfo{Queue: q.name, ID: id, State: queue.Cancelled, Cost: int64(d.cost), AppendedAt: d.at.Time()}
-	if d.state == cancelledDeferral {
+	i := d.jobInfo(q, id)
+	if i.State == queue.Cancelled {
 		return i
 	}
 	count := q.counts[queue.Deferred]
 	place := max(1, int64(number)-(int64(q.overflow.lastTicket)-count))
 	before := float64(q.overflow.cost) * float64(place-1) / float64(count)
 	waiting := q.counts[queue.Waiting]
-	i.State, i.Position, i.Why = queue.Deferred, waiting+place, q.spec.Deferred.WhyDeferred(q.env.wall(now).Time())
+	i.Position, i.Why = waiting+place, q.spec.Deferred.WhyDeferred(q.env.wall(now).Time())
 	i.ETA.At = q.etaDeferred(
 		waiting, q.gap(q.turn), int64(before), q.groupLoad(false), q.costBounds(int64(d.cost), false), now,
 	).Time()
 	return i
 }
 
-// lanesPerPage is how many lanes without a matching job one call looks at.
-const lanesPerPage = 1000
-
-// Listing is a page of jobs, to be read.
-type Listing struct {
-	request *queue.ListRequest
-	jobs    []queue.JobInfo
-	ended   []*endedJob // of dead jobs, parallel to jobs
-	next    string
-	ahead   time.Duration
-}
-
-// endsAt reports whether the page is full, and if so notes the place of the last job.
-func (l *Listing) endsAt(at int64, id string, ln *lane) (full bool) {
-	if full = len(l.jobs) == l.request.Limit; full {
-		l.next = l.request.Next(cursorAt(at, id, ln))
+// jobInfo describes a deferred job, without its position and ETA.
+func (d *deferral) jobInfo(q *queueState, id string) queue.JobInfo {
+	i := queue.JobInfo{Queue: q.name, ID: id, State: queue.Deferred, Cost: int64(d.cost), AppendedAt: d.at.Time()}
+	if d.state == cancelledDeferral {
+		i.State = queue.Cancelled
 	}
-	return full
-}
-
-// cursorAt returns the cursor of a page that begins after a job, whose lane may be nil.
-func cursorAt(at int64, id string, ln *lane) queue.Cursor {
-	c := queue.Cursor{At: at, ID: id}
-	if ln != nil {
-		c.Lane = string(ln.digest[:])
-	}
-	return c
-}
-
-// ListJobs chooses a page of the jobs in one state. Errors: queue.ErrUnknownQueue, an *invalid.Error.
-func (m *Machine) ListJobs(now leaky.Instant, r queue.ListRequest) (*Listing, error) {
-	q, err := m.liveQueue(r.Queue)
-	if err != nil && (r.State != queue.Dead || m.deadOfDeleted(r.Queue) == nil) {
-		return nil, err
-	}
-	if err := r.Validate(); err != nil {
-		return nil, err
-	}
-	c, err := r.Cursor()
-	if err != nil {
-		return nil, err
-	}
-	l := &Listing{request: &r, ahead: m.ahead()}
-	switch r.State {
-	case queue.Waiting:
-		err = l.waiting(q, c)
-	case queue.Scheduled:
-		l.byInstant(q.scheduled, c)
-	case queue.Held:
-		l.byInstant(q.held, c)
-	case queue.Leased:
-		l.leased(m, q, c)
-	default:
-		l.dead(m, c, now)
-	}
-	return l, err
-}
-
-// Read returns the page with what the records add. It needs no machine.
-func (l *Listing) Read(tx Transaction) queue.Listing {
-	if l.request.State == queue.Dead {
-		shown := make([]*queue.JobInfo, len(l.jobs))
-		for i := range l.jobs {
-			shown[i] = &l.jobs[i]
-		}
-		readDead(tx, shown, l.ended)
-	}
-	for i := range l.jobs {
-		l.jobs[i].ToWall(l.ahead)
-	}
-	return queue.Listing{Jobs: l.jobs, Next: l.next}
-}
-
-func (l *Listing) waiting(q *queueState, c *queue.Cursor) error {
-	stopped, err := q.eachWaiting(c, l.request.Lane, func(j *job) (full bool) {
-		l.jobs = append(l.jobs, jobInfo(j))
-		return l.endsAt(j.turn, j.id, j.lane)
-	})
-	if stopped != nil {
-		l.next = l.request.Next(cursorAt(0, "", stopped))
-	}
-	return err
-}
-
-// eachWaiting visits waiting jobs from a cursor on, of all lanes in order of digest, the default lane first, or of only
-// one lane. It stops when the page is full, or after lanesPerPage lanes, and then returns the next lane.
-func (q *queueState) eachWaiting(
-	c *queue.Cursor, only *string, visit func(*job) (full bool),
-) (stopped *lane, err error) {
-	ln, after, err := q.resumeAtLane(c, only)
-	for looked := 0; ln != nil; looked++ {
-		if looked == lanesPerPage {
-			return ln, nil
-		}
-		for j := range ln.waiting.from(after) {
-			if visit(j) {
-				return nil, nil
-			}
-		}
-		if only != nil {
-			break
-		}
-		ln, after = q.laneAfter(ln.digest), 0
-	}
-	return nil, err
-}
-
-// resumeAtLane returns the lane with which a page begins, or nil, and the first turn in it.
-func (q *queueState) resumeAtLane(c *queue.Cursor, only *string) (ln *lane, from int64, err error) {
-	digest := queue.LaneDigest{}
-	if only != nil {
-		digest = queue.DigestLane(*only)
-	}
-	if c != nil {
-		if len(c.Lane) != len(digest) {
-			return nil, 0, invalid.Errorf("after", "", "does not name a lane")
-		}
-		digest = queue.LaneDigest([]byte(c.Lane))
-		if c.ID != "" {
-			from = c.At + 1
-		}
-	}
-	if digest == (queue.LaneDigest{}) {
-		return q.ensureDefaultLane(), from, nil
-	}
-	if ln := q.lanes[digest]; ln != nil {
-		return ln, from, nil
-	}
-	if only != nil {
-		return nil, 0, nil
-	}
-	return q.laneAfter(digest), 0, nil
-}
-
-// laneAfter returns the next lane with a key, or nil.
-func (q *queueState) laneAfter(digest queue.LaneDigest) *lane {
-	for ln := range q.laneOrder.from(func(ln *lane) bool { return bytes.Compare(ln.digest[:], digest[:]) > 0 }) {
-		return ln
-	}
-	return nil
-}
-
-// dueAfter matches leases after a cursor.
-func dueAfter(c *queue.Cursor) func(*lease) bool {
-	return func(ls *lease) bool {
-		return c == nil || ls.due > leaky.Instant(c.At) || ls.due == leaky.Instant(c.At) && ls.job.id > c.ID
-	}
-}
-
-// byInstant lists jobs that are ordered by an instant.
-func (l *Listing) byInstant(all *sorted[*lease], c *queue.Cursor) {
-	for ls := range all.from(dueAfter(c)) {
-		l.jobs = append(l.jobs, jobInfo(ls.job))
-		if l.endsAt(int64(ls.due), ls.job.id, nil) {
-			return
-		}
-	}
-}
-
-// leasesOf returns the leases of a queue after a cursor, in the order in which they were granted.
-func (m *Machine) leasesOf(q *queueState, c *queue.Cursor) (some []*lease) {
-	for ls := range m.leases.all {
-		if ls.job.lane.queue == q && (c == nil || ls.fence.number > uint64(c.At)) {
-			some = append(some, ls)
-		}
-	}
-	slices.SortFunc(some, func(a, b *lease) int { return cmp.Compare(a.fence.number, b.fence.number) })
-	return some
-}
-
-func (l *Listing) leased(m *Machine, q *queueState, c *queue.Cursor) {
-	for _, ls := range m.leasesOf(q, c) {
-		l.jobs = append(l.jobs, jobInfo(ls.job))
-		if l.endsAt(int64(ls.fence.number), ls.job.id, nil) {
-			return
-		}
-	}
-}
-
-func (l *Listing) dead(m *Machine, c *queue.Cursor, now leaky.Instant) {
-	for d := range m.deadFrom(l.request.Queue, c, now) {
-		l.jobs, l.ended = append(l.jobs, endedJobInfo(l.request.Queue, d)), append(l.ended, d)
-		if l.endsAt(int64(d.at), d.id, nil) {
-			return
-		}
-	}
-}
-
-// deadFrom yields the dead jobs of a name after a cursor that are not too old.
-func (m *Machine) deadFrom(name string, c *queue.Cursor, now leaky.Instant) iter.Seq[*endedJob] {
-	behind := func(d *endedJob) bool {
-		return c == nil || d.at > leaky.Instant(c.At) || d.at == leaky.Instant(c.At) && d.id > c.ID
-	}
-	return func(yield func(*endedJob) bool) {
-		dead := m.deadJobs[name]
-		if dead == nil {
-			return
-		}
-		r := m.retention(dead)
-		for d := range dead.dead.from(behind) {
-			if !tooOld(d, r, now) && !yield(d) {
-				return
-			}
-		}
-	}
-}
-
-// readDead adds what memory does not keep of dead jobs.
-func readDead(tx Transaction, shown []*queue.JobInfo, dead []*endedJob) {
-	t := &tables{tx}
-	for i, d := range dead {
-		// An unreadable job was forgotten just now, or is corrupt: it is shown without these details.
-		if record, err := t.getRecord(d.seq); err == nil {
-			_ = jobrecord.UnpackInfo(record, shown[i])
-		}
-		if past, err := t.getTimeline(d); err == nil {
-			shown[i].Timeline = past
-		}
-	}
+	return i
 }
 
 // jobInfo describes a job that holds a place, without its position and ETA.

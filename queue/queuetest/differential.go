@@ -200,7 +200,7 @@ func (p *pair) step() {
 		func() { p.put(p.spec(p.queueName())) }, func() { p.put(p.spec(p.queueName())) }, p.putRules,
 		p.pull, p.pull, p.replay, p.extend, p.extend, p.pause, p.pause, p.resume, p.rollback, p.delete, p.look, p.look,
 		p.sweep, p.backwards, p.forwards,
-		p.list, p.purge, p.revive, p.revive, p.forget, p.decide, p.decide, p.rush, p.rush, p.regroup,
+		p.list, p.list, p.find, p.find, p.purge, p.revive, p.revive, p.forget, p.decide, p.decide, p.rush, p.rush, p.regroup,
 		p.compareDeadQueues, p.export, p.putDocument, p.putDocument, p.record,
 	}
 	if p.ruled {

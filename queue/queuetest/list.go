@@ -230,6 +230,48 @@ var listRules = []rule{
 			}
 		}
 	}},
+	{"ended jobs are listed by state, the last one to end first", func(r *rig) {
+		q, other := r.queue("g.q", "unlimited", remember(time.Minute)), r.queue("g.other", "unlimited")
+		r.accept(other, "x")
+		r.deliver(r.grant(other, 1, "x")...)
+		r.accept(q, "a", "b", "c", "d", "e", "f")
+		for _, v := range r.grant(q, 4, "a", "b", "c", "d") {
+			r.clock.Advance(time.Second)
+			r.deliver(v)
+		}
+		r.clock.Advance(time.Second)
+		r.cancels(queue.Cancelled, q, "e")
+		r.lists(queue.ListRequest{Queue: q, State: queue.Delivered}, "d c b a")
+		r.lists(queue.ListRequest{Queue: q, State: queue.Cancelled}, "e")
+		r.lists(queue.ListRequest{Queue: q, State: queue.Expired}, "")
+		for _, j := range r.pages(queue.ListRequest{Queue: q, State: queue.Delivered}, 3, nil) {
+			if want := r.asListed(q, j.ID); !reflect.DeepEqual(j, want) {
+				r.Errorf("listed\n     %+v\nseen %+v", j, want)
+			}
+		}
+		first := r.page(queue.ListRequest{Queue: q, State: queue.Delivered, Limit: 2})
+		r.deliver(r.grant(q, 1, "f")...) // it ends behind the page
+		if rest := r.page(queue.ListRequest{Queue: q, State: queue.Delivered, Limit: 9, After: first.Next}); namesOf(
+			rest.Jobs) != "b a" || rest.Next != "" {
+			r.Errorf("listed %s, then %q", namesOf(rest.Jobs), rest.Next)
+		}
+		r.lists(queue.ListRequest{Queue: q, State: queue.Delivered}, "f d c b a")
+		r.clock.Advance(time.Minute - 3*time.Second) // b and the ones before are forgotten
+		r.lists(queue.ListRequest{Queue: q, State: queue.Delivered}, "f d c")
+	}},
+	{"a crowd of jobs that end at one instant is listed", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.accept(q, numbered("j", 450)...)
+		r.deliver(r.reserve(q, 450)...)
+		r.accept(q, "last")
+		r.cancels(queue.Cancelled, q, "last")
+		for _, limit := range []int{7, 200, 450, queue.MaxPage} {
+			if all := r.pages(queue.ListRequest{Queue: q, State: queue.Delivered}, limit, nil); len(all) != 450 {
+				r.Errorf("%d of 450 listed in pages of %d", len(all), limit)
+			}
+			r.lists(queue.ListRequest{Queue: q, State: queue.Cancelled}, "last")
+		}
+	}},
 	{"a forgotten job is not listed", func(r *rig) {
 		q := r.queue("q", "unlimited", remember(time.Minute))
 		r.buried("", jobs(q, "a", "b")...)
@@ -292,7 +334,7 @@ var listRules = []rule{
 			req   queue.ListRequest
 		}{
 			{"state", queue.ListRequest{Queue: q, Limit: 1}},
-			{"state", queue.ListRequest{Queue: q, State: queue.Delivered, Limit: 1}},
+			{"state", queue.ListRequest{Queue: q, State: queue.Deferred, Limit: 1}},
 			{"state", queue.ListRequest{Queue: q, State: 200, Limit: 1}},
 			{"limit", queue.ListRequest{Queue: q, State: queue.Dead}},
 			{"limit", queue.ListRequest{Queue: q, State: queue.Dead, Limit: queue.MaxPage + 1}},

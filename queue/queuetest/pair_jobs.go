@@ -17,7 +17,8 @@ func (p *pair) list() {
 		Queue: p.queueName(), Limit: rapid.SampledFrom([]int{1, 3, queue.MaxPage}).Draw(p.T, "page"),
 	}
 	req.State = rapid.SampledFrom([]queue.State{
-		queue.Waiting, queue.Scheduled, queue.Leased, queue.Held, queue.Dead,
+		queue.Waiting, queue.Scheduled, queue.Leased, queue.Held, queue.Dead, queue.Delivered, queue.Cancelled,
+		queue.Expired,
 	}).Draw(p.T, "state")
 	p.both(fmt.Sprintf("list of %v in %s", req.State, req.Queue), func(_ int, e queue.Engine) string {
 		var lines []string
@@ -27,18 +28,54 @@ func (p *pair) list() {
 				return kind(err)
 			}
 			for _, j := range l.Jobs {
-				lines = append(lines, fmt.Sprintf("%s %q %d cost %d attempts %d appended %s until %s due %s held %s "+
-					"ended %s %q", j.ID, j.Lane, j.Priority, j.Cost, j.Attempts,
-					micro(j.AppendedAt), micro(j.ExpiresAt), micro(j.DueAt), micro(j.HeldAt), micro(j.EndedAt),
-					j.Reason)+timelineText(j.Timeline))
+				lines = append(lines, listedText(&j))
 			}
 			if r.After = l.Next; l.Next == "" {
 				break
 			}
 		}
-		if req.State == queue.Leased {
+		if req.State == queue.Leased || req.State.Ended() && req.State != queue.Dead { // ties have no order
 			slices.Sort(lines)
 		}
+		return strings.Join(lines, "\n  ")
+	})
+}
+
+func listedText(j *queue.JobInfo) string {
+	return fmt.Sprintf("%s %q %d cost %d attempts %d appended %s until %s due %s held %s ended %s %q", j.ID, j.Lane,
+		j.Priority, j.Cost, j.Attempts, micro(j.AppendedAt), micro(j.ExpiresAt), micro(j.DueAt), micro(j.HeldAt),
+		micro(j.EndedAt), j.Reason) + timelineText(j.Timeline)
+}
+
+// find compares a search to the end in pages of one size.
+func (p *pair) find() {
+	req := queue.FindRequest{
+		ID: p.id(), Prefix: rapid.Bool().Draw(p.T, "prefix"),
+		Limit: rapid.SampledFrom([]int{1, 3, queue.MaxPage}).Draw(p.T, "page"),
+	}
+	if rapid.Bool().Draw(p.T, "bounded") {
+		req.From, req.To = p.queueName(), p.queueName()
+	}
+	if rapid.Bool().Draw(p.T, "by lane") {
+		j := job(p.queueName(), "j")
+		p.inSomeLane(&j)
+		req.Lane = j.Lane
+	}
+	p.both(fmt.Sprintf("find %+v", req), func(_ int, e queue.Engine) string {
+		var lines []string
+		for r := req; ; {
+			found, err := e.FindJobs(p.ctx, r)
+			if err != nil {
+				return kind(err)
+			}
+			for _, j := range found.Jobs {
+				lines = append(lines, fmt.Sprintf("%s %v ", j.Queue, j.State)+listedText(&j))
+			}
+			if r.After = found.Next; found.Next == "" {
+				break
+			}
+		}
+		slices.Sort(lines)
 		return strings.Join(lines, "\n  ")
 	})
 }

@@ -112,6 +112,7 @@ var chapters = []struct {
 	{"Forecast", scenarioRules(forecastScenarios())},
 	{"ForecastAutumn", scenarioRules(autumnScenarios)},
 	{"List", listRules},
+	{"Find", findRules},
 	{"Purge", purgeRules},
 	{"Replay", replayRules},
 	{"TraceContext", traceRules},

@@ -10,6 +10,7 @@ import (
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/queuetest"
 	"github.com/penstock/penstock/queue/redisq"
 )
 
@@ -94,3 +95,5 @@ func BenchmarkDrain(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
 }
+
+func BenchmarkFind(b *testing.B) { queuetest.BenchmarkFind(b, benchEngine(b)) }

@@ -3,6 +3,7 @@ package redisq_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -145,6 +146,29 @@ func BenchmarkPurge(b *testing.B) {
 			Limit: 500,
 		}); err != nil || p.Jobs == 0 {
 			b.Fatal(p, err)
+		}
+	}
+}
+
+// A queue whose keys are not ours does not hide the jobs of others from a search, and its broken jobs are left out.
+func TestFindBesideABrokenQueue(t *testing.T) {
+	for _, key := range []string{"w1", "t1", "e1", "q1", "K1", "j1:job-0001", "d:broken", "f1"} {
+		s := redistest.New(t, redistest.Options{})
+		v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1})
+		for _, name := range []string{"broken", "email"} {
+			v.put(name, leaky.Unlimited, nil)
+		}
+		v.bury("broken", 2)
+		v.append(job("broken", 1), job("email", 1), job("email", 3))
+		plant(t, s, "ps{0}"+key)
+		for _, req := range []queue.FindRequest{{ID: "job-0003"}, {ID: "job-0003", Prefix: true}, {ID: "job-00", Prefix: true}} {
+			req.Limit = 10
+			found, err := v.e.FindJobs(v.ctx, req)
+			if err != nil || found.Next != "" || !slices.ContainsFunc(found.Jobs, func(j queue.JobInfo) bool {
+				return j.Queue == "email" && j.ID == "job-0003"
+			}) {
+				t.Errorf("%s: find %+v: %+v, %v", key, req, found, err)
+			}
 		}
 	}
 }

@@ -49,36 +49,39 @@ func digestOf(lane *string) string {
 }
 
 func readListing(r *reply, asked *queue.ListRequest) (l queue.Listing, err error) {
-	rows := r.list()
-	for rows.more() {
-		i, err := readListed(rows, asked)
-		if err != nil {
-			return l, err
-		}
-		l.Jobs = append(l.Jobs, i)
+	if l.Jobs, err = readListed(r.list(), asked.Queue, asked.State, nil); err != nil {
+		return l, err
 	}
 	ahead := r.duration()
 	for n := range l.Jobs {
 		l.Jobs[n].ToWall(ahead)
 	}
-	if rows.err == nil && r.more() {
+	if r.more() {
 		l.Next = asked.Next(queue.Cursor{At: r.number(), ID: r.text(), Lane: r.text()})
-	}
-	if rows.err != nil {
-		return queue.Listing{}, rows.err
 	}
 	return l, r.err
 }
 
-func readListed(r *reply, asked *queue.ListRequest) (queue.JobInfo, error) {
-	i := queue.JobInfo{
-		Queue: asked.Queue, State: asked.State, ID: r.text(), Cost: r.int(), Attempts: int(r.int()),
-		AppendedAt: micros(r.int()),
+// readListed appends the jobs of one queue in one state.
+func readListed(rows *reply, name string, s queue.State, jobs []queue.JobInfo) ([]queue.JobInfo, error) {
+	for rows.more() {
+		i, err := readListedJob(rows, name, s)
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, i)
 	}
-	switch at := micros(r.int()); asked.State {
-	case queue.Dead:
+	return jobs, rows.err
+}
+
+func readListedJob(r *reply, name string, s queue.State) (queue.JobInfo, error) {
+	i := queue.JobInfo{
+		Queue: name, State: s, ID: r.text(), Cost: r.int(), Attempts: int(r.int()), AppendedAt: micros(r.int()),
+	}
+	switch at := micros(r.int()); {
+	case s.Ended():
 		i.EndedAt = at
-	case queue.Held:
+	case s == queue.Held:
 		i.HeldAt = at
 	default:
 		i.DueAt = at

@@ -31,7 +31,7 @@ var partOf = map[string]string{
 	"backlog": "overflow", "cancel": "jobacts", "changelog": "changelog jobacts", "delete": "specs",
 	"departures": "pace", "ended": "ended commit", "eta": "eta pause", "importjobs": "import", "readings": "info",
 	"laneinfo": "info", "groupvisit": "groupvisit groups laneturns grant", "held": "jobacts", "job": "job room",
-	"lanes": "laneturns", "lanestate": "laneturns job", "limitchange": "pace", "limits": "pace", "list": "jobinfo",
+	"lanes": "laneturns", "lanestate": "laneturns job", "limitchange": "pace", "limits": "pace", "list": "joblist",
 	"lostleases": "leases", "makeroom": "room", "membership": "groups", "memory": "room", "overflow": "overflow readmit",
 	"partition": "watch", "outcome": "settle groups",
 	"purge": "jobacts", "queue": "queue overflow", "refile": "agenda", "replay": "dead",
@@ -76,7 +76,8 @@ var ownNames = map[string]string{
 		specFrom behind changeSpec formerOf listCreated raise errorText rowsOf importOf
 		nextNumber isNow recheckUntil noteOldest readOn following`,
 	"rows of an answer": `
-		broken drainer full firstAt held laneOf limitsOf members page readyOf row show showAll showDead stopOf`,
+		addGroups broken byPlace drainer firstAt full held inLane inRange indexBefore laneOf limitsOf matches page
+		readyOf row show showDead showSome stopOf`,
 	"methods in the machine, under names that need the type": `
 		addAttempt advance allReadyAt atMostInFlight bounded bucketOf bucketReadyAt burstParts coverLane
 		coverPaces delay delayPaces cover eachPace endAt endOf firstEndAfter giveBackPaces inFlight inFlightLimit isBusy

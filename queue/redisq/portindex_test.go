@@ -53,6 +53,8 @@ var withoutScript = map[string]string{
 	"do what the Go of this package does before or after a script": `
 		addEnded again asStored cameIn checkRequest checkRuleNames condition 
 		completeImported countRuleUses deadFrom deadJobFound decideDocument decodeChange deferredJobInfo document documentKey
+		again asStored cameIn checkImportable checkRequest checkRuleNames condition continueFrom
+		countRuleUses deadFrom deadJobFound decideDocument decodeChange deferredJobInfo document documentKey
 		documentNow drainers dueAfter encodeChange encodeDocument endedJobInfo exportQueue findAsks findRules
 		forgetDocuments formatPair getMany grantFresh hasLog importNotOpen importedCounters info infoWithParent
 		jobInfo laneAfter lastAsked leasesOf limiterFor list liveQueue loggedBy new newAppending newRule
@@ -60,7 +62,7 @@ var withoutScript = map[string]string{
 		readKnownDocument readRecord readSpecs resumeAtLane rollback ruleInfo ruleNamed setRule specTextBy
 		state subjectState text unknown unknownQueue unknownRule unpack withSpecs withUnwritten`,
 	"are written out where scripts need them, or are part of other steps there": `
-		active activePauses adapt addJob addToLane addWaiting admitNew after agendaOf ahead aliveClients
+		active activePauses adapt addToLane addWaiting admitNew after agendaOf ahead aliveClients
 		allCounters allDefer allLanesBlocked answerDeferred answerDuplicate apartInLane appendOutcome arm
 		armAndWake askRules asksFor atMaxInFlight attempt bury busy bytes canDepart cancelled chargeRules
 		checkPullRelations checkRevision childrenOf conditionChanged costBounds countBack countChild
@@ -80,7 +82,7 @@ var withoutScript = map[string]string{
 		staysDead stillDelays stopOverAt sweepGarbage takeBuckets takeOffAgenda takeTurns takesMuchMemory
 		throttledOutcome timersOf tooLargeReason tooLateReason tooOldReason trackInFlight tryMember turnBase
 		turnOf unblock unknownBucket untilLeaseOrExpiry untilPulled verdictBy wakeForQueue wakePullers
-		wakeToLook wall whyNotLeft withSpec wouldExpire atVisitLimit cursorAt eachWaiting countReadmitted paced
+		wakeToLook wall whyNotLeft withSpec wouldExpire atVisitLimit cursorAt eachWaiting waitingOf countReadmitted paced
 		quotas noteBefore moveUpTo`,
 	"keep tallies in memory; scripts have them in keys, see tally.lua and rulekeys.lua": `
 		applyTo asksAgain chargesDurable checkFirst checkSooner decideTake decodeTally differs discardTallies

@@ -244,6 +244,7 @@ var (
 	rulesetScript      = newScript("ruleset")
 	attendScript       = newScript("attend")
 	importQueuesScript = newScript("importqueues")
+	findJobsScript    = newScript("findjobs")
 
 	documentsSinceScript = newScript("documentssince")
 )

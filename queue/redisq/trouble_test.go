@@ -39,6 +39,7 @@ func TestFlushed(t *testing.T) {
 		"put":      func() error { _, err := v.e.Put(v.ctx, queue.Spec{Name: "new"}, 0); return err },
 		"get":      func() error { _, err := v.e.Get(v.ctx, "email"); return err },
 		"list":     func() error { _, err := v.e.List(v.ctx, "", 10); return err },
+		"find":     func() error { _, err := v.e.FindJobs(v.ctx, queue.FindRequest{ID: "a", Limit: 1}); return err },
 		"delete":   func() error { return v.e.Delete(v.ctx, "email", queue.AnyRevision, true) },
 		"pause":    func() error { return v.e.Pause(v.ctx, "email", queue.Pause{}) },
 		"totals":   func() error { _, err := v.e.Totals(v.ctx); return err },

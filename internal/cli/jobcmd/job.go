@@ -13,6 +13,7 @@ import (
 type Cmd struct {
 	command.Connection
 	Ls     lsCmd     `cmd:"" help:"List the jobs in one state."`
+	Find   findCmd   `cmd:"" help:"Find jobs in all queues by id or lane."`
 	Get    getCmd    `cmd:"" help:"Show a job."`
 	Cancel cancelCmd `cmd:"" help:"Cancel a job that has not left."`
 }

@@ -14,7 +14,7 @@ import (
 
 type lsCmd struct {
 	Queue string  `arg:"" help:"Name of the queue."`
-	State string  `enum:"waiting,scheduled,leased,held,dead" default:"waiting" placeholder:"STATE"`
+	State string  `enum:"waiting,scheduled,leased,held,dead,delivered,cancelled,expired" default:"waiting" placeholder:"STATE"`
 	Lane  *string `help:"Only waiting jobs in this lane; empty is the lane of jobs without a key." placeholder:"KEY"`
 	Limit int     `help:"Maximum number of jobs; 0 lists all." default:"100"`
 
@@ -28,7 +28,8 @@ func (lsCmd) LongHelp() map[string]string {
 
 func (lsCmd) Help() string {
 	return `Waiting jobs are listed lane by lane, in the order in which they would leave; scheduled jobs by due
-time; held and dead jobs by the time when they became held or dead; leased jobs in no order.
+time; held and dead jobs by the time when they became held or dead; delivered, cancelled and expired
+jobs by their end, the last one first; leased jobs in no order.
 
 Examples:
   penstock job ls email
@@ -71,7 +72,10 @@ func jobTable(jobs []wire.Job, state string, now time.Time) string {
 		return "no matching jobs\n"
 	}
 	t := command.NewTable("ID", "LANE", ">PRIORITY", ">COST", ">ATTEMPTS", "APPENDED")
-	last := map[string]string{"scheduled": "DUE", "leased": "DEPARTS", "held": "HELD", "dead": "DIED"}[state]
+	last := map[string]string{
+		"scheduled": "DUE", "leased": "DEPARTS", "held": "HELD", "dead": "DIED",
+		"delivered": "ENDED", "cancelled": "ENDED", "expired": "ENDED",
+	}[state]
 	if last != "" {
 		t.Column(last)
 	}
@@ -87,7 +91,7 @@ func jobTable(jobs []wire.Job, state string, now time.Time) string {
 		}
 		switch last {
 		case "":
-		case "DIED":
+		case "DIED", "ENDED":
 			row = append(row, show.Age(now, j.EndedAt)+" ago")
 		case "HELD":
 			row = append(row, "for "+show.Age(now, j.HeldAt))

@@ -140,16 +140,6 @@ local function dead()
   return id and { rows, diedAt, id, '' } or { rows }
 end
 
--- firstAt returns the index of the first job that ended at an instant or later.
-local function firstAt(list, instant)
-  local low, high = 0, call('LLEN', list)
-  while low < high do
-    local middle = floor((low + high) / 2)
-    if unpackStruct('>I7', call('LINDEX', list, middle)) >= instant then high = middle else low = middle + 1 end
-  end
-  return low
-end
-
 -- ended goes through the list of jobs that ended otherwise than dead. It continues behind an index if the list still
 -- has the same entry there, else behind the entry's instant.
 local function ended()

@@ -1,4 +1,4 @@
--- Where a page begins in a sorted set.
+-- Where a page begins in a sorted set, or in a list of ended jobs.
 
 -- comesAfter reports whether a comes after b in byte order, which is that of Redis. Lua would compare by the server's
 -- locale.
@@ -33,4 +33,14 @@ local function lanesAfter(q, lane)
     lane = found[at] or lane
     return found[at]
   end
+end
+
+-- firstAt returns the index of the first job that ended at an instant or later.
+local function firstAt(list, instant)
+  local low, high = 0, call('LLEN', list)
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if unpackStruct('>I7', call('LINDEX', list, middle)) >= instant then high = middle else low = middle + 1 end
+  end
+  return low
 end
