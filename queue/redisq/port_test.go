@@ -19,7 +19,7 @@ import (
 // callOf maps calls to functions of the machine with other names.
 var callOf = map[string]string{
 	"audit": "readAudit", "document": "readDocument", "export": "exportJobs", "info": "get", "job": "findJob",
-	"documentssince": "readDocuments", "list": "listJobs", "renew": "tick", "rules": "listRules", "ruleset": "rulesOf",
+	"documentssince": "readDocuments", "samplessince": "readSamples", "list": "listJobs", "renew": "tick", "rules": "listRules", "ruleset": "rulesOf",
 	"takeaudited": "auditTakes",
 	"init":        "", // a machine is made in memory
 }

@@ -244,4 +244,6 @@ var (
 	attendScript      = newScript("attend")
 
 	documentsSinceScript = newScript("documentssince")
+	putSampleScript      = newScript("putsample")
+	samplesSinceScript   = newScript("samplessince")
 )
