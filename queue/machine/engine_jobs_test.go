@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/document"
-	"github.com/penstock/penstock/internal/series"
 	"github.com/penstock/penstock/internal/move"
+	"github.com/penstock/penstock/internal/series"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"

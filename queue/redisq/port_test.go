@@ -19,7 +19,8 @@ import (
 // callOf maps calls to functions of the machine with other names.
 var callOf = map[string]string{
 	"audit": "readAudit", "document": "readDocument", "export": "exportJobs", "info": "get", "job": "findJob",
-	"documentssince": "readDocuments", "samplessince": "readSamples", "list": "listJobs", "renew": "tick", "rules": "listRules", "ruleset": "rulesOf",
+	"documentssince": "readDocuments", "samplessince": "readSamples", "list": "listJobs", "renew": "tick",
+	"rules": "listRules", "ruleset": "rulesOf",
 	"takeaudited": "auditTakes",
 	"init":        "", // a machine is made in memory
 }
@@ -71,7 +72,7 @@ var ownNames = map[string]string{
 		loadOverflow loadReceiver save saveBucket saveLimits saveLinks saveReceiver set writeAll writeDepartures
 		writeMember writeTurns unsay count countLane costUnder begin finish readPause auditEnds publish
 		writeSettled endAppend writeSpec limitRules raise errorText rowsOf importOf
-		nextNumber isNow recheckUntil noteOldest readOn following`,
+		nextNumber isNow recheckUntil noteOldest readOn following samplesOf`,
 	"rows of an answer": `
 		broken drainer full firstAt held laneOf limitsOf members page readyOf row show showAll showDead stopOf`,
 	"methods in the machine, under names that need the type": `

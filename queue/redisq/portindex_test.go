@@ -31,6 +31,7 @@ var withoutScript = map[string]string{
 		dropNamed dropOld dropQueue dropRetention dropRule dropTally each encode encodeDeferral encodeEnded
 		encodeJobHead encodeLease encodePaces encoded entries err errChangeLog forEach forgetLog getRecord
 		getStore getTimeline imports initialise jobs key lastCommit lastNumber loadAdapted loadFailures
+		loadSamples sampleKey
 		loadLeftPaces loadQueues loadRules loadStore moveJob newQueueState newest newestOf putAdapted
 		putDeferral putEnded putFailures putImport putJob putLease putLeftPaces putNamed putQueue putRetention
 		putSpec putStore putTally queueSubject raw readHead readTallies recreate restoreLease retentions

@@ -11,11 +11,10 @@ local key, numbers = samplesOf(ARGV[2])
 local rows, size, after, most = {}, 0, tonumber(ARGV[3]), tonumber(ARGV[4])
 for _, number in ipairs(numbers) do
   if number > after then
-    local field = string.format('%.0f', number)
-    local data = call('HGET', key, field)
+    local data = call('HGET', key, string.format('%.0f', number))
     size = size + #data
     if rows[1] and size > most then break end
-    rows[#rows + 1], rows[#rows + 2] = field, data
+    rows[#rows + 1], rows[#rows + 2] = number, data
   end
 end
 return rows
