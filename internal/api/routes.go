@@ -68,7 +68,7 @@ var routes = []route{
 	{"awaitTurn", post, "/v1/queues/{queue}/turns", flows, ofQueue(auth.Consume), (*handler).awaitTurn},
 	{"getOverview", get, "/v1/overview", reads, ofAnything(auth.View), (*handler).overview},
 	{"listHistories", get, "/v1/history", reads, ofAnything(auth.View), (*handler).listHistories},
-	{"getFlow", get, "/v1/flow", reads, ofAnything(auth.View), (*handler).getFlow},
+	{"getCurves", get, "/v1/curves", reads, ofAnything(auth.View), (*handler).getCurves},
 	{"followQueues", get, "/v1/events", reads, ofAnything(auth.View), (*handler).allEvents},
 	{"followQueue", get, "/v1/queues/{queue}/events", reads, ofQueue(auth.View), (*handler).queueEvents},
 	{"listRules", get, "/v1/rules", reads, ofAnything(auth.View), (*handler).listRules},

@@ -110,6 +110,7 @@ func word(column int, v float64) uint32 {
 // not read in that slot. A slot missing here is missing in every history.
 type clock struct {
 	fine, coarse int64 // the current slots, counted from 1970; 0 before the first
+	began        int64 // the first reading
 	at           [fineSlots]int64
 	atCoarse     [coarseSlots]int64
 }
@@ -126,6 +127,9 @@ func (c *clock) advance(now time.Time, covers time.Duration) bool {
 	}
 	if fine < c.fine { // the clock was set back: older slots are not comparable
 		*c = clock{}
+	}
+	if c.fine == 0 {
+		c.began = now.UnixNano()
 	}
 	pass(c.at[:], c.fine, fine, int64(Step), now, covers)
 	pass(c.atCoarse[:], c.coarse, coarse, int64(coarseStep), now, covers)
@@ -268,13 +272,14 @@ func (s *Survey) History(name string, window Window) History {
 // frame is the part of the clock that a window shows.
 type frame struct {
 	first, last int64   // slots, counted from 1970
+	began       int64   // the first reading of all, in ns
 	step        int64   // in ns
 	at          []int64 // when each slot was read, by slot modulo its length
 	coarse      bool
 }
 
 func (s *Survey) frame(window Window) frame {
-	f := frame{last: s.clock.fine, step: int64(window.Step), at: s.clock.at[:], coarse: window == Coarse}
+	f := frame{last: s.clock.fine, began: s.clock.began, step: int64(window.Step), at: s.clock.at[:], coarse: window == Coarse}
 	if f.coarse {
 		f.last, f.at = s.clock.coarse, s.clock.atCoarse[:]
 	}

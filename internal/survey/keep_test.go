@@ -51,8 +51,8 @@ func (r *rig) serve(d time.Duration, some ...*queue.Info) {
 	}
 }
 
-// checkFlow checks that each point of a flow follows the rates of serve, up to the jobs of one reading.
-func (r *rig) checkFlow(f survey.Flow, queues float64, span time.Duration, least int) {
+// checkCurves checks that each point of the curves follows the rates of serve, up to the jobs of one reading.
+func (r *rig) checkCurves(f survey.Curves, queues float64, span time.Duration, least int) {
 	r.Helper()
 	if len(f.Points) < least {
 		r.Fatalf("%d points, want at least %d", len(f.Points), least)
@@ -89,16 +89,16 @@ func TestHistoryOutlivesARestart(t *testing.T) {
 	i.Pause = queue.Pause{}
 	i.Revision++
 	r.serve(31*time.Second, i, other)
-	before := r.Flow(15*time.Minute, nil)
-	r.checkFlow(before, 2, 14*time.Minute, 170)
+	before := r.Curves(15*time.Minute, nil)
+	r.checkCurves(before, 2, 14*time.Minute, 170)
 
 	o.Version = "v2"
 	n := r.restarted(o)
 	n.after(40 * time.Second) // the ingress was away; jobs did not move
 	n.serve(35*time.Second, i, other)
 	for span, least := range map[time.Duration]int{15 * time.Minute: 28, 2 * time.Hour: 24, 24 * time.Hour: 30} {
-		all := n.Flow(span, nil)
-		one := n.Flow(span, func(name string) bool { return name == "q" })
+		all := n.Curves(span, nil)
+		one := n.Curves(span, func(name string) bool { return name == "q" })
 		if len(all.Points) < least || len(one.Points) != len(all.Points) {
 			t.Fatalf("%v: %d and %d points, want %d", span, len(all.Points), len(one.Points), least)
 		}
@@ -112,7 +112,7 @@ func TestHistoryOutlivesARestart(t *testing.T) {
 			}
 		}
 	}
-	long := n.Flow(24*time.Hour, nil)
+	long := n.Curves(24*time.Hour, nil)
 	if got := long.Points[0].At; n.now.Sub(got) < 3*time.Hour+30*time.Minute {
 		t.Errorf("it begins at %v, %v ago", got, n.now.Sub(got))
 	}
@@ -124,7 +124,7 @@ func TestHistoryOutlivesARestart(t *testing.T) {
 		Equal(got, want) {
 		t.Errorf("marks %q, want %q", got, want)
 	}
-	if marks := n.Flow(24*time.Hour, func(name string) bool { return name == "other" }).Marks; len(marks) != 1 {
+	if marks := n.Curves(24*time.Hour, func(name string) bool { return name == "other" }).Marks; len(marks) != 1 {
 		t.Errorf("marks of another queue: %+v", marks)
 	}
 	// The columns have rates again.
@@ -150,7 +150,7 @@ func TestRecreatedQueueBeginsAnew(t *testing.T) {
 	i.Counters, i.Waiting = queue.Counters{Appended: 3}, 3
 	n := r.restarted(survey.Options{Keeper: keeper})
 	n.after(time.Minute)
-	f := n.Flow(15*time.Minute, nil)
+	f := n.Curves(15*time.Minute, nil)
 	if last := f.Points[len(f.Points)-1]; last.Arrived != 3 || last.Left != 0 {
 		t.Errorf("%+v", last)
 	}
@@ -202,8 +202,8 @@ func TestHistoryThatCannotBeKept(t *testing.T) {
 	i := r.add("q")
 	r.after(0)
 	r.serve(time.Minute, i)
-	if r.KeepFailures() != 2 || len(r.Flow(15*time.Minute, nil).Points) != 13 {
-		t.Errorf("%d failures, %+v", r.KeepFailures(), r.Flow(15*time.Minute, nil).Points)
+	if r.KeepFailures() != 2 || len(r.Curves(15*time.Minute, nil).Points) != 13 {
+		t.Errorf("%d failures, %+v", r.KeepFailures(), r.Curves(15*time.Minute, nil).Points)
 	}
 	keeper.err = nil
 	r.serve(time.Minute, i)
@@ -223,8 +223,8 @@ func TestHistoryThatCannotBeKept(t *testing.T) {
 	r.now = r.now.Add(5 * time.Minute)
 	n := r.restarted(survey.Options{Keeper: keeper})
 	n.after(0)
-	if n.KeepFailures() != 4 || len(n.Flow(15*time.Minute, nil).Points) < 3 {
-		t.Errorf("%d failures, %d points", n.KeepFailures(), len(n.Flow(15*time.Minute, nil).Points))
+	if n.KeepFailures() != 4 || len(n.Curves(15*time.Minute, nil).Points) < 3 {
+		t.Errorf("%d failures, %d points", n.KeepFailures(), len(n.Curves(15*time.Minute, nil).Points))
 	}
 }
 
@@ -242,7 +242,7 @@ func TestStoreIsDownAtTheStart(t *testing.T) {
 	}
 	down.down = false
 	n.after(5 * time.Second)
-	if got := len(n.Flow(15*time.Minute, nil).Points); got < 3 {
+	if got := len(n.Curves(15*time.Minute, nil).Points); got < 3 {
 		t.Errorf("%d points", got)
 	}
 }
@@ -286,7 +286,7 @@ func TestSampleOfManyQueues(t *testing.T) {
 		n := r.restarted(survey.Options{Keeper: keeper})
 		n.after(5 * time.Second)
 		t.Logf("restored in %v", time.Since(begun))
-		if f := n.Flow(15*time.Minute, nil); len(f.Points) < 2 {
+		if f := n.Curves(15*time.Minute, nil); len(f.Points) < 2 {
 			t.Errorf("%s: %d points", c.what, len(f.Points))
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Mark is an event that pictures of the flow show.
+// Mark is an event that pictures of the curves show.
 type Mark struct {
 	At    time.Time
 	Queue string // empty: the mark is about all queues
