@@ -55,7 +55,7 @@ type view struct {
 	Nav      []navEntry
 	Now      time.Time
 	AsOf     time.Time // of the data: Now unless the data is older
-	Script   string // the page's script; may be empty
+	Script   string    // the page's script; may be empty
 	Version  string
 }
 
