@@ -35,8 +35,12 @@ func TestAccessibility(t *testing.T) {
 				}
 				check(t, p, at)
 			}
-			check(t, p, "/queues/none") // a problem
-			check(t, p, "/?name=none")  // an empty list
+			for _, at := range []string{
+				"/queues/none", "/?name=none", "/queues/webhooks", "/queues/email.newsletter", "/queues/email?window=24h",
+				"/queues/reports/jobs?state=dead", "/queues/email/jobs?state=scheduled", "/queues/none/settings",
+			} {
+				check(t, p, at)
+			}
 			p.Go(r.url("/"))
 			p.Press("?")
 			p.Text("#keys dl")
