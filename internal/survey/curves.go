@@ -8,7 +8,7 @@ import (
 // the curves is the number of jobs in the queues, their horizontal distance the delay, and the slope the rate.
 type Curves struct {
 	Points []CurvePoint // in order of time; empty if nothing is known
-	Marks  []Mark      // in order of time
+	Marks  []Mark       // in order of time
 }
 
 // CurvePoint is the state at a reading. At the first point, Left and Refused are 0.
