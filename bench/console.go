@@ -21,10 +21,9 @@ import (
 // consoleVisits is how often each page is requested; the median counts.
 const consoleVisits = 5
 
-// consoleParameters maps path parameters of pages to objects that consoleStore makes. There is no app and no subject:
-// these pages answer that there is none.
-var consoleParameters = strings.NewReplacer("{$}", "", "{queue}", queueName, "{id}", "deep-7", "{rule}", "limit",
-	"{app}", "none", "{subject}", "none")
+// consoleParameters maps path parameters of pages to objects that consoleStore makes. Pages with other parameters, of an
+// app and of a subject, are left out: they need authentication, and show neither queues nor jobs.
+var consoleParameters = strings.NewReplacer("{$}", "", "{queue}", queueName, "{id}", "deep-7", "{rule}", "limit")
 
 // consolePages measures how long the server takes for the slowest page of the console.
 var consolePages = Figure{
@@ -54,8 +53,11 @@ var consolePages = Figure{
 				took time.Duration
 			}
 			var all []timed
-			for _, pattern := range append(console.PagePaths(), "/?name=queue-00&sort=-fill", "/?state=flowing") {
+			for _, pattern := range append(console.PagePaths(), "/?name=queue-00&sort=-fill", "/?state=no_drainer") {
 				path := consoleParameters.Replace(pattern)
+				if strings.Contains(path, "{") {
+					continue
+				}
 				took, err := visit(ctx, pages, path)
 				if err != nil {
 					return 0, err
@@ -83,7 +85,7 @@ func visit(ctx context.Context, pages http.Handler, path string) (time.Duration,
 		begun := time.Now()
 		pages.ServeHTTP(w, r)
 		times = append(times, time.Since(begun))
-		if w.Code != http.StatusOK && w.Code != http.StatusNotFound {
+		if w.Code != http.StatusOK {
 			return 0, fmt.Errorf("%s answers %d", path, w.Code)
 		}
 	}
