@@ -34,17 +34,17 @@ const (
 func Refusal(rule, what, away string, maxKeys int64) string {
 	if maxKeys > 0 {
 		return fmt.Sprintf("the rule %s has its maximum of %d keys and refuses %s, which has a new key: raise its max_keys, "+
-			"or reset the rule; retry_after_ms is when a key is expected to expire", rule, maxKeys, what)
+			"or reset the rule; retry after retry_after_ms, when a key is expected to expire", rule, maxKeys, what)
 	}
 	switch away {
 	case "":
-		return "the rule " + rule + " refuses " + what + "; retry_after_ms is when it would pass if nothing else does"
+		return "the rule " + rule + " refuses " + what + "; it would pass after retry_after_ms, if nothing else does"
 	case rules.AwayShare:
 		return "the store cannot be reached, and this process's share of the rule " + rule + " refuses " + what +
-			"; retry_after_ms is when it would pass"
+			"; it would pass after retry_after_ms"
 	}
-	return "the store cannot be reached, and the rule " + rule + " allows nothing until it can (its away is " + away +
-		"); come back after retry_after_ms"
+	return "the store cannot be reached, and the rule " + rule + " allows nothing meanwhile (its away is " + away +
+		"); retry after retry_after_ms"
 }
 
 // refuseLimit refuses a request because of a rule, or of its away.

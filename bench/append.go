@@ -51,8 +51,8 @@ func enqueue(c *asynq.Client) error {
 }
 
 var appendSingle = Figure{
-	Name: "append-redis", Unit: "jobs/s, 64 callers, one a call",
-	Peer: "asynq", Floor: "minimal script, a call a job",
+	Name: "append-redis", Unit: "jobs/s, 64 callers, 1 job per call",
+	Peer: "asynq", Floor: "minimal script, 1 job per call",
 	Goal: "2 x asynq", Met: func(ours, peer, _ float64) bool { return ours >= 2*peer },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		s, err := newRedisStore(ctx)
@@ -93,8 +93,8 @@ var appendSingle = Figure{
 }
 
 var appendBatch = Figure{
-	Name: "append-redis-100", Unit: "jobs/s, 4 callers, 100 a call",
-	Floor: "minimal script, 100 a call",
+	Name: "append-redis-100", Unit: "jobs/s, 4 callers, 100 jobs per call",
+	Floor: "minimal script, 100 jobs per call",
 	Goal:  "0.8 x the floor", Met: func(ours, _, floor float64) bool { return ours >= 0.8*floor },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		s, err := newRedisStore(ctx)

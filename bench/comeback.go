@@ -100,7 +100,7 @@ func (r *reservoir) outflow(ctx context.Context, h drain.Handler) error {
 }
 
 var deferredIdle = Figure{
-	Name: "deferred-idle", Unit: "ms, place freed to handler of a deferred job, p50",
+	Name: "deferred-idle", Unit: "ms, p50 time from a free place to the handler of a deferred job",
 	Goal: "under 50 ms", Met: func(ours, _, _ float64) bool { return ours < 50 },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		r, err := redisReservoir(ctx)

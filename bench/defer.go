@@ -104,7 +104,7 @@ func publishOneByOne(ctx context.Context, js jetstream.JetStream, count int64) (
 }
 
 var deferRedis = Figure{
-	Name: "defer-redis", Unit: "jobs/s deferred, 64 callers, one a call",
+	Name: "defer-redis", Unit: "jobs/s deferred, 64 callers, 1 job per call",
 	Floor: "messages/s, PublishAsync, 64 in flight", Goal: "20,000/s",
 	Met: func(ours, _, _ float64) bool { return ours >= 20_000 },
 	Setup: func(ctx context.Context) (Measurements, error) {

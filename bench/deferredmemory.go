@@ -127,7 +127,7 @@ func quietly(ctx context.Context, ingress, drainer *program) (f footprint, err e
 func memoryDeferred() Figure {
 	var many, few footprint
 	return Figure{
-		Name: "memory-deferred", Unit: "MB resident, ingress and drainer, 1,000,000 jobs deferred", Rounds: 1,
+		Name: "memory-deferred", Unit: "MB, resident memory of ingress and drainer, 1,000,000 deferred jobs", Rounds: 1,
 		Floor: "with 10,000", Goal: "each within 10 MB of the floor",
 		Met: func(_, _, _ float64) bool {
 			return math.Abs(many.ingress-few.ingress) <= 10 && math.Abs(many.drainer-few.drainer) <= 10

@@ -93,7 +93,7 @@ func drainMinimal(ctx context.Context, c *redis.Client, count int) (float64, err
 
 var drainRedis = Figure{
 	Name: "drain-redis", Unit: "jobs/s, no-op handler, rate unlimited",
-	Peer: "asynq, 64 workers", Floor: "two minimal scripts, 250 jobs a call",
+	Peer: "asynq, 64 workers", Floor: "two minimal scripts, 250 jobs per call",
 	Goal: "5 x asynq", Met: func(ours, peer, _ float64) bool { return ours >= 5*peer },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		s, err := newRedisStore(ctx)

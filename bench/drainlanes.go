@@ -9,7 +9,7 @@ import (
 )
 
 var drainLanes = Figure{
-	Name: "drain-lanes-embedded", Unit: "jobs/s, 1,000,000 lanes with a job each, no-op handler", Rounds: 1,
+	Name: "drain-lanes-embedded", Unit: "jobs/s, 1,000,000 lanes with 1 job each, no-op handler", Rounds: 1,
 	Floor: "the same in memory",
 	Goal:  "30,000/s", Met: func(ours, _, _ float64) bool { return ours >= 30_000 },
 	Setup: func(context.Context) (Measurements, error) {

@@ -112,7 +112,7 @@ func dueStart(queues, drainers int, goal float64) Figure {
 	count := func() int { return sized(queues) }
 	return Figure{
 		Name:   fmt.Sprintf("due-%d", queues),
-		Unit:   fmt.Sprintf("s until all of %d queues at 1/m started, drainers: %d", queues, drainers),
+		Unit:   fmt.Sprintf("s, time until each of %d queues at 1/m has started a job, drainers: %d", queues, drainers),
 		Rounds: 3, Goal: fmt.Sprintf("%v s, at most 1%% released", goal),
 		Met: func(ours, _, _ float64) bool { return ours <= goal && seen.released.Load() <= int64(count())/100 },
 		Setup: func(ctx context.Context) (Measurements, error) {
@@ -154,7 +154,7 @@ func dueStart(queues, drainers int, goal float64) Figure {
 // and measures the time to deliver it.
 var dueOutage = Figure{
 	Name: "due-outage", Rounds: 1,
-	Unit: "s to deliver the backlog of 10,000 queues after 60 s without drainers",
+	Unit: "s, time to deliver the waiting jobs of 10,000 queues after 60 s without drainers",
 	Goal: "15 s", Met: func(ours, _, _ float64) bool { return ours <= 15 },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		s, err := newRedisStore(ctx)
@@ -280,7 +280,7 @@ func drainQueues(
 // goodput drains more and more queues whose backlog may leave faster than the machine can handle. It divides the
 // throughput at the best number of queues by the throughput at the worst.
 var goodput = Figure{
-	Name: "goodput", Unit: "x, best number of queues over worst, 10 to 100,000", Rounds: 1,
+	Name: "goodput", Unit: "x, best over worst throughput, with 10 to 100,000 queues", Rounds: 1,
 	Goal: "3 x", Met: func(ours, _, _ float64) bool { return ours <= 3 },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		jobs, rate := sized(100_000), sized(30_000) // of all queues together

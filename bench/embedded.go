@@ -93,7 +93,7 @@ func boltGroup() (do func(context.Context) error, closeIt func(), err error) {
 func appendEmbedded(depth int) Figure {
 	return Figure{
 		Name: fmt.Sprintf("append-embedded-%d", depth), Unit: fmt.Sprintf(
-			"jobs/s, 64 callers, fsynced, %d deep", depth,
+			"jobs/s, 64 callers, fsynced, %d jobs waiting", depth,
 		),
 		Peer: "JetStream SyncAlways", Floor: "bbolt.Batch of one put",
 		Goal: "25,000/s and 5 x JetStream", Met: func(ours, peer, _ float64) bool { return ours >= 25_000 && ours >= 5*peer },

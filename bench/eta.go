@@ -22,7 +22,7 @@ func etaJobs() int { return sized(2000) }
 func eta(name, what string, job func(i int) queue.Job) Figure {
 	var worst, p50 time.Duration
 	return Figure{
-		Name: "eta-" + name, Unit: "x of the allowed error of ETAs, p99, " + what, Rounds: 1,
+		Name: "eta-" + name, Unit: "x, p99 error of ETAs over the allowed error, " + what, Rounds: 1,
 		Goal: "50 ms or 5% of the wait, in one lane", Met: func(ours, _, _ float64) bool { return ours <= 1 },
 		Setup: func(ctx context.Context) (Measurements, error) {
 			s, err := newRedisStore(ctx)

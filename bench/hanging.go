@@ -26,9 +26,10 @@ const (
 // share of its own pace that any other queue gets.
 func hanging(name string, after time.Duration) Figure {
 	return Figure{
-		Name: name, Unit: "% of its pace, worst of 99 queues beside one that hangs", Rounds: 1, Floor: "no receiver hangs",
-		Goal: "99%",
-		Met:  func(ours, _, _ float64) bool { return ours >= 99 },
+		Name: name, Unit: "%, share of its rate that the slowest of 99 queues achieves while another hangs", Rounds: 1,
+		Floor: "no receiver hangs",
+		Goal:  "99%",
+		Met:   func(ours, _, _ float64) bool { return ours >= 99 },
 		Setup: func(ctx context.Context) (Measurements, error) {
 			s, err := onRedis(ctx)
 			if err != nil {

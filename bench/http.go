@@ -86,7 +86,7 @@ func post(client *http.Client, url string) func(context.Context) error {
 }
 
 var ingressHTTP = Figure{
-	Name: "ingress-http", Unit: "jobs/s, one a request, 64 connections",
+	Name: "ingress-http", Unit: "jobs/s, 1 job per request, 64 connections",
 	Floor: "bare handler: read, decode, answer", Goal: "0.5 x the floor",
 	Met: func(ours, _, floor float64) bool { return ours >= 0.5*floor },
 	Setup: func(ctx context.Context) (Measurements, error) {

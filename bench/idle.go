@@ -84,7 +84,7 @@ func (o onlyPartition) Reserve(ctx context.Context, r queue.ReserveRequest) (que
 }
 
 var reserveCalls = Figure{
-	Name: "reserve-calls", Unit: "calls of Reserve a departure, 16 drainers, 14/s", Rounds: 1,
+	Name: "reserve-calls", Unit: "calls of Reserve per departure, 16 drainers, 14/s", Rounds: 1,
 	Floor: "1 drainer", Goal: "grow by less than 2 x",
 	Met: func(ours, _, floor float64) bool { return ours < 2*floor },
 	Setup: func(ctx context.Context) (Measurements, error) {
@@ -108,7 +108,7 @@ var reserveCalls = Figure{
 }
 
 var idleQueues = Figure{
-	Name: "idle-100000-queues", Unit: "commands/s to Redis, an idle drainer of 100,000 queues", Rounds: 1,
+	Name: "idle-100000-queues", Unit: "commands/s, sent to Redis by an idle drainer, 100,000 queues", Rounds: 1,
 	Goal: "under 20 commands/s and 1% of a core",
 	Met:  func(ours, _, _ float64) bool { return ours < 20 && idleShare < 0.01 },
 	Setup: func(ctx context.Context) (Measurements, error) {

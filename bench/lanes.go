@@ -81,9 +81,9 @@ func (s *redisStore) settled(ctx context.Context) (float64, error) {
 
 // memoryLanes gives each lane a job while 100,000 other jobs wait.
 var memoryLanes = Figure{
-	Name: "memory-lanes", Unit: "x of Redis memory, after 1,000,000 lanes came and went",
+	Name: "memory-lanes", Unit: "x, Redis memory after over before 1,000,000 lanes came and went",
 	Rounds: 1,
-	Goal:   "within 1%", Met: func(ours, _, _ float64) bool { return ours <= 1.01 },
+	Goal:   "at most 1.01 x", Met: func(ours, _, _ float64) bool { return ours <= 1.01 },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		s, err := newRedisStore(ctx)
 		if err != nil {
@@ -134,8 +134,8 @@ var memoryLanes = Figure{
 }
 
 var appendLaned = Figure{
-	Name: "append-lanes", Unit: "us p99, a job into a lane of its own, 64 callers", Rounds: 5,
-	Floor: "all into one lane", Goal: "within 1.5 x of the floor",
+	Name: "append-lanes", Unit: "us, p99 of an append into an empty lane, 64 callers", Rounds: 5,
+	Floor: "all in one lane", Goal: "within 1.5 x of the floor",
 	Met: func(ours, _, floor float64) bool { return ours <= 1.5*floor },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		s, err := newRedisStore(ctx)

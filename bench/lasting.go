@@ -13,7 +13,7 @@ import (
 // the time with the best: a collapse would show.
 var lastingGoodput = Figure{
 	Name: "goodput-lasting", Rounds: 1,
-	Unit: "worst minute over best, 1,000 backlogged queues at 10/s, 10 minutes",
+	Unit: "x, worst over best minute of 10, 1,000 queues at 10/s with waiting jobs",
 	Goal: "0.8", Met: func(ours, _, _ float64) bool { return ours >= 0.8 },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		const minutes = 10

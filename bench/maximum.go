@@ -16,7 +16,7 @@ const ingressMaximum = 512
 // memoryIngress loads an ingress in a control group with 8,192 connections with the largest headers, 256 streams and
 // 512 large bodies.
 var memoryIngress = Figure{
-	Name: "memory-ingress", Unit: "MiB resident at most, under hostile load", Rounds: 1,
+	Name: "memory-ingress", Unit: "MiB, maximum resident memory under hostile load", Rounds: 1,
 	Goal: "at most 512 MiB",
 	Met:  func(ours, _, _ float64) bool { return ours <= ingressMaximum },
 	Setup: func(ctx context.Context) (Measurements, error) {

@@ -40,7 +40,7 @@ func tableMemory(ctx context.Context, c *redis.Client) (float64, error) {
 }
 
 var memoryWaiting = Figure{
-	Name: "memory-redis", Unit: "B a waiting job", Rounds: 1,
+	Name: "memory-redis", Unit: "B, memory per waiting job", Rounds: 1,
 	Peer: "asynq", Floor: "key, value and sorted-set entry", Goal: "under 650 B",
 	Met: func(ours, _, _ float64) bool { return ours < 650 },
 	Setup: func(ctx context.Context) (Measurements, error) {

@@ -21,7 +21,7 @@ func pacing(rate int) Figure {
 	return Figure{
 		Name: fmt.Sprintf("pacing-%d", rate), Unit: "ms, start lateness p99, 4 drainers", Rounds: 1,
 		Floor: "a sleeping loop",
-		Goal:  "law held, 2 x the floor, 99.5%",
+		Goal:  "window law held, at most 2 x the floor, 99.5% of the rate",
 		Met: func(ours, _, floor float64) bool {
 			return r.Held && r.Law.Held && ours <= 2*floor && r.Pace.Share >= 0.995
 		},

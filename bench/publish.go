@@ -105,11 +105,13 @@ func (r *Record) summary() string {
 		}
 	}
 	text := fmt.Sprintf(
-		"Run of %s at commit %s on %s.\nMedians of up to %d rounds in turns. Of %d goals, %d are met.\n",
+		"Run of %s at commit %s on %s.\nEach value is the median of up to %d rounds. Of %d goals, %d are met.\n",
 		r.Date, r.Commit, r.Machine, r.Rounds, len(r.Figures), met,
 	)
 	if r.Scale != 1 {
-		text += fmt.Sprintf("\n**This run is provisional: at %v of the full size it says nothing of speed.**\n", r.Scale)
+		text += fmt.Sprintf(
+			"\n**This run is provisional: it has %v of the full size, and says nothing about speed.**\n", r.Scale,
+		)
 	}
 	return text
 }
@@ -118,7 +120,7 @@ func (r *Record) summary() string {
 // published.
 func (r *Record) table(names []string) (string, error) {
 	var out strings.Builder
-	out.WriteString("| name | what is measured | ours | beside it | goal |\n|---|---|---|---|---|\n")
+	out.WriteString("| name | what is measured | Penstock | compared with | goal |\n|---|---|---|---|---|\n")
 	for _, name := range names {
 		f := r.find(name)
 		if f == nil {

@@ -49,8 +49,8 @@ func aRecord() *Record {
 func TestFill(t *testing.T) {
 	const page = "# Title\n<!-- run -->\nold\n<!-- end -->\n<!-- figures: fast|small -->\nold\n<!-- end -->\nText.\n"
 	const want = "# Title\n<!-- run -->\nRun of 2026-11-28 at commit 0123456789ab on 2 cores.\n" +
-		"Medians of up to 5 rounds in turns. Of 2 goals, 1 are met.\n<!-- end -->\n<!-- figures: fast|small -->\n" +
-		"| name | what is measured | ours | beside it | goal |\n|---|---|---|---|---|\n" +
+		"Each value is the median of up to 5 rounds. Of 2 goals, 1 are met.\n<!-- end -->\n<!-- figures: fast|small -->\n" +
+		"| name | what is measured | Penstock | compared with | goal |\n|---|---|---|---|---|\n" +
 		"| `fast` | 64 callers \\| one a call | 95,500 jobs/s | asynq 45,300 (2.11x) | 2 x asynq: met |\n" +
 		"| `small` | a job | 556 B | bare 1.24 (449.00x) | under 500: **missed** |\n<!-- end -->\nText.\n"
 	got, err := aRecord().fill(page, someNames)

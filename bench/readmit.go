@@ -165,7 +165,7 @@ func takingBack(r *reservoir, count int64) Measurements {
 
 var readmitRedis = Figure{
 	Name: "readmit-redis", Unit: "jobs/s readmitted into an empty queue",
-	Floor: "append, 500 a call", Goal: "10,000/s",
+	Floor: "append, 500 jobs per call", Goal: "10,000/s",
 	Met: func(ours, _, _ float64) bool { return ours >= 10_000 },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		r, err := redisReservoir(ctx)
@@ -175,7 +175,7 @@ var readmitRedis = Figure{
 
 var readmitEmbedded = Figure{
 	Name: "readmit-embedded", Unit: "jobs/s readmitted into an empty queue",
-	Floor: "append, 500 a call", Goal: "2,500/s",
+	Floor: "append, 500 jobs per call", Goal: "2,500/s",
 	Met: func(ours, _, _ float64) bool { return ours >= 2_500 },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		r, err := embeddedReservoir(ctx)

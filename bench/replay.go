@@ -23,7 +23,7 @@ import (
 func replayLines() int { return sized(1_000_000) }
 
 var replayMeter = Figure{
-	Name: "replay", Unit: "lines/s of a log through a meter, one core", Goal: "over 1,000,000/s",
+	Name: "replay", Unit: "lines/s, a log through a meter, one core", Goal: "over 1,000,000/s",
 	Met:   func(ours, _, _ float64) bool { return ours > 1_000_000 },
 	Floor: "reading each line, its client and its time",
 	Setup: func(context.Context) (Measurements, error) {
@@ -87,7 +87,7 @@ func decode(log []byte) error {
 const smallLog = 1_000
 
 var replayMemory = Figure{
-	Name: "replay-memory", Unit: "MiB resident at most, replay of 10,000,000 lines", Rounds: 1,
+	Name: "replay-memory", Unit: "MiB, maximum resident memory for 10,000,000 lines", Rounds: 1,
 	Goal:  "at most 64 MiB over the floor",
 	Met:   func(ours, _, floor float64) bool { return ours <= floor+64 },
 	Floor: "1,000 lines",

@@ -81,7 +81,7 @@ func ruleTake(n int, count int64) Figure {
 		goal, met = "1.5 x redis_rate", func(ours, peer, _ float64) bool { return ours >= 1.5*peer }
 	}
 	return Figure{
-		Name: fmt.Sprintf("rule-take-%d", n), Unit: fmt.Sprintf("decisions/s of a meter, %d callers, one a call", n),
+		Name: fmt.Sprintf("rule-take-%d", n), Unit: fmt.Sprintf("decisions/s, a meter, callers: %d, 1 take per call", n),
 		Peer: "go-redis/redis_rate", Floor: "script of one GET and one SET", Goal: goal, Met: met,
 		Setup: func(ctx context.Context) (Measurements, error) {
 			s, err := newRuleStore(ctx)
@@ -133,8 +133,8 @@ func newRuleStore(ctx context.Context) (*redisStore, error) {
 }
 
 var ruleTakeBatch = Figure{
-	Name: "rule-take-batch", Unit: "decisions/s of a meter, 1 caller, 100 a call",
-	Peer: "one a call", Goal: "5 x one a call", Met: func(ours, peer, _ float64) bool { return ours >= 5*peer },
+	Name: "rule-take-batch", Unit: "decisions/s, a meter, 1 caller, 100 takes per call",
+	Peer: "1 take per call", Goal: "5 x single takes", Met: func(ours, peer, _ float64) bool { return ours >= 5*peer },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		s, err := newRuleStore(ctx)
 		if err != nil {
@@ -157,7 +157,7 @@ var ruleTakeBatch = Figure{
 
 // appendRuled measures an append under two rules, whose keys differ from job to job.
 var appendRuled = Figure{
-	Name: "append-rules", Unit: "jobs/s, 64 callers, one a call, two rules", Floor: "without rules",
+	Name: "append-rules", Unit: "jobs/s, 64 callers, 1 job per call, two rules", Floor: "without rules",
 	Goal: "0.6 x without", Met: func(ours, _, floor float64) bool { return ours >= 0.6*floor },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		s, err := newRedisStore(ctx)
@@ -193,9 +193,9 @@ var appendRuled = Figure{
 // ruleMemory measures how much more memory a key needs than a bare key of the same name. For a sliding log, it measures
 // the memory of an entry.
 func ruleMemory(a leaky.Algorithm, b rules.Bound, entries int, most float64) Figure {
-	measure := "B a key over a bare one"
+	measure := "B, memory per key beyond a bare Redis key"
 	if entries > 1 {
-		measure = fmt.Sprintf("B an entry over a bare key with a TTL, %d entries a key", entries)
+		measure = fmt.Sprintf("B, memory per entry beyond a bare key with a TTL, %d entries per key", entries)
 	}
 	return Figure{
 		Name: fmt.Sprintf("rule-memory-%s-%d", a, entries), Unit: measure, Rounds: 1,

@@ -48,7 +48,7 @@ type crowd struct {
 
 // ruleMillion takes each of a million keys once, on both engines, and then waits until they are forgotten.
 func ruleMillion(a leaky.Algorithm) Figure {
-	return millionFigure("rule-million-"+string(a), "keys/s, 1,000,000 distinct ones, embedded",
+	return millionFigure("rule-million-"+string(a), "keys/s, 1,000,000 distinct keys, embedded",
 		func(ctx context.Context, c *crowd) (float64, error) {
 			r := rules.Rule{Name: "r", Key: "{lane}", Algorithm: a, Bound: millionBound(a)}
 			if _, err := c.PutRule(ctx, r, queue.AnyRevision); err != nil {
@@ -113,7 +113,8 @@ var appendMillion = millionFigure("rule-million-append",
 func millionFigure(name, measure string, take func(context.Context, *crowd) (float64, error)) Figure {
 	return Figure{
 		Name: name, Unit: measure, Rounds: 1, Peer: "on Redis",
-		Goal: "a million a minute on both", Met: func(ours, peer, _ float64) bool { return min(ours, peer) >= million/60 },
+		Goal: "1,000,000 per minute on both engines",
+		Met:  func(ours, peer, _ float64) bool { return min(ours, peer) >= million/60 },
 		Setup: func(context.Context) (Measurements, error) {
 			var notes []string
 			return Measurements{

@@ -21,7 +21,7 @@ const (
 
 // waitFairness measures how evenly a rule serves callers that together want more than it allows, and wait.
 var waitFairness = Figure{
-	Name: "wait-fairness", Unit: "x, least over most served of 4 callers",
+	Name: "wait-fairness", Unit: "x, fewest over most takes among 4 waiting callers",
 	Peer: "pollers", Goal: "at least 0.95",
 	Met: func(ours, _, _ float64) bool { return ours >= 0.95 },
 	Setup: func(ctx context.Context) (Measurements, error) {

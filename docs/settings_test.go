@@ -88,7 +88,7 @@ func settingRow(s *queue.Setting) string {
 		bounds = "`" + strings.Join(s.Values, "`, `") + "`"
 	}
 	if s.Holds != "" {
-		doc += " A change holds " + s.Holds + "."
+		doc += " A change applies " + s.Holds + "."
 	}
 	return fmt.Sprintf("| `%s` | %s | %s | %s |\n", s.Name, thousands(initial), bounds, doc)
 }

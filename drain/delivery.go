@@ -75,8 +75,8 @@ func (dl *delivery) run() {
 		d.appetite.late(time.Now())
 		d.complain("job given back unused: its slack was over before a handler got it; give this process more CPU, "+
 			"move it closer to the store, or raise the queue's slack", nil,
-			"queue", dl.job.Queue, "late_by", time.Since(dl.Departs), "slack", dl.slack,
-			"round_trip", dl.Earliest.Sub(dl.Departs))
+			"queue", dl.job.Queue, "late_by", time.Since(dl.DepartsFrom), "slack", dl.slack,
+			"uncertainty", dl.DepartsBy.Sub(dl.DepartsFrom))
 		dl.giveBack(Late)
 		return
 	}
@@ -105,7 +105,7 @@ func (dl *delivery) prepare(spec *queue.Spec) bool {
 		dl.part.clock.Took(time.Since(dl.asked))
 	}
 	if deadline := spec.Retry.Deadline.D(); deadline > 0 {
-		asked := dl.Departs.Add(-dl.job.In) // the earliest possible time of the answer, so the deadline is never too late
+		asked := dl.DepartsFrom.Add(-dl.job.In) // the earliest possible time of the answer, so the deadline is never too late
 		dl.job.Deadline = asked.Add(deadline - dl.job.Age)
 	}
 	dl.slack = departure.Slack(spec)
@@ -113,7 +113,7 @@ func (dl *delivery) prepare(spec *queue.Spec) bool {
 	dl.mu.Lock()
 	defer dl.mu.Unlock()
 	dl.latest = dl.Latest(dl.slack)
-	dl.extendWhenSlow(dl.Earliest)
+	dl.extendWhenSlow(dl.DepartsBy)
 	dl.handling = !time.Now().After(dl.latest)
 	return dl.handling
 }
@@ -124,7 +124,7 @@ func (dl *delivery) trace() context.Context {
 	if tracer == nil {
 		return dl.ctx
 	}
-	ctx, span := tracer.Begin(dl.ctx, &dl.job, dl.Departs)
+	ctx, span := tracer.Begin(dl.ctx, &dl.job, dl.DepartsFrom)
 	dl.mu.Lock() // giving the job back reads the span
 	dl.job.Span = span
 	dl.mu.Unlock()

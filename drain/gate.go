@@ -56,7 +56,7 @@ func (dl *delivery) try(now time.Time) (time.Duration, error) {
 		dl.refused = Stopping
 		return 0, fmt.Errorf("%w: %w", ErrLate, ErrStopping)
 	}
-	if wait := dl.Earliest.Sub(now); wait > 0 {
+	if wait := dl.DepartsBy.Sub(now); wait > 0 {
 		dl.waited = true
 		return wait, nil
 	}
@@ -82,7 +82,7 @@ func (dl *delivery) depart() {
 		return
 	}
 	dl.departed = true
-	dl.part.d.observer.Departed(&dl.job, dl.passed.Sub(dl.Departs))
+	dl.part.d.observer.Departed(&dl.job, dl.passed.Sub(dl.DepartsFrom))
 }
 
 func (dl *delivery) sleep(ctx context.Context, wait time.Duration) error {

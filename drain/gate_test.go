@@ -256,7 +256,7 @@ func TestLatenessHeals(t *testing.T) {
 	at := time.Now()
 	begin, lost, sum := at, 0, time.Duration(0)
 	for i := range n {
-		r := &delivery{Window: departure.Window{Earliest: begin.Add(time.Duration(i) * ms)}, slack: slack, interval: ms}
+		r := &delivery{Window: departure.Window{DepartsBy: begin.Add(time.Duration(i) * ms)}, slack: slack, interval: ms}
 		wake := func(due time.Time) {
 			if at.Before(due) { // the previous goroutine may still be running
 				at = due.Add(time.Duration(rng.Int64N(int64(ms))))
@@ -265,16 +265,16 @@ func TestLatenessHeals(t *testing.T) {
 				}
 			}
 		}
-		wake(r.Earliest)
+		wake(r.DepartsBy)
 		for {
 			wait := p.start(r, at)
-			if at.Add(wait).Sub(r.Earliest) > slack {
+			if at.Add(wait).Sub(r.DepartsBy) > slack {
 				p.leave(r)
 				lost++
 				break
 			}
 			if wait == 0 {
-				sum += at.Sub(r.Earliest)
+				sum += at.Sub(r.DepartsBy)
 				break
 			}
 			wake(at.Add(wait))

@@ -29,7 +29,7 @@ type pace struct {
 	unused atomic.Int64 // when the last job released it, in ns since 1970
 
 	mu       sync.Mutex
-	departed time.Time     // the latest Earliest of the jobs that have started
+	departed time.Time     // the latest DepartsBy of the jobs that have started
 	started  time.Time     // when the last job started
 	late     time.Duration // how late that job was
 	over     time.Duration // the part of late caused by its timer, and not by a shift
@@ -74,9 +74,9 @@ func (p *pace) start(dl *delivery, now time.Time) (wait time.Duration) {
 	defer p.mu.Unlock()
 	wait = p.due(dl).Sub(now)
 	for _, w := range p.ready {
-		if w != dl && w.Earliest.Before(dl.Earliest) {
+		if w != dl && w.DepartsBy.Before(dl.DepartsBy) {
 			// w goes first. Jobs between the two may have started already.
-			distance := min(dl.Earliest.Sub(w.Earliest), dl.interval)
+			distance := min(dl.DepartsBy.Sub(w.DepartsBy), dl.interval)
 			wait = max(wait, max(0, p.due(w).Sub(now))+distance-p.heal(distance, dl.slack))
 		}
 	}
@@ -91,12 +91,12 @@ func (p *pace) start(dl *delivery, now time.Time) (wait time.Duration) {
 	if at >= 0 {
 		p.ready = slices.Delete(p.ready, at, at+1)
 	}
-	p.started, p.late, p.over = now, now.Sub(dl.Earliest), now.Sub(dl.Earliest)
-	if dl.toldToWait.After(dl.Earliest) {
+	p.started, p.late, p.over = now, now.Sub(dl.DepartsBy), now.Sub(dl.DepartsBy)
+	if dl.toldToWait.After(dl.DepartsBy) {
 		p.over = now.Sub(dl.toldToWait)
 	}
-	if dl.Earliest.After(p.departed) {
-		p.departed = dl.Earliest
+	if dl.DepartsBy.After(p.departed) {
+		p.departed = dl.DepartsBy
 	}
 	return 0
 }
@@ -113,16 +113,16 @@ func (p *pace) leave(dl *delivery) {
 // due returns when a job may start, given its own departure and the last start. mu is held.
 func (p *pace) due(dl *delivery) time.Time {
 	if p.started.IsZero() {
-		return dl.Earliest
+		return dl.DepartsBy
 	}
-	distance := dl.Earliest.Sub(p.departed)
+	distance := dl.DepartsBy.Sub(p.departed)
 	if distance < 0 {
 		// A later job overtook this one while it was preparing. It follows at the queue's own pace.
 		distance = min(-distance, dl.interval)
 	}
 	due := p.started.Add(distance - p.heal(distance, dl.slack))
-	if due.Before(dl.Earliest) {
-		return dl.Earliest
+	if due.Before(dl.DepartsBy) {
+		return dl.DepartsBy
 	}
 	return due
 }

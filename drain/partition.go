@@ -228,7 +228,7 @@ func (p *partition) start(granted *departure.Answer, n int) {
 
 func (p *partition) newDelivery(job *queue.Reservation, w departure.Window, asked time.Time) *delivery {
 	dl := &delivery{
-		job: Job{Reservation: *job}, part: p, asked: asked, Window: w, extendAt: w.Departs.Add(job.Lease / 3),
+		job: Job{Reservation: *job}, part: p, asked: asked, Window: w, extendAt: w.DepartsFrom.Add(job.Lease / 3),
 	}
 	dl.ctx, dl.cancel = context.WithCancelCause(p.d.work)
 	return dl

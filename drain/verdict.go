@@ -41,7 +41,7 @@ func (dl *delivery) finish(err error) {
 		if why == Late {
 			d.complain("job given back unused: it did not start within its slack; check whether its receiver is slow to "+
 				"connect, give this process more CPU, or raise the queue's slack", nil,
-				"queue", dl.job.Queue, "late_by", time.Since(dl.Departs), "slack", dl.slack, "handler", reason(err))
+				"queue", dl.job.Queue, "late_by", time.Since(dl.DepartsFrom), "slack", dl.slack, "handler", reason(err))
 		}
 		dl.release(why)
 		return

@@ -63,7 +63,7 @@ func (a Adapt) Refused(s *Adapted, departed, now Instant) bool {
 	return a.set(s)
 }
 
-// Taken records a departure that was delivered while only the rate held other jobs back, and reports whether the rate
+// Taken records a departure that was delivered while the rate held other jobs back, and reports whether the rate
 // has changed.
 func (a Adapt) Taken(s *Adapted, departed, now Instant) bool {
 	if departed <= s.Lowered || now < s.Changed+adaptPause || s.Rate == a.Ceiling {

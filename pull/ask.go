@@ -173,7 +173,7 @@ func (l *loop) answered(r reply) {
 		l.bytes += len(j.text)
 		l.d.hold(int64(len(j.text)))
 	}
-	slices.SortStableFunc(l.granted, func(a, b *job) int { return a.Earliest.Compare(b.Earliest) })
+	slices.SortStableFunc(l.granted, func(a, b *job) int { return a.DepartsBy.Compare(b.DepartsBy) })
 	if r.Garbage {
 		l.d.sweep()
 	}

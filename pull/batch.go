@@ -53,9 +53,9 @@ func (b *Batch) End(written bool) {
 	b.d.hold(-b.size)
 	now := time.Now()
 	for _, j := range b.jobs {
-		b.d.o.Observer.Handed(j.Queue, now.Sub(j.Departs))
+		b.d.o.Observer.Handed(j.Queue, now.Sub(j.DepartsFrom))
 		if b.d.o.Handed != nil {
-			b.d.o.Handed(&j.Reservation, j.Departs)
+			b.d.o.Handed(&j.Reservation, j.DepartsFrom)
 		}
 	}
 }

@@ -18,22 +18,22 @@ func (l *loop) handOver(now time.Time) {
 			l.giveBack(1, why)
 			continue
 		}
-		if w == nil || now.Before(j.Earliest) {
-			l.handAt = j.Earliest
+		if w == nil || now.Before(j.DepartsBy) {
+			l.handAt = j.DepartsBy
 			if w == nil {
 				l.handAt = j.latest
 			}
 			return
 		}
 		until := now
-		if half := j.Earliest.Add(j.latest.Sub(j.Earliest) / 2); half.After(now) && !l.spec.Rate.Unlimited() {
+		if half := j.DepartsBy.Add(j.latest.Sub(j.DepartsBy) / 2); half.After(now) && !l.spec.Rate.Unlimited() {
 			until = half
 		}
 		n := 1
-		for n < min(w.Max, len(l.granted)) && !l.granted[n].Earliest.After(until) {
+		for n < min(w.Max, len(l.granted)) && !l.granted[n].DepartsBy.After(until) {
 			n++
 		}
-		if last := l.granted[n-1].Earliest; last.After(now) {
+		if last := l.granted[n-1].DepartsBy; last.After(now) {
 			l.handAt = last
 			return
 		}

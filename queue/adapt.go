@@ -7,8 +7,8 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// MaxAdaptions is the number of changes of an adapted rate that are kept.
-const MaxAdaptions = 20
+// MaxRateChanges is the number of changes of an adapted rate that are kept.
+const MaxRateChanges = 20
 
 // Adapt lets the rate of a queue follow what the receiver accepts, between two bounds: additive increase,
 // multiplicative decrease (D.-M. Chiu, R. Jain, "Analysis of the increase and decrease algorithms for congestion
@@ -21,8 +21,8 @@ type Adapt struct {
 // On reports whether the rate adapts.
 func (a *Adapt) On() bool { return *a != Adapt{} }
 
-// Adaption is one change of an adapted rate.
-type Adaption struct {
+// RateChange is a change of an adapted rate.
+type RateChange struct {
 	At     time.Time  `json:"at"` // by the engine's clock; for merged increases, the last one
 	From   leaky.Rate `json:"from"`
 	To     leaky.Rate `json:"to"`
@@ -30,14 +30,14 @@ type Adaption struct {
 	Reason string     `json:"reason,omitempty"` // throttled: the answer
 }
 
-// The causes of an Adaption.
+// The causes of a RateChange.
 const (
 	AdaptedThrottled = "throttled"
 	AdaptedDelivered = "delivered"
 	AdaptedPut       = "put"
 )
 
-// Rule returns the arithmetic of the adaption.
+// Rule returns the arithmetic of the adaptation.
 func (a *Adapt) Rule() leaky.Adapt {
 	return leaky.Adapt{Floor: a.Floor, Ceiling: a.Ceiling, Horizon: Horizon}
 }

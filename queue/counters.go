@@ -9,7 +9,8 @@ import (
 // Tag json is the name in the API, in archives and in Redis. Tag help is the description in the API. Tag jobs says
 // whether the counter counts jobs that came in or jobs that left. Counters with the same group are displayed together;
 // counters without one count everyday events. Engines do the counting; everything else follows from the table. The
-// embedded engine stores the counters in this order, so add new ones at the end.
+// embedded engine stores the counters in this order, so add new ones at the end. They only grow, except SetAside: a
+// withdrawn job is taken off again.
 type Counters struct {
 	Appended  int64 `json:"appended" jobs:"in" help:"Jobs that came in, those back from the overflow included."`
 	Delivered int64 `json:"delivered" jobs:"out" help:"Jobs that ended well."`
@@ -23,8 +24,8 @@ type Counters struct {
 	Throttled int64 `json:"throttled" group:"irregular" help:"Answers that throttled the queue; they spent no attempt."`
 	Down      int64 `json:"down" group:"irregular" help:"Answers of a target that was down; they spent no attempt."`
 	Expired   int64 `json:"leases_expired" group:"irregular" help:"Leases that ran out."`
-	Lost      int64 `json:"slots_lost" group:"irregular" help:"Departures a backlogged queue could have had and did not."`
-	SetAside  int64 `json:"set_aside" group:"overflow" jobs:"in" help:"Jobs that were deferred."`
+	Lost      int64 `json:"slots_lost" group:"irregular" help:"Departures that the queue missed while jobs waited."`
+	SetAside  int64 `json:"set_aside" group:"overflow" jobs:"in" help:"Jobs deferred, unless NATS did not store them."`
 	Returned  int64 `json:"returned" group:"overflow" jobs:"out" help:"Jobs that came back from the overflow."`
 	Missing   int64 `json:"missing" group:"overflow" jobs:"out" help:"Deferred jobs that the overflow no longer has."`
 	Dropped   int64 `json:"dead_dropped" group:"irregular" help:"Dead jobs dropped early to make room."`

@@ -96,11 +96,13 @@ type Specs interface {
 	List(ctx context.Context, after string, limit int) ([]Info, error)
 	// Put creates a queue or changes its spec. The argument expect is the revision the queue must be at: 0 means that the
 	// queue must not exist, AnyRevision skips the check. An equal spec changes nothing and keeps the revision, so Put may
-	// be repeated. Errors also: an *invalid.Error, ErrRevision (the result then has the present revision, 0 if the queue
-	// does not exist).
+	// be repeated with AnyRevision. With another expect, repeating a Put that changed the queue returns ErrRevision.
+	// Errors also: an *invalid.Error, ErrRevision (the result then has the present revision, 0 if the queue does not
+	// exist).
 	Put(ctx context.Context, spec Spec, expect int64) (PutResult, error)
 	// Delete deletes a queue. Without force it leaves a queue with jobs alone and returns ErrNotEmpty. A parent with
-	// children is never deleted: ErrHasChildren. Errors also: ErrUnknownQueue, ErrRevision.
+	// children is never deleted: ErrHasChildren. A repetition returns ErrUnknownQueue; with AnyRevision it deletes a
+	// queue of the name that was created meanwhile. Errors also: ErrUnknownQueue, ErrRevision.
 	Delete(ctx context.Context, name string, expect int64, force bool) error
 	// Pause stops a queue's departures; jobs already granted still leave. Only Reason and Until of p are used. A pause
 	// replaces an earlier one; an equal pause changes nothing, so it may be repeated. Errors also: ErrUnknownQueue, an
@@ -128,7 +130,8 @@ type ChangeLog interface {
 	// History returns the specs that a queue had, even of a deleted one. Errors also: ErrUnknownQueue.
 	History(ctx context.Context, name string) (History, error)
 	// Rollback puts the spec of an earlier revision again; 0 means the spec before the last change. A deleted queue is
-	// created again. expect is as in Put. Errors also: as Put, ErrUnknownQueue, an *UnknownRevision.
+	// created again. expect is as in Put. With a revision it may be repeated. With 0 and AnyRevision, a repetition undoes
+	// it. Errors also: as Put, ErrUnknownQueue, an *UnknownRevision.
 	Rollback(ctx context.Context, name string, revision, expect int64) (PutResult, error)
 }
 
@@ -209,9 +212,10 @@ type ReserveRequest struct {
 	// Lead is how long the client's recent calls took. No paced departure is granted sooner, because the answer would
 	// arrive after it.
 	Lead time.Duration
-	// Uncertainty is the time between the earliest and the latest possible reading of the engine's clock at the client. It
-	// is 0 if that is within the slack of a fast queue. For this long after a departure granted to the client, clients
-	// with other clocks get no grant: the jobs could start too close together.
+	// Uncertainty is the time between the earliest and the latest possible reading of the engine's clock at the client.
+	// For this long after a departure granted to the client, clients with other clocks get no grant: the jobs could start
+	// too close together. It is 0 if the client starts jobs only within their slack, whatever the clock shows: because
+	// that time is within the slack of a fast queue, or because it exceeds Horizon.
 	Uncertainty time.Duration
 	// Latest is the latest time the engine's clock can show when the request is made, by the client's monotonic clock;
 	// zero if unknown. With it the engine distinguishes a jump of its host's clock from time that passes.

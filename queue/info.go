@@ -60,10 +60,10 @@ type Info struct {
 	// Stop says until when nothing leaves because of the receiver's answer.
 	Stop    Stop
 	Circuit CircuitInfo
-	// Rate is the present rate: Spec.Rate, or the adapted one. Adaptions are its latest changes, newest first, at most
-	// MaxAdaptions.
-	Rate      leaky.Rate
-	Adaptions []Adaption
+	// Rate is the present rate: Spec.Rate, or the adapted one. RateChanges are its latest changes, newest first, at most
+	// MaxRateChanges.
+	Rate        leaky.Rate
+	RateChanges []RateChange
 
 	// Errors are the latest failures, newest first, at most 10.
 	Errors []LastError
@@ -95,9 +95,9 @@ func (i *Info) Full() bool {
 // LaneInfo has one lane of a queue at the same instant.
 type LaneInfo struct {
 	Waiting int64
-	// Held is how many jobs the lane's capacity counts: waiting, scheduled, leased and held. It is 0 for the lane
+	// Size is how many jobs count toward the lane's capacity: waiting, scheduled, leased and held. It is 0 for the lane
 	// without a key, which has no capacity.
-	Held  int64
+	Size  int64
 	Bytes int64 // of these jobs
 	// Stop is until when nothing leaves the lane because of the receiver's answer, or zero.
 	Stop time.Time

@@ -73,7 +73,7 @@ var laneSettings = []setting[LaneRule]{
 	{
 		name: "max_bytes", at: func(r *LaneRule) any { return &r.MaxBytes },
 		absent: "the queue's", min: leastMaxBytes, max: 1 << 36,
-		doc: "Maximum number of bytes of a lane's jobs, counted as for the queue's max_bytes.",
+		doc: "Maximum size of a lane's jobs, counted as for the queue's max_bytes.",
 	},
 	{
 		name: "max_in_flight", at: func(r *LaneRule) any { return &r.MaxInFlight },

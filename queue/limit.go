@@ -72,15 +72,15 @@ func (l *Limit) Pacer() leaky.Pacer {
 var limitSettings = []setting[Limit]{
 	{
 		name: "rate", at: func(l *Limit) any { return &l.Rate }, absent: "none", example: "500/m",
-		doc: "Further pace beside the queue's rate.",
+		doc: "Further rate, in addition to the queue's rate.",
 	},
 	{
 		name: "burst", at: func(l *Limit) any { return &l.Burst }, absent: "1", max: leaky.MaxBurst,
-		doc: "Maximum number of jobs that this pace lets leave back to back after idleness.",
+		doc: "Maximum number of jobs that may leave back to back after idleness, by this rate.",
 	},
 	{
 		name: "quota", at: func(l *Limit) any { return &l.Quota }, absent: "none", example: "50000/d",
-		doc: "Maximum cost per window of a calendar." +
+		doc: "Maximum cost per calendar window." +
 			" A window is a minute (/m), an hour (/h), a day (/d), a week from Monday (/w) or a month (/mo).",
 	},
 	{

@@ -48,34 +48,34 @@ var outcomes = [...]struct {
 	Invalid:   {name: "invalid"},
 	SetAside:  {name: "set_aside"},
 	Conflict: {name: "conflict", engine: true, refusal: &Refusal{
-		Status: 409, Title: "another job has this id", Field: "id",
-		Detail: "the queue has or had a job of this id with another payload, content type, lane or cost; nothing was " +
-			"changed. Payloads are compared byte by byte, including spaces",
+		Status: 409, Title: "conflicting job id", Field: "id",
+		Detail: "the queue has, or remembers, a job with this id but a different payload, content type, lane or cost; " +
+			"nothing was changed. Payloads are compared byte by byte, including spaces",
 	}},
 	Full: {name: "full", engine: true, refusal: &Refusal{
-		counter: "refused", Status: 429, Title: "the queue is full",
-		Detail: "the queue is full; retry_after_ms is when room is expected for you",
+		counter: "refused", Status: 429, Title: "queue full",
+		Detail: "the queue is full; retry after retry_after_ms, when room is expected",
 	}},
 	UnknownQueue: {name: "unknown_queue", engine: true, refusal: &Refusal{Status: 404, Title: "unknown queue"}},
 	Lapsed: {name: "expired", refusal: &Refusal{
-		Status: 422, Title: "the job has expired", Field: "expires_at",
-		Detail: "has passed: the job was not taken",
+		Status: 422, Title: "job expired", Field: "expires_at",
+		Detail: "has passed; the job was not accepted",
 	}},
 	OverflowFull: {name: "overflow_full", refusal: &Refusal{
-		counter: "refused", Status: 429, Title: "too many jobs are deferred",
-		Detail: "the queue has no room, and its limit of deferred jobs is reached; retry_after_ms is when room " +
-			"is expected for you",
+		counter: "refused", Status: 429, Title: "overflow full",
+		Detail: "the queue has no room, and its maximum number of jobs is deferred; retry after retry_after_ms, when " +
+			"room is expected",
 	}},
 	LaneFull: {name: "lane_full", engine: true, refusal: &Refusal{
-		counter: "refused", Status: 429, Title: "the lane is full", Field: "lane",
-		Detail: "the job's lane is full, even if the queue has room; retry_after_ms is when to come back",
+		counter: "refused", Status: 429, Title: "lane full", Field: "lane",
+		Detail: "the job's lane is full, even if the queue has room; retry after retry_after_ms",
 	}},
 	ScheduleFull: {name: "schedule_full", engine: true, refusal: &Refusal{
-		counter: "refused", Status: 429, Title: "too many jobs are scheduled", Field: "not_before",
-		Detail: "the queue's limit of scheduled jobs is reached; retry_after_ms is when the first of them is due",
+		counter: "refused", Status: 429, Title: "schedule full", Field: "not_before",
+		Detail: "the queue has its maximum number of scheduled jobs; retry after retry_after_ms, when the first is due",
 	}},
 	LimitReached: {name: "limit_reached", refusal: &Refusal{
-		counter: "refused", Status: 429, Title: "a rule refused the job",
+		counter: "refused", Status: 429, Title: "limit of a rule reached",
 	}},
 }
 

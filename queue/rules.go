@@ -20,13 +20,16 @@ type Rules interface {
 	Rule(ctx context.Context, name string) (rules.Info, error)
 	// ListRules returns up to limit rules, sorted by name, starting after the name given.
 	ListRules(ctx context.Context, after string, limit int) ([]rules.Info, error)
-	// DeleteRule deletes a rule and its tallies. Errors also: rules.ErrUnknown, ErrRevision, rules.ErrInUse.
+	// DeleteRule deletes a rule and its tallies. A repetition returns rules.ErrUnknown; with AnyRevision it deletes a rule
+	// of the name that was created meanwhile. Errors also: rules.ErrUnknown, ErrRevision, rules.ErrInUse.
 	DeleteRule(ctx context.Context, name string, expect int64) error
-	// ResetRule clears the tallies of a rule, under all keys. Errors also: rules.ErrUnknown.
+	// ResetRule clears the tallies of a rule, under all keys. A repetition also clears what was taken meanwhile. Errors
+	// also: rules.ErrUnknown.
 	ResetRule(ctx context.Context, name string) error
 
 	// Attend registers a process for admission and returns how many registered within AttendFor. They divide what a
-	// rule allows among themselves while the store cannot be reached. process is 1 to 64 visible ASCII characters.
+	// rule allows among themselves while the store cannot be reached. process is 1 to 64 visible ASCII characters. It may
+	// be repeated: each process counts once. Errors also: an *invalid.Error.
 	Attend(ctx context.Context, process string) (int, error)
 }
 

@@ -155,7 +155,8 @@ var specSettings = []setting[Spec]{
 	{
 		name: "limits", at: func(s *Spec) any { return &s.Limits },
 		items: describe("limits[].", limitSettings),
-		doc:   "Further paces and quotas beside the rate, at most 4. If no rate is given, the first pace is the rate.",
+		doc: "Further rates and quotas in addition to the rate, at most 4." +
+			" Without a rate, the first further rate takes its place.",
 		check: func(s *Spec, field string) error { return validateLimits(s.Limits, field) },
 	},
 	{
@@ -173,8 +174,8 @@ var specSettings = []setting[Spec]{
 	{
 		name: "max_bytes", at: func(s *Spec) any { return &s.MaxBytes }, scripts: true,
 		absent: "a quarter of the store", min: leastMaxBytes, max: MostMaxBytes,
-		doc: "Maximum number of bytes of all jobs, dead and deferred ones included. A job takes its payload, headers," +
-			" content type, lane and id, plus 512 bytes.",
+		doc: "Maximum size of all jobs, including dead and deferred jobs. The size of a job is that of its payload," +
+			" headers, content type, lane and id, plus 512 bytes.",
 	},
 	{
 		name: "max_in_flight", at: func(s *Spec) any { return &s.MaxInFlight }, scripts: true,
@@ -206,13 +207,13 @@ var specSettings = []setting[Spec]{
 	{
 		name: "lease", at: func(s *Spec) any { return &s.Lease }, scripts: true,
 		preset: DefaultLease, min: MinLease, max: 24 * time.Hour,
-		doc: "Time after its departure for which a job belongs to its drainer.", holds: nextGrant,
+		doc: "Time after its departure during which a job belongs to its drainer.", holds: nextGrant,
 	},
 	{
 		name: "slack", at: func(s *Spec) any { return &s.Slack },
 		absent: "a hundredth of the interval, from 5ms to 500ms", min: time.Millisecond, max: time.Minute,
 		doc: "Time after its departure by which a job must start; later, its slot is lost. At most the lease." +
-			" The default of a child is 5ms, as its parent may be faster; 0s means the default.",
+			" The default of a child is 5ms, because its parent may be faster. 0s restores the default.",
 		holds: nextGrant,
 		check: func(s *Spec, field string) error {
 			if s.Slack > s.Lease { // the default is shorter than any lease
@@ -239,7 +240,7 @@ var specSettings = []setting[Spec]{
 		preset:   10 * time.Minute,
 		presetBy: func(s *Spec) any { return max(10*time.Minute, s.Retry.MinBackoff.D()) },
 		min:      time.Millisecond, max: MaxBackoffLimit, holds: nextFailure,
-		doc: "Longest wait before a retry. At least min_backoff, also by default.",
+		doc: "Longest wait before a retry. At least min_backoff, which also raises the default.",
 		check: func(s *Spec, field string) error {
 			return notBelow(field, s.Retry.MaxBackoff, "retry.min_backoff", s.Retry.MinBackoff)
 		},
@@ -247,14 +248,14 @@ var specSettings = []setting[Spec]{
 	{
 		name: "retry.jitter", at: func(s *Spec) any { return &s.Retry.Jitter },
 		preset: "full", values: []string{"full", "none"},
-		doc: "Whether waits are lengthened at random, up to double." +
-			" Jobs that failed together then do not come back together.",
+		doc: "full: each wait is random, from min_backoff to double the backoff; none: the wait is the backoff." +
+			" With full, jobs that failed together do not come back together.",
 		holds: nextFailure,
 	},
 	{
 		name: "retry.deadline", at: func(s *Spec) any { return &s.Retry.Deadline }, scripts: true,
 		absent: "none", min: time.Second, max: maxRetention,
-		doc: "Time after its append until which a failed job is retried.", holds: nextFailure,
+		doc: "Time after its append during which a failed job is retried.", holds: nextFailure,
 	},
 	{
 		name: "on_unknown", at: func(s *Spec) any { return &s.OnUnknown }, scripts: true,
@@ -294,7 +295,7 @@ var specSettings = []setting[Spec]{
 		preset:   time.Minute,
 		presetBy: func(s *Spec) any { return max(time.Minute, s.Circuit.MinProbe.D()) },
 		min:      time.Millisecond, max: MaxStop,
-		doc: "Longest wait between probes. At least min_probe, also by default.",
+		doc: "Longest wait between probes. At least min_probe, which also raises the default.",
 		check: func(s *Spec, field string) error {
 			return notBelow(field, s.Circuit.MaxProbe, "circuit.min_probe", s.Circuit.MinProbe)
 		},
@@ -302,7 +303,8 @@ var specSettings = []setting[Spec]{
 	{
 		name: "circuit.slow", at: func(s *Spec) any { return &s.Circuit.Slow },
 		preset: 10 * time.Second, min: time.Second, max: MaxStop,
-		doc: "Time without an answer that counts as one failure, each time it passes. Not for pull queues.",
+		doc: "Time in which a target must answer. Each time it passes without an answer counts as one failure." +
+			" Not for pull queues.",
 	},
 	{
 		name: "circuit.off", at: func(s *Spec) any { return &s.Circuit.Off },
@@ -318,7 +320,7 @@ var specSettings = []setting[Spec]{
 	{
 		name: "retention.max", at: func(s *Spec) any { return &s.Retention.Max }, scripts: true,
 		preset: 100_000, min: 1, max: 100_000_000,
-		doc: "Maximum number of ended jobs remembered; fewer if max_bytes leaves little room.",
+		doc: "Maximum number of ended jobs that are remembered; fewer if max_bytes leaves little room.",
 	},
 	{
 		name: "retention.full", at: func(s *Spec) any { return &s.Retention.Full }, scripts: true,
@@ -328,15 +330,15 @@ var specSettings = []setting[Spec]{
 	{
 		name: "overflow", at: func(s *Spec) any { return &s.Overflow }, scripts: true,
 		preset: Reject, values: []string{Reject, Defer},
-		doc: "What to do with a job that finds no room and does not choose for itself.",
+		doc: "What to do with a job that finds no room, unless the job has its own overflow.",
 	},
-	{name: "deferred", doc: "Bounds of the overflow, and when its jobs come back."},
+	{name: "deferred", doc: "Limits of the overflow, and when its jobs return."},
 	{
 		name: "deferred.max_age", at: func(s *Spec) any { return &s.Deferred.MaxAge },
 		preset:   DefaultMaxAge,
 		presetBy: func(s *Spec) any { return min(DefaultMaxAge, s.Retention.For.D()) },
 		min:      time.Second, max: maxRetention, scripts: true,
-		doc:   "Time after which a deferred job is dead. At most retention.for, also by default.",
+		doc:   "Time after which a deferred job is dead. At most retention.for, which also limits the default.",
 		check: func(s *Spec, field string) error { return s.validateMaxAge(field) },
 	},
 	{
@@ -353,12 +355,12 @@ var specSettings = []setting[Spec]{
 	{
 		name: "deferred.max_bytes", at: func(s *Spec) any { return &s.Deferred.MaxBytes }, scripts: true,
 		absent: "within max_bytes", min: leastMaxBytes, max: MostMaxBytes,
-		doc: "Maximum number of deferred bytes. If set, they do not count toward max_bytes.",
+		doc: "Maximum size of all deferred jobs. If set, deferred jobs do not count toward max_bytes.",
 	},
 	{
 		name: "deferred.readmit_between", at: func(s *Spec) any { return &s.Deferred.ReadmitBetween },
 		absent: "always", example: "22:00-06:00",
-		doc: "Time of day in which jobs come back.",
+		doc: "Time of day in which deferred jobs may return.",
 		check: func(s *Spec, _ string) error {
 			_, err := s.Deferred.Window()
 			return err

@@ -87,9 +87,9 @@ func (s *Spec) Pacer(horizon time.Duration) leaky.Pacer {
 
 // When a change of a setting applies, if not immediately.
 const (
-	nextGrant   = "for leases granted from then on"
+	nextGrant   = "to leases granted later"
 	nextFailure = "from the next failure on"
-	nextEnd     = "for jobs that end from then on"
+	nextEnd     = "to jobs that end later"
 )
 
 // NeedsTarget reports whether the queue has neither a target nor pulling workers. Its jobs then go nowhere unless a Go

@@ -26,8 +26,8 @@ func (i *Info) ToWall(ahead time.Duration) {
 	} {
 		*at = toWall(*at, ahead)
 	}
-	for n := range i.Adaptions {
-		i.Adaptions[n].At = toWall(i.Adaptions[n].At, ahead)
+	for n := range i.RateChanges {
+		i.RateChanges[n].At = toWall(i.RateChanges[n].At, ahead)
 	}
 	for n := range i.Errors {
 		i.Errors[n].At = toWall(i.Errors[n].At, ahead)

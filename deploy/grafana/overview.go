@@ -100,7 +100,7 @@ var overview = Dashboard{
 			},
 			{
 				Title: "Lost departures", Kind: Bars, Width: 6, Unit: Rate,
-				About: "Departures that backlogged queues missed: too few drainers or handlers, or slow round trips.",
+				About: "Departures that queues missed while jobs waited: too few drainers or handlers, or slow round trips.",
 				Queries: quiet(
 					`topk(10, queue:penstock_lost_slots:rate5m)`, "{{queue}}",
 					fromFirst,
@@ -116,7 +116,7 @@ var overview = Dashboard{
 				),
 			},
 			{
-				Title: "Time until the backlog is gone", Kind: Bars, Width: 12, Unit: Seconds,
+				Title: "Time until all jobs have left", Kind: Bars, Width: 12, Unit: Seconds,
 				About: "Waiting jobs divided by the rate, assuming no new jobs.",
 				Queries: one(
 					`topk(10, sum by (queue) (queue_state:penstock_jobs:max{state="waiting"})`+

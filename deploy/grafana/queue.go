@@ -69,7 +69,7 @@ var queue = Dashboard{
 			},
 			{
 				Title: "Lost departures", Kind: Chart, Width: 6, Unit: Rate,
-				About: "Departures that a backlogged queue missed: too few drainers or handlers, or slow round trips.",
+				About: "Departures that the queue missed while jobs waited: too few drainers or handlers, or slow round trips.",
 				Queries: []Query{
 					{
 						Expr: `queue:penstock_lost_slots:rate5m{` + ofQueues + `}`, Legend: "{{queue}}",
@@ -85,7 +85,7 @@ var queue = Dashboard{
 		}},
 		{Title: "What happens if I change that", Height: 8, Panels: []Panel{
 			{
-				Title: "Time until the backlog is gone", Kind: Chart, Width: 6, Unit: Seconds,
+				Title: "Time until all jobs have left", Kind: Chart, Width: 6, Unit: Seconds,
 				About: "Waiting jobs divided by the rate, assuming no new jobs.",
 				Queries: one(
 					`sum by (queue) (queue_state:penstock_jobs:max{`+ofQueues+`,state="waiting"})`+

@@ -213,7 +213,7 @@ func (h *handler) expectedDocument(r *http.Request, present func() (int64, error
 	return httpio.Expected(r, func() (int64, *httpio.Problem) {
 		revision, err := present()
 		if errors.Is(err, document.ErrUnknown) {
-			return 0, &httpio.Problem{Reason: httpio.ReasonRevision, Detail: "nothing has this name"}
+			return 0, &httpio.Problem{Reason: httpio.ReasonRevision, Detail: "no object has this name, so it has no revision"}
 		}
 		if err != nil {
 			return 0, httpio.ProblemOf(err)

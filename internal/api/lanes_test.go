@@ -39,7 +39,7 @@ func TestLaneAnswers(t *testing.T) {
 		{"scheduled", 202, []any{"state", "scheduled", "position", nil, "eta", eta}, "", ""},
 		{"again", 200, []any{"state", "scheduled", "position", nil, "eta", nil}, "", ""},
 		{"lane", 429, []any{"reason", "lane_full", "field", "lane", "retry_after_ms", 1235}, "2", "lane is full"},
-		{"schedule", 429, []any{"reason", "schedule_full", "field", "not_before", "retry_after_ms", 1}, "1", "are scheduled"},
+		{"schedule", 429, []any{"reason", "schedule_full", "field", "not_before", "retry_after_ms", 1}, "1", "maximum"},
 		{"late", 422, []any{"reason", "expired", "field", "expires_at", "eta", eta}, "", "would pass before"},
 		{"passed", 422, []any{"reason", "expired", "field", "expires_at", "eta", nil}, "", "has passed"},
 	} {

@@ -208,7 +208,7 @@ func (h *handler) withinRate(ctx context.Context, app *auth.App) *httpio.Problem
 	if a := &taken[0]; !a.Allowed && !a.Shadow {
 		p := httpio.LimitReached(&rules.Ruling{Rule: name, Away: a.Away, MaxKeys: a.MaxKeys, Decision: a.Decision}, "it")
 		p.Detail = "the app " + app.Name + " makes more than " + app.Limits.Rate.String() +
-			" requests (limits.rate); retry_after_ms is when to retry"
+			" requests (limits.rate); retry after retry_after_ms"
 		return p
 	}
 	return nil

@@ -70,8 +70,8 @@ func adaptedOf(i *queue.Info) *wire.Adapted {
 	if !i.Spec.Adapt.On() {
 		return nil
 	}
-	a := &wire.Adapted{Rate: i.Rate, PerSecond: i.Rate.PerSecond(), Changes: []queue.Adaption{}}
-	for _, c := range i.Adaptions {
+	a := &wire.Adapted{Rate: i.Rate, PerSecond: i.Rate.PerSecond(), Changes: []queue.RateChange{}}
+	for _, c := range i.RateChanges {
 		c.At = c.At.UTC()
 		a.Changes = append(a.Changes, c)
 	}

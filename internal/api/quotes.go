@@ -91,7 +91,7 @@ func (h *handler) readQuote(r *http.Request) (quote.Request, *httpio.Problem) {
 	if v.Jobs != nil {
 		if ask.Jobs = *v.Jobs; ask.Jobs == 0 {
 			return ask, httpio.BadField(
-				"jobs", "is 0, must be at least 1; to quote only the backlog, omit it and give a rate",
+				"jobs", "is 0, must be at least 1; to quote only the jobs in the queue, omit it and give a rate",
 			)
 		}
 	}

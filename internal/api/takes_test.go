@@ -101,8 +101,8 @@ func TestTakeWhileTheStoreIsAway(t *testing.T) {
 		t.Error(a.text)
 	}
 	f.do("POST", otp+"/take", `{"key":"a"}`).want(t, 429, "reason", "limit_reached", "away", "share",
-		"detail", "the store cannot be reached, and this process's share of the rule otp refuses it; retry_after_ms is when "+
-			"it would pass")
+		"detail", "the store cannot be reached, and this process's share of the rule otp refuses it; it would pass after "+
+			"retry_after_ms")
 }
 
 // A rule that only counts lets all through, and says what it would have done.

@@ -63,7 +63,7 @@ func (h *handler) awaitTurn(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, &later):
 		(&httpio.Problem{
 			Reason: httpio.ReasonNoTurn, RetryAfter: max(later.In, time.Millisecond),
-			Detail: "your turn would not come within " + wait.String() + "; it would after retry_after_ms",
+			Detail: "your turn would not come within " + wait.String() + "; retry after retry_after_ms",
 		}).Write(w)
 	case errors.Is(err, pull.ErrCrowded), errors.Is(err, pull.ErrOverloaded):
 		crowded(w, err.Error())

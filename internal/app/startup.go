@@ -69,9 +69,9 @@ type Base struct {
 	Overflow  *deferred.Stream // nil without an overflow
 }
 
-// Open starts a process: it opens traces, decision log, store and overflow, in this order, and creates the missing
-// rules and queues of the config file. The file is read first, so that a mistake in it changes nothing. The caller
-// closes the Base; after an error everything is closed.
+// Open starts a process: it opens traces, decision log, store and overflow, in this order, and then creates the missing
+// rules and queues of the config file. The file is read first, so neither a mistake in it nor an overflow that does not
+// open changes anything in the store. The caller closes the Base; after an error everything is closed.
 func Open(ctx context.Context, o BaseOptions) (_ *Base, err error) {
 	var file config.File
 	if o.Config != "" {
@@ -95,11 +95,13 @@ func Open(ctx context.Context, o BaseOptions) (_ *Base, err error) {
 		return nil, err
 	}
 	b.Add("store", b.Engine.Close)
+	if b.Overflow, err = o.OpenOverflow(ctx, b); err != nil {
+		return nil, err
+	}
 	if _, err = config.Apply(ctx, b.Engine, file, o.Logger); err != nil {
 		return nil, fmt.Errorf("--config %s: %w", o.Config, err)
 	}
-	b.Overflow, err = o.OpenOverflow(ctx, b)
-	return b, err
+	return b, nil
 }
 
 // OpenRouter returns the router to all targets, and the owners of queues, which a Drainer runs.

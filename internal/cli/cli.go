@@ -114,7 +114,7 @@ func userAtHost() string {
 
 const description = `Penstock operates bounded queues with an exact outflow.
 
-Commands talk HTTP to the server that --server or PENSTOCK_URL names. A flag with a name in
+Most commands use the HTTP API of the server in --server or PENSTOCK_URL. A flag with a variable in
 parentheses can also be set by that environment variable.
 
 Exit codes: 0 success; 1 failure, or demo, prove or doctor found something wrong; 2 invalid command

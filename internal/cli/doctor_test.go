@@ -7,20 +7,14 @@ import (
 	"go/parser"
 	gotoken "go/token"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/alecthomas/kong"
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/penstock/penstock/internal/app/natsserver"
 	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/cli/command"
 	"github.com/penstock/penstock/internal/cli/doctor"
@@ -315,100 +309,6 @@ func TestDoctorQueues(t *testing.T) {
 	}
 }
 
-func TestDoctorTargets(t *testing.T) {
-	url, _ := ingressAndStore(t)
-	here := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		t.Errorf("the doctor asked for %s", r.URL)
-	}))
-	defer here.Close()
-	secure := httptest.NewTLSServer(here.Config.Handler)
-	defer secure.Close()
-	set := func(name, at string, more ...string) {
-		t.Helper()
-		expect(t, ExitDone, "", "", append([]string{
-			"queue", "set", "-s", url, name, "rate=10/s", "deliver.http.url=" + at,
-		}, more...)...)
-	}
-	set("good", here.URL+"/a")
-	allow := []string{"-s", url, "--egress-allow", "127.0.0.1"}
-	finds(t, examined(t, allow...), "targets", doctor.OK, "1 host reachable")
-	finds(t, examined(t, "-s", url), "targets", doctor.Wrong, "good: deliver.http.url")
-
-	set("tls", secure.URL)
-	set("gone", "http://127.0.0.1:1/")
-	set("secret", here.URL+"/${secret:NOBODY_KNOWS}")
-	found := examined(t, allow...)
-	for what, do := range map[string]string{
-		"tls: the certificate of":             "openssl s_client -connect " + secure.Listener.Addr().String(),
-		"gone: cannot connect to 127.0.0.1:1": "curl -v telnet://127.0.0.1:1",
-		"secret: deliver.http.url":            "penstock queue info secret",
-	} {
-		if got := finds(t, found, "targets", doctor.Wrong, what); !strings.HasPrefix(got, do) {
-			t.Errorf("%s: what to do: %s, want %s", what, got, do)
-		}
-	}
-	without(t, found, "targets", doctor.OK)
-	found = examined(t, append(allow, "--secret-allow", "NOBODY_KNOWS="+here.Listener.Addr().String()+";secret")...)
-	for _, f := range found {
-		if strings.HasPrefix(f.What, "secret:") {
-			t.Errorf("%+v", f)
-		}
-	}
-}
-
-func TestDoctorOverflow(t *testing.T) {
-	url := ingress(t)
-	server, err := natsserver.Start(t.Context(), natsserver.Options{
-		Dir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stopped := false
-	t.Cleanup(func() {
-		if !stopped {
-			server.Stop()
-		}
-	})
-	at := server.URL()
-	args := []string{"-s", url, "--nats", at, "--nats-max-bytes", "1GiB"}
-	found := examined(t, args...)
-	finds(t, found, "overflow", doctor.Warning, "there is no stream PENSTOCK_DEFERRED")
-	conn, err := nats.Connect(at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := js.Stream(t.Context(), "PENSTOCK_DEFERRED"); err == nil {
-		t.Error("to look made a stream")
-	}
-	// One that would lose jobs.
-	made := jetstream.StreamConfig{
-		Name: "PENSTOCK_DEFERRED", Subjects: []string{"penstock.deferred.>"}, MaxBytes: 1 << 20, MaxAge: time.Hour,
-	}
-	if _, err := js.CreateStream(t.Context(), made); err != nil {
-		t.Fatal(err)
-	}
-	found = examined(t, args...)
-	if do := finds(t, found, "overflow", doctor.Wrong, "max_age is 1h0m0s"); do != "nats stream edit PENSTOCK_DEFERRED" {
-		t.Errorf("what to do: %s", do)
-	}
-	finds(t, found, "clock", doctor.OK, "2 other clocks")
-	// And one that is nearly full.
-	if _, err := js.Publish(t.Context(), "penstock.deferred.a", make([]byte, 900<<10)); err != nil {
-		t.Fatal(err)
-	}
-	finds(t, examined(t, args...), "overflow", doctor.Warning, "% full")
-
-	server.Stop()
-	stopped = true
-	finds(t, examined(t, args...), "overflow", doctor.Wrong, "overflow")
-}
-
 func TestDoctorRefuses(t *testing.T) {
 	for _, c := range []struct {
 		says string
@@ -427,14 +327,4 @@ func TestDoctorRefuses(t *testing.T) {
 	// A server that does not answer is a finding, not misuse.
 	expect(t, ExitFailed, "store     wrong ", "", "doctor", "-s", "http://127.0.0.1:1")
 	expect(t, ExitFailed, "overflow  wrong ", "", "doctor", "-s", ingress(t), "--nats", "nats://127.0.0.1:1")
-}
-
-// The rate of an asynq target is that of what enters asynq. What workers start beside it is theirs.
-func TestDoctorAsynq(t *testing.T) {
-	url, _ := ingressAndStore(t)
-	expect(t, ExitDone, "", "", "queue", "set", "-s", url, "mail", "rate=10/s", "deliver.http.url=http://127.0.0.1:1")
-	allow := []string{"-s", url, "--egress-allow", "127.0.0.1"}
-	without(t, examined(t, allow...), "targets", doctor.OK)
-	expect(t, ExitDone, "", "", "queue", "set", "-s", url, "tasks", "rate=10/s", "deliver.asynq.task=email:send")
-	finds(t, examined(t, allow...), "targets", doctor.OK, "1 queue into asynq")
 }

@@ -74,11 +74,11 @@ func TestApplyShowsTheEffect(t *testing.T) {
 	text := regexp.MustCompile(`^email would be changed
   burst: 1 -> 3
   capacity: 100 -> 5
-    the queue holds 4 jobs more; none are dropped, and it is full until they have left
+    the queue has 4 jobs more than that; none are dropped, and it is full until they have left
   max_in_flight: 2 -> 1
     1 in flight now; nothing leaves until there are fewer than 1
   rate: 1/h -> 1/m
-    the backlog of 8 jobs will be drained at ` + at + ` instead of ` + at + `
+    its 8 jobs will be drained at ` + at + ` instead of ` + at + `
 $`)
 	if r := diff("--dry-run"); !text.MatchString(r.out) {
 		t.Errorf("%s", r.out)
@@ -107,13 +107,13 @@ $`)
 	}
 	expect(t, ExitDone, "", "", "queue", "resume", "email")
 	if r := diff(); !regexp.MustCompile(
-		`changed, revision \d+\n(.*\n)*  rate: 1/h -> 1/m\n    the backlog of 8 jobs will be drained at `,
+		`changed, revision \d+\n(.*\n)*  rate: 1/h -> 1/m\n    its 8 jobs will be drained at `,
 	).MatchString(r.out) {
 		t.Error(r.out)
 	}
 	write("name: email, rate: 1/m, burst: 4, capacity: 5, max_in_flight: 1")
 	if r := diff("--dry-run"); !regexp.MustCompile(
-		`would be changed\n  burst: 3 -> 4\n    the backlog of 8 jobs will be drained at ` + at +
+		`would be changed\n  burst: 3 -> 4\n    its 8 jobs will be drained at ` + at +
 			`, as before, except for departures saved up while idle\n$`,
 	).MatchString(r.out) {
 		t.Error(r.out)
@@ -123,7 +123,7 @@ $`)
 	diff()
 	write("name: email, rate: 1/d, capacity: 5, max_in_flight: 1")
 	if r := diff("--dry-run"); !strings.Contains(
-		r.out, "  rate: 1/s -> 1/d\n    no forecast for the backlog: rate: ",
+		r.out, "  rate: 1/s -> 1/d\n    no forecast for its jobs: rate: ",
 	) {
 		t.Error(r.out)
 	}

@@ -28,8 +28,8 @@ func TestQuote(t *testing.T) {
 	}); err != nil || a[1].Outcome != queue.Accepted {
 		t.Fatalf("%+v, %v", a, err)
 	}
-	r := expect(t, ExitDone, "at 1/h  backlog drained in ", "", "queue", "quote", "email", "--rate", "1/d")
-	if !strings.Contains(r.out, "\nat 1/d  backlog drained in ") || strings.Contains(r.out, "jobs") {
+	r := expect(t, ExitDone, "at 1/h  drained in ", "", "queue", "quote", "email", "--rate", "1/d")
+	if !strings.Contains(r.out, "\nat 1/d  drained in ") || strings.Contains(r.out, "jobs") {
 		t.Error(r.out)
 	}
 	var q wire.Quote
@@ -66,7 +66,7 @@ func TestQuoteShowsExpiringJobs(t *testing.T) {
 	if _, err := store.Append(t.Context(), list); err != nil {
 		t.Fatal(err)
 	}
-	r := expect(t, ExitDone, "at 1/s   backlog drained ", "", "queue", "quote", "email", "--rate", "1/2h")
+	r := expect(t, ExitDone, "at 1/s   drained ", "", "queue", "quote", "email", "--rate", "1/2h")
 	if first, then, _ := strings.Cut(r.out, "\n"); strings.Contains(first, "expire") ||
 		!strings.HasSuffix(then, "; 1 of the waiting jobs would expire\n") {
 		t.Error(r.out)

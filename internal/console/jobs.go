@@ -183,7 +183,7 @@ func (f *filter) actions(name, state string) []action {
 	switch state {
 	case "waiting", "scheduled":
 		return []action{all(
-			"Purge all", "purge", "Deletes these jobs for good. They are not sent and do not become dead jobs.", true,
+			"Purge all", "purge", "Cancels these jobs. They are not sent and do not become dead jobs.", true,
 			[]string{"queue", "purge", "--state", state}, field{Name: "states:list", Value: state},
 		)}
 	case "held":

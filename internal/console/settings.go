@@ -227,14 +227,14 @@ func effects(r *request, q *wire.Queue, edits []edit) (texts []string) {
 func drained(r *request, q *wire.Queue, rate string) string {
 	answer, err := r.api.Quote(r.Context(), q.Name, wire.QuoteRequest{Rate: &rate})
 	if err != nil {
-		return "Cannot predict when the backlog will be empty: " + faultOf(err).Detail
+		return "Cannot predict when the queue will be empty: " + faultOf(err).Detail
 	}
 	if answer.Then == nil || answer.Then.DrainedAt == nil || answer.Now.DrainedAt == nil {
-		return "Cannot predict when the backlog will be empty."
+		return "Cannot predict when the queue will be empty."
 	}
 	now := time.Now()
 	return fmt.Sprintf(
-		"The backlog of %s jobs will be empty in %s instead of %s.", num(q.Stats.Waiting+q.Stats.Deferred),
+		"Its %s jobs will have left in %s instead of %s.", num(q.Stats.Waiting+q.Stats.Deferred),
 		span(answer.Then.DrainedAt.Sub(now)), span(answer.Now.DrainedAt.Sub(now)),
 	)
 }

@@ -126,13 +126,14 @@ func (c *Clock) Window(at time.Time, lease time.Duration) Window {
 	since, b := at.Sub(c.zero), c.bounds()
 	departs := c.base.Add(since + b.early)
 	return Window{
-		Departs: departs, Earliest: c.base.Add(since + b.late), LeaseEnd: departs.Add(lease),
+		DepartsFrom: departs, DepartsBy: c.base.Add(since + b.late), LeaseEnd: departs.Add(lease),
 		told: c.told,
 	}
 }
 
 // Request adds what the engine should know of the client: its lead, its uncertainty, and the latest time that the
-// engine's clock can show now.
+// engine's clock can show now. An uncertainty above queue.Horizon is sent as 0. Then Window.Latest allows no start
+// after the slack, so only queues whose slack exceeds the uncertainty send jobs.
 func (c *Clock) Request(r queue.ReserveRequest, now time.Time) queue.ReserveRequest {
 	if c.known {
 		r.Latest = c.latest(now)

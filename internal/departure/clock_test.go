@@ -64,12 +64,12 @@ func TestClock(t *testing.T) {
 		}
 		r := k.Request(queue.ReserveRequest{Number: 1}, local)
 		w := k.Window(engine.Add(c.departs), time.Second)
-		if early, late := w.Departs.Sub(local), w.Earliest.Sub(local); (early-c.early).Abs() > 50*us ||
+		if early, late := w.DepartsFrom.Sub(local), w.DepartsBy.Sub(local); (early-c.early).Abs() > 50*us ||
 			(late-c.late).Abs() > 50*us {
 			t.Errorf("%s: between %v and %v, want %v and %v", c.name, early, late, c.early, c.late)
 		}
-		if w.LeaseEnd != w.Departs.Add(time.Second) {
-			t.Errorf("%s: the lease ends %v after the departure", c.name, w.LeaseEnd.Sub(w.Departs))
+		if w.LeaseEnd != w.DepartsFrom.Add(time.Second) {
+			t.Errorf("%s: the lease ends %v after the departure", c.name, w.LeaseEnd.Sub(w.DepartsFrom))
 		}
 		if (r.Lead-c.lead).Abs() > 50*us || (r.Uncertainty-c.unsure).Abs() > 50*us {
 			t.Errorf("%s: lead %v, uncertainty %v; want %v, %v", c.name, r.Lead, r.Uncertainty, c.lead, c.unsure)
@@ -99,8 +99,8 @@ func TestClockHolds(t *testing.T) {
 		at += there + back
 		fast = time.Duration(float64(at) * 400e-6)
 		w := k.Window(engine.Add(at+fast), time.Second)
-		if is := local.Add(at); is.Before(w.Departs.Add(-us)) || is.After(w.Earliest.Add(us)) {
-			t.Fatalf("after %v: %v is not between %v and %v", at, at, w.Departs.Sub(local), w.Earliest.Sub(local))
+		if is := local.Add(at); is.Before(w.DepartsFrom.Add(-us)) || is.After(w.DepartsBy.Add(us)) {
+			t.Fatalf("after %v: %v is not between %v and %v", at, at, w.DepartsFrom.Sub(local), w.DepartsBy.Sub(local))
 		}
 		if k.uncertainty() < 0 {
 			t.Fatalf("after %v: the bounds crossed", at)
@@ -187,7 +187,7 @@ func TestLatest(t *testing.T) {
 		{20 * ms, 20 * ms, 500 * ms, time.Second, 500 * ms},
 	} {
 		w := Window{
-			Departs: departs, Earliest: departs.Add(c.unsure), LeaseEnd: departs.Add(c.lease), told: c.told,
+			DepartsFrom: departs, DepartsBy: departs.Add(c.unsure), LeaseEnd: departs.Add(c.lease), told: c.told,
 		}
 		if got := w.Latest(c.slack).Sub(departs); got != c.latest {
 			t.Errorf("told %v, uncertain by %v, slack %v: at most %v late, want %v", c.told, c.unsure, c.slack, got, c.latest)

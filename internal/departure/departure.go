@@ -3,7 +3,7 @@
 //
 // It promises that no two clocks need to agree. Each answer says that the engine's clock showed some instant between
 // the request and the answer. A Clock keeps what all answers allow. A job with departure d on the engine's clock
-// departs between two local instants, Departs and Earliest, so it starts in [Earliest, Departs+slack].
+// departs between two local instants, DepartsFrom and DepartsBy, so it starts in [DepartsBy, DepartsFrom+slack].
 //
 // It neither decides which client gets a job nor gives one back: its callers do.
 package departure
@@ -40,9 +40,9 @@ const (
 
 // Window is the departure of a granted job on the local clock.
 type Window struct {
-	Departs  time.Time // earliest possible departure
-	Earliest time.Time // latest possible departure: the job may start from then on
-	LeaseEnd time.Time // the holder certainly has the job until then
+	DepartsFrom time.Time // earliest possible departure
+	DepartsBy   time.Time // latest possible departure: the job may start from then on
+	LeaseEnd    time.Time // the holder certainly has the job until then
 
 	told time.Duration // uncertainty sent to the engine
 }
@@ -52,9 +52,9 @@ type Window struct {
 // far away (queue.ReserveRequest.Uncertainty). The engine does so for the uncertainty that was sent. If the client
 // knows the clock even less when the answer comes, the job may be too late.
 func (w *Window) Latest(slack time.Duration) time.Time {
-	latest := w.Departs.Add(slack)
+	latest := w.DepartsFrom.Add(slack)
 	if w.told > 0 {
-		latest = latestOf(latest, earliestOf(w.Earliest.Add(slack/2), w.Departs.Add(w.told+slack/2)))
+		latest = latestOf(latest, earliestOf(w.DepartsBy.Add(slack/2), w.DepartsFrom.Add(w.told+slack/2)))
 	}
 	return earliestOf(latest, w.LeaseEnd)
 }

@@ -26,7 +26,7 @@ func specOf(name string) *queue.Spec {
 
 func TestWindowEndsWithItsLease(t *testing.T) {
 	now := time.Now()
-	w := Window{Departs: now, LeaseEnd: now.Add(time.Second)}
+	w := Window{DepartsFrom: now, LeaseEnd: now.Add(time.Second)}
 	for slack, want := range map[time.Duration]time.Duration{
 		5 * ms: 5 * ms, time.Second: time.Second, time.Minute: time.Second,
 	} {

@@ -50,7 +50,7 @@ func NewObserver(reg prometheus.Registerer, maxQueues int) (*Observer, error) {
 		releases: counter("penstock_releases_total", "Departures returned unused, by reason.", "queue", "reason"),
 		lost: counter(
 			"penstock_lost_slots_total",
-			"Departures that a backlogged queue missed, as reported to this drainer.", "queue",
+			"Departures that a queue with waiting jobs missed, as reported to this drainer.", "queue",
 		),
 		expired: counter(
 			"penstock_leases_expired_total", "Expired leases of any client, as reported to this drainer.", "queue",

@@ -73,7 +73,7 @@ penstock_deliveries_total{outcome="retry",queue="b"} 1
 # TYPE penstock_releases_total counter
 penstock_releases_total{queue="a",reason="late"} 1
 penstock_releases_total{queue="b",reason="stopping"} 1
-# HELP penstock_lost_slots_total Departures that a backlogged queue missed, as reported to this drainer.
+# HELP penstock_lost_slots_total Departures that a queue with waiting jobs missed, as reported to this drainer.
 # TYPE penstock_lost_slots_total counter
 penstock_lost_slots_total{queue="a"} 5
 # HELP penstock_leases_expired_total Expired leases of any client, as reported to this drainer.

@@ -32,7 +32,7 @@ func NewPull(reg prometheus.Registerer, maxQueues int) (*Pull, error) {
 		),
 		lost: perQueue(
 			"penstock_pull_slots_lost_total",
-			"Departures that a backlogged pull queue missed because no worker asked in time.",
+			"Departures that a pull queue with waiting jobs missed because no worker asked in time.",
 		),
 		expired: perQueue(
 			"penstock_pull_leases_expired_total",

@@ -167,8 +167,8 @@ func (o *RulesOptions) rules(name string) ([]asked, error) {
 		if by.Most(0) < 0 {
 			continue // it limits what is held at once, not the rate
 		}
-		// The clocks of two machines drift by less than 500 ppm.
-		list = append(list, asked{r, law.Admission{By: by, Delta: o.Delta + o.Duration/2000}})
+		drift := o.Duration / 2000 // of two machines' clocks in the run: 500 ppm
+		list = append(list, asked{r, law.Admission{By: by, Delta: o.Delta + drift}})
 	}
 	return list, nil
 }

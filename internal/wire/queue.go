@@ -67,7 +67,7 @@ type Adapted struct {
 	Rate      leaky.Rate `json:"rate"`
 	PerSecond float64    `json:"per_second"`
 	// Changes are the latest changes, newest first; successive increases are one.
-	Changes []queue.Adaption `json:"changes"`
+	Changes []queue.RateChange `json:"changes"`
 }
 
 // Circuit is the state of a queue's circuit.

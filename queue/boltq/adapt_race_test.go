@@ -100,7 +100,7 @@ func (b *bench) sequel(put string) {
 	b.Helper()
 	i := b.MustGet("q")
 	rate, causes := i.Rate.PerSecond(), []string{}
-	for _, a := range i.Adaptions {
+	for _, a := range i.RateChanges {
 		causes = append(causes, a.Cause)
 	}
 	want := map[string][]string{
@@ -110,7 +110,7 @@ func (b *bench) sequel(put string) {
 		b.Errorf("rate %v, changed by %v, want %v", rate, causes, want)
 	}
 	b.reopen()
-	if again := b.MustGet("q"); again.Rate != i.Rate || !reflect.DeepEqual(again.Adaptions, i.Adaptions) {
-		b.Errorf("opened again it has %v by %+v, and had %v by %+v", again.Rate, again.Adaptions, i.Rate, i.Adaptions)
+	if again := b.MustGet("q"); again.Rate != i.Rate || !reflect.DeepEqual(again.RateChanges, i.RateChanges) {
+		b.Errorf("opened again it has %v by %+v, and had %v by %+v", again.Rate, again.RateChanges, i.Rate, i.RateChanges)
 	}
 }

@@ -17,7 +17,7 @@ type adaptedRate struct {
 	rule leaky.Adapt
 	base leaky.Rate // the rate of the spec
 	leaky.Adapted
-	log []queue.Adaption // newest first
+	log []queue.RateChange // newest first
 }
 
 // adaptedRateOf returns the adapted rate of a spec, or nil if the spec does not adapt. It returns before if neither the
@@ -36,12 +36,12 @@ func adaptedRateOf(s *queue.Spec, before *adaptedRate, now leaky.Instant) *adapt
 	}
 	a.Adapted, a.log = a.rule.Begin(a.base), before.log
 	if a.Rate != before.Rate {
-		a.note(queue.Adaption{At: now.Time(), From: before.Rate, To: a.Rate, Cause: queue.AdaptedPut})
+		a.note(queue.RateChange{At: now.Time(), From: before.Rate, To: a.Rate, Cause: queue.AdaptedPut})
 	}
 	return a
 }
 
-func (a *adaptedRate) note(n queue.Adaption) { a.log = noteAdaption(slices.Clone(a.log), n) }
+func (a *adaptedRate) note(n queue.RateChange) { a.log = noteRateChange(slices.Clone(a.log), n) }
 
 func (a *adaptedRate) pace(p leaky.Pacer) leaky.Pacer {
 	if a != nil {
@@ -52,7 +52,7 @@ func (a *adaptedRate) pace(p leaky.Pacer) leaky.Pacer {
 
 type rateSignal struct {
 	refused bool
-	taken   bool // accepted, while only the rate kept other jobs waiting
+	taken   bool // accepted, while the rate kept other jobs waiting, see adapting.held
 	reason  string
 }
 
@@ -82,7 +82,7 @@ func (a *adaptedRate) after(signal rateSignal, departed, now leaky.Instant) *ada
 		changed = a.rule.Taken(&next.Adapted, departed, now)
 	}
 	if changed {
-		next.note(queue.Adaption{At: now.Time(), From: a.Rate, To: next.Rate, Cause: cause, Reason: signal.reason})
+		next.note(queue.RateChange{At: now.Time(), From: a.Rate, To: next.Rate, Cause: cause, Reason: signal.reason})
 	}
 	if next.Adapted == a.Adapted {
 		return a
@@ -134,13 +134,13 @@ func (a *adaptedRate) decode(b []byte) error {
 	return nil
 }
 
-// noteAdaption prepends a change to a list, newest first, and truncates the list. Consecutive increases are merged into
-// one entry.
-func noteAdaption(list []queue.Adaption, n queue.Adaption) []queue.Adaption {
+// noteRateChange prepends a change to a list, newest first, and truncates the list. Consecutive increases are merged
+// into one entry.
+func noteRateChange(list []queue.RateChange, n queue.RateChange) []queue.RateChange {
 	if len(list) > 0 && n.Cause == queue.AdaptedDelivered && list[0].Cause == queue.AdaptedDelivered {
 		n.From = list[0].From
 		list = list[1:]
 	}
-	list = append([]queue.Adaption{n}, list...)
-	return list[:min(len(list), queue.MaxAdaptions)]
+	list = append([]queue.RateChange{n}, list...)
+	return list[:min(len(list), queue.MaxRateChanges)]
 }

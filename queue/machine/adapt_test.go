@@ -63,16 +63,16 @@ func TestAdaptedRateOutlivesTheProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	same()
-	if i, err := e.Get(ctx, "q"); err != nil || i.Rate.PerSecond() != 3.75 || len(i.Adaptions) != 2 {
-		t.Fatal(i.Rate, i.Adaptions, err)
+	if i, err := e.Get(ctx, "q"); err != nil || i.Rate.PerSecond() != 3.75 || len(i.RateChanges) != 2 {
+		t.Fatal(i.Rate, i.RateChanges, err)
 	}
 	spec.Adapt = queue.Adapt{}
 	if _, err := e.Put(ctx, spec, queue.AnyRevision); err != nil {
 		t.Fatal(err)
 	}
 	same()
-	if i, err := e.Get(ctx, "q"); err != nil || i.Rate != leaky.PerSecond(10) || i.Adaptions != nil {
-		t.Fatal(i.Rate, i.Adaptions, err)
+	if i, err := e.Get(ctx, "q"); err != nil || i.Rate != leaky.PerSecond(10) || i.RateChanges != nil {
+		t.Fatal(i.Rate, i.RateChanges, err)
 	}
 }
 

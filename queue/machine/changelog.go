@@ -225,19 +225,19 @@ func (t *tables) versions(s subject, visit func(revision int64, text []byte) err
 	return nil
 }
 
-// entries returns up to n changes with numbers below before (0: no bound), newest first, and how many were dropped.
-// Changes up to the instant until are too old to be shown.
+// entries returns up to n changes with numbers below before (0: no bound), newest first, and the head of the newest of
+// all. Changes up to the instant until are too old to be shown.
 func (t *tables) entries(
 	s subject, before int64, n int, until leaky.Instant,
-) (list []queue.Change, dropped int64, err error) {
+) (list []queue.Change, head entryHead, err error) {
 	b, prefix := t.Table(changesTable), s.key()
 	k, v := newest(b, s)
 	if k == nil {
-		return nil, 0, nil
+		return nil, head, nil
 	}
 	head, ok := readHead(v)
 	if !ok {
-		return nil, 0, errChangeLog(s)
+		return nil, head, errChangeLog(s)
 	}
 	c := b.Cursor()
 	if k, v = c.Seek(k); before > 0 && before <= int64(head.number) {
@@ -246,18 +246,18 @@ func (t *tables) entries(
 	for ; bytes.HasPrefix(k, prefix) && len(list) < n; k, v = c.Prev() {
 		h, ok := readHead(v)
 		if !ok {
-			return nil, 0, errChangeLog(s)
+			return nil, head, errChangeLog(s)
 		}
 		if h.last <= until {
 			break
 		}
 		change, err := decodeChange(v)
 		if err != nil {
-			return nil, 0, err
+			return nil, head, err
 		}
 		list = append(list, change)
 	}
-	return list, int64(head.dropped), nil
+	return list, head, nil
 }
 
 // The log of a deleted subject is kept until some instant. The table has one entry by instant and one by subject; its

@@ -100,17 +100,17 @@ func (c *Changing) Read(tx Transaction, keep time.Duration) (page queue.ChangesP
 	if !c.there && (strings.ContainsRune(c.of.name, 0) || !t.hasLog(c.of, c.now)) {
 		return page, c.of.unknown()
 	}
-	var dropped int64
+	var head entryHead
 	page, err = c.request.Page(func(before int64, n int) (list []queue.Change, err error) {
-		if list, dropped, err = t.entries(c.of, before, n, c.now.Add(-keep)); before == 0 {
-			list = withUnwritten(list, c.unwritten)
+		if list, head, err = t.entries(c.of, before, n, c.now.Add(-keep)); before == 0 {
+			list = withUnwritten(list, c.unwritten, int64(head.number))
 		}
 		return list, err
 	})
 	if err == nil {
 		err = t.withSpecs(c.of, page.Changes)
 	}
-	page.Dropped = dropped
+	page.Dropped = int64(head.dropped)
 	return page, err
 }
 
@@ -120,8 +120,9 @@ func (t *tables) hasLog(s subject, now leaky.Instant) bool {
 	return deleted && until > now
 }
 
-// withUnwritten prepends changes that are not logged yet to a list, unless they have been logged meanwhile.
-func withUnwritten(list []queue.Change, unwritten []logged) []queue.Change {
+// withUnwritten prepends changes that are not logged yet to a list, unless they have been logged meanwhile. last is the
+// number of the last change logged; the list lacks changes that are too old to be shown.
+func withUnwritten(list []queue.Change, unwritten []logged, last int64) []queue.Change {
 	for i := range unwritten {
 		c := unwritten[i].Change
 		written := slices.ContainsFunc(list, func(o queue.Change) bool {
@@ -130,10 +131,8 @@ func withUnwritten(list []queue.Change, unwritten []logged) []queue.Change {
 		if written {
 			continue
 		}
-		c.Number = 1
-		if len(list) > 0 {
-			c.Number = list[0].Number + 1
-		}
+		last++
+		c.Number = last
 		list = append([]queue.Change{c}, list...)
 	}
 	return list

@@ -211,9 +211,8 @@ func (s *shares) use(q *queueState) {
 	}
 }
 
-// noteShort sorts the short queues, and reports whether one was not short before.
-func (s *shares) noteShort(before []string) bool {
-	slices.Sort(s.short)
+// anyNewlyShort reports whether a queue is short that was not short before.
+func (s *shares) anyNewlyShort(before []string) bool {
 	return slices.ContainsFunc(s.short, func(name string) bool { return !slices.Contains(before, name) })
 }
 

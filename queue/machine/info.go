@@ -58,7 +58,7 @@ func (m *Machine) Lane(now leaky.Instant, name, key string) (queue.Info, queue.L
 	ln := q.lane(key, queue.DigestLane(key))
 	lane := queue.LaneInfo{Waiting: int64(ln.waiting.len())}
 	if ln.keyed() {
-		lane.Held, lane.Bytes = int64(ln.size), ln.bytes
+		lane.Size, lane.Bytes = int64(ln.size), ln.bytes
 	}
 	var p leaky.Pacer
 	lane.Bucket, p, _ = ln.pacing(now, now)
@@ -119,7 +119,7 @@ func (m *Machine) info(q *queueState, now leaky.Instant) queue.Info {
 		Errors: slices.Clone(q.failures), Rate: q.pacer.Rate,
 	}
 	if q.adapted != nil {
-		i.Adaptions = slices.Clone(q.adapted.log)
+		i.RateChanges = slices.Clone(q.adapted.log)
 	}
 	if i.Stop, i.Circuit = q.receiver.info(now); q.receiver.stop != 0 && q.receiver.stop <= now && !q.isParent() {
 		p := q.paces

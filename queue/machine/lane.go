@@ -131,7 +131,7 @@ func (ln *lane) pacing(at, now leaky.Instant) (b leaky.Bucket, p leaky.Pacer, li
 }
 
 // unknown reports whether the bucket is missing or delays nothing any more, and so may have been forgotten. A bucket
-// may count as up to a horizon later than it is (uncertain.go), so it is kept that much longer.
+// may count as up to a horizon later than it is (reign.go), so it is kept that much longer.
 func (ln *lane) unknown(now leaky.Instant) bool {
 	return ln.pace == nil || ln.pace.bucket.TAT.Add(queue.Horizon) <= now
 }

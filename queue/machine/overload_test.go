@@ -173,7 +173,7 @@ func (d *overloadDrainer) take(l machine.Departure) {
 	w := d.clock.Window(l.At.Time(), time.Minute)
 	latest := w.Latest(queue.LeastSlack).Sub(time.Unix(0, 0))
 	d.waiting++
-	d.at(w.Earliest.Sub(time.Unix(0, 0)), func() {
+	d.at(w.DepartsBy.Sub(time.Unix(0, 0)), func() {
 		d.waiting--
 		s := queue.Settlement{Lease: l.Lease, Verdict: queue.Deliver}
 		if d.now > latest {

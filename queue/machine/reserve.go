@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/penstock/penstock/internal/jobrecord"
@@ -84,7 +85,8 @@ func (m *Machine) grantFresh(cl *client, g *grant, pulled *queueState, r queue.R
 		h.job.lease.granted = g.wait
 	}
 	if r.Max > 0 { // a request for no jobs finds no short queues
-		cl.short, g.newlyShort = g.short, g.noteShort(cl.short)
+		slices.Sort(g.short)
+		cl.short, g.newlyShort = g.short, g.anyNewlyShort(cl.short)
 	}
 	m.trimSome(now)
 }

@@ -20,7 +20,9 @@ type settling struct {
 
 // adapting is what a call must know of a queue with an adapted rate.
 type adapting struct {
-	held     bool  // the rate kept jobs waiting when the call came, whatever it has given back since
+	// held is whether the bucket delayed the next job when the call came, whatever the call has given back since. Nothing
+	// else that may delay the job is looked at: limits, the parent, stops, pauses and lanes.
+	held     bool
 	cameBack int64 // how many jobs came back to wait
 }
 

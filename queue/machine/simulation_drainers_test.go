@@ -171,7 +171,7 @@ func (d *simDrainer) take(r *queue.Reservation, w window.Window) {
 	}
 	c := &simSettle{of: d, job: j, fence: parseFence(r.Fence), life: d.life}
 	c.Settlement.Lease = queue.Lease{Queue: r.Queue, ID: r.ID, Fence: r.Fence}
-	d.later(max(0, w.Earliest.Sub(d.at.Time())), func() {
+	d.later(max(0, w.DepartsBy.Sub(d.at.Time())), func() {
 		if d.at >= until || d.chance(300) {
 			if c.Verdict = queue.Release; d.chance(30) {
 				c.Verdict, c.Unused = queue.Down, true

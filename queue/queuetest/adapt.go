@@ -15,25 +15,25 @@ var adaptRules = []rule{
 	{"the adaptive rate starts at the configured rate", func(r *rig) {
 		for _, rate := range []string{"10/s", "unlimited"} {
 			q := r.queue("q", rate)
-			if i := r.info(q); i.Rate != i.Spec.Rate || i.Adaptions != nil {
-				r.Fatalf("%s has the rate %s and the changes %v", rate, i.Rate, i.Adaptions)
+			if i := r.info(q); i.Rate != i.Spec.Rate || i.RateChanges != nil {
+				r.Fatalf("%s has the rate %s and the changes %v", rate, i.Rate, i.RateChanges)
 			}
 		}
 		q := r.queue("q", "10/s", adapting("2/s", "20/s"))
-		if i := r.info(q); i.Rate != leaky.PerSecond(10) || i.Adaptions != nil {
-			r.Fatalf("it begins with %s and %v", i.Rate, i.Adaptions)
+		if i := r.info(q); i.Rate != leaky.PerSecond(10) || i.RateChanges != nil {
+			r.Fatalf("it begins with %s and %v", i.Rate, i.RateChanges)
 		}
 	}},
 	{"throttling lowers the rate", func(r *rig) {
 		a := newAdaptive(r, "10/s", "2/s", "20/s")
 		a.answer(queue.Throttle, "slow down", a.leave())
 		i := r.info(a.q)
-		want := []queue.Adaption{{
+		want := []queue.RateChange{{
 			At: r.clock.Now().Time(), From: leaky.PerSecond(10), To: a.state.Rate, Cause: queue.AdaptedThrottled,
 			Reason: "slow down",
 		}}
-		if a.state.Rate.PerSecond() != 7.5 || !slices.EqualFunc(i.Adaptions, want, sameAdaption) {
-			r.Fatalf("it has %s and %+v", i.Rate, i.Adaptions)
+		if a.state.Rate.PerSecond() != 7.5 || !slices.EqualFunc(i.RateChanges, want, sameRateChange) {
+			r.Fatalf("it has %s and %+v", i.Rate, i.RateChanges)
 		}
 		// The new pace applies: T is 133,333 us and a third.
 		first, second := a.leave(), a.leave()
@@ -126,10 +126,10 @@ var adaptRules = []rule{
 		a := newAdaptive(r, "10/s", "2/s", "20/s")
 		a.goWell(30 * time.Second)
 		i := r.info(a.q)
-		if i.Rate.PerSecond() < 11 || len(i.Adaptions) != 1 {
-			r.Fatalf("after 30 s it is %s: %+v", i.Rate, i.Adaptions)
+		if i.Rate.PerSecond() < 11 || len(i.RateChanges) != 1 {
+			r.Fatalf("after 30 s it is %s: %+v", i.Rate, i.RateChanges)
 		}
-		if n := i.Adaptions[0]; n.From != leaky.PerSecond(10) || n.To != i.Rate || n.Cause != queue.AdaptedDelivered {
+		if n := i.RateChanges[0]; n.From != leaky.PerSecond(10) || n.To != i.Rate || n.Cause != queue.AdaptedDelivered {
 			r.Fatalf("%+v", n)
 		}
 	}},
@@ -179,28 +179,28 @@ var adaptRules = []rule{
 			r.Fatalf("lowered to %s", got)
 		}
 		a.goWell(time.Minute)
-		if i := r.info(a.q); i.Rate != leaky.PerSecond(11) || len(i.Adaptions) != 2 {
-			r.Fatalf("raised to %s: %+v", i.Rate, i.Adaptions)
+		if i := r.info(a.q); i.Rate != leaky.PerSecond(11) || len(i.RateChanges) != 2 {
+			r.Fatalf("raised to %s: %+v", i.Rate, i.RateChanges)
 		}
 	}},
 	{"only the latest changes of the rate are kept", func(r *rig) {
 		a := newAdaptive(r, "10/s", "1/m", "20/s")
-		for k := range 2 * queue.MaxAdaptions {
+		for k := range 2 * queue.MaxRateChanges {
 			r.clock.Advance(2 * time.Second)
 			a.answer(queue.Throttle, fmt.Sprint("no ", k), a.leave())
 			a.goWell(3 * time.Second)
 			r.accept(a.q, numbered(fmt.Sprint("more", k, "-"), 20)...)
 		}
-		if i := r.info(a.q); len(i.Adaptions) != queue.MaxAdaptions || i.Adaptions[0].To != i.Rate {
-			r.Fatalf("%d changes are kept: %+v", len(i.Adaptions), i.Adaptions)
+		if i := r.info(a.q); len(i.RateChanges) != queue.MaxRateChanges || i.RateChanges[0].To != i.Rate {
+			r.Fatalf("%d changes are kept: %+v", len(i.RateChanges), i.RateChanges)
 		}
 	}},
 	{"putting other fields keeps the adaptive rate", func(r *rig) {
 		a := newAdaptive(r, "10/s", "2/s", "20/s")
 		a.answer(queue.Throttle, "no", a.leave())
 		r.queue(a.q, "10/s", adapting("2/s", "20/s"), func(s *queue.Spec) { s.Capacity = 77 })
-		if i := r.info(a.q); i.Rate != a.state.Rate || len(i.Adaptions) != 1 {
-			r.Fatalf("a Put of another capacity left %s, %+v", i.Rate, i.Adaptions)
+		if i := r.info(a.q); i.Rate != a.state.Rate || len(i.RateChanges) != 1 {
+			r.Fatalf("a Put of another capacity left %s, %+v", i.Rate, i.RateChanges)
 		}
 	}},
 	{"putting other bounds returns to the configured rate", func(r *rig) {
@@ -209,13 +209,13 @@ var adaptRules = []rule{
 		before := a.state.Rate
 		r.queue(a.q, "10/s", adapting("2/s", "30/s"))
 		i := r.info(a.q)
-		want := queue.Adaption{At: r.clock.Now().Time(), From: before, To: leaky.PerSecond(10), Cause: queue.AdaptedPut}
-		if i.Rate != leaky.PerSecond(10) || len(i.Adaptions) != 2 || !sameAdaption(i.Adaptions[0], want) {
-			r.Fatalf("it goes on with %s, %+v", i.Rate, i.Adaptions)
+		want := queue.RateChange{At: r.clock.Now().Time(), From: before, To: leaky.PerSecond(10), Cause: queue.AdaptedPut}
+		if i.Rate != leaky.PerSecond(10) || len(i.RateChanges) != 2 || !sameRateChange(i.RateChanges[0], want) {
+			r.Fatalf("it goes on with %s, %+v", i.Rate, i.RateChanges)
 		}
 		r.queue(a.q, "10/s")
-		if i := r.info(a.q); i.Rate != leaky.PerSecond(10) || i.Adaptions != nil {
-			r.Fatalf("without adapt it has %s, %+v", i.Rate, i.Adaptions)
+		if i := r.info(a.q); i.Rate != leaky.PerSecond(10) || i.RateChanges != nil {
+			r.Fatalf("without adapt it has %s, %+v", i.Rate, i.RateChanges)
 		}
 	}},
 	{"putting another rate starts at that rate", func(r *rig) {
@@ -231,8 +231,8 @@ var adaptRules = []rule{
 		a.answer(queue.Throttle, "no", a.leave())
 		r.check(r.e.Delete(r.ctx, a.q, queue.AnyRevision, true))
 		r.queue(a.q, "10/s", adapting("2/s", "20/s"))
-		if i := r.info(a.q); i.Rate != leaky.PerSecond(10) || i.Adaptions != nil {
-			r.Fatalf("made again it has %s, %+v", i.Rate, i.Adaptions)
+		if i := r.info(a.q); i.Rate != leaky.PerSecond(10) || i.RateChanges != nil {
+			r.Fatalf("made again it has %s, %+v", i.Rate, i.RateChanges)
 		}
 	}},
 	{"the eta counts the adaptive rate", func(r *rig) {
@@ -277,7 +277,7 @@ func adapting(floor, ceiling string) func(*queue.Spec) {
 	}
 }
 
-func sameAdaption(a, b queue.Adaption) bool {
+func sameRateChange(a, b queue.RateChange) bool {
 	return a.At.Equal(b.At) && a.From == b.From && a.To == b.To && a.Cause == b.Cause && a.Reason == b.Reason
 }
 

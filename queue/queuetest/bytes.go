@@ -153,9 +153,9 @@ var bytesRules = []rule{
 			r.Errorf("retry after %v", a.RetryAfter)
 		}
 		r.acceptJobs(sized("y", q, "y1", 1000), sized("vip", q, "v1", 4000), sized("", q, "n1", 5000))
-		r.seesLane(q, "x", queue.LaneInfo{Waiting: 2, Held: 2, Bytes: 2000})
+		r.seesLane(q, "x", queue.LaneInfo{Waiting: 2, Size: 2, Bytes: 2000})
 		r.cancels(queue.Cancelled, q, "x1")
-		r.seesLane(q, "x", queue.LaneInfo{Waiting: 1, Held: 1, Bytes: 1000})
+		r.seesLane(q, "x", queue.LaneInfo{Waiting: 1, Size: 1, Bytes: 1000})
 		r.acceptJobs(sized("x", q, "x3", 1500))
 		r.drain(q)
 		r.seesLane(q, "x", queue.LaneInfo{})
@@ -170,7 +170,7 @@ var bytesRules = []rule{
 		r.acceptJobs(j, sized("x", q, "b", 900))
 		r.clock.Advance(2 * time.Second)
 		r.reserve(q, 0+1)
-		r.seesLane(q, "x", queue.LaneInfo{Held: 1, Bytes: 900})
+		r.seesLane(q, "x", queue.LaneInfo{Size: 1, Bytes: 900})
 	}},
 	{"a refusal promises when enough bytes are free", func(r *rig) {
 		q := r.queue("q", "10/s", maxBytes(10_000))
@@ -243,7 +243,7 @@ var bytesRules = []rule{
 		m := r.export(q)
 		r.move(m)
 		r.checkBytes(q, 3000)
-		r.seesLane(q, "x", queue.LaneInfo{Waiting: 2, Held: 2, Bytes: 2000})
+		r.seesLane(q, "x", queue.LaneInfo{Waiting: 2, Size: 2, Bytes: 2000})
 		r.deliver(r.drainable(q)...)
 		r.checkBytes(q, 0)
 		r.seesLane(q, "x", queue.LaneInfo{})

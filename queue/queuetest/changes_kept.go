@@ -35,6 +35,19 @@ var changesKeptRules = []rule{
 		}
 	}},
 	{
+		"a pause that ended by itself has its number before it is recorded, however old the changes before it are",
+		func(r *rig) {
+			q := r.queue("q", "1/s")
+			r.pauses(q, r.clock.Now().Add(time.Minute), "x")
+			r.clock.Advance(2 * queue.KeepChanges)
+			before := r.changes(q, 9)
+			r.queue(q, "2/s")
+			if after := r.changes(q, 9); len(before) != 1 || before[0].Number != 3 || after[0].Number != 4 {
+				r.Errorf("number 3 is shown as %+v, and number 4 as %+v", before, after)
+			}
+		},
+	},
+	{
 		"a name keeps about a megabyte of changes, counts dropped ones, and drops no other name's",
 		func(r *rig) {
 			other := r.queue("other", "1/s")

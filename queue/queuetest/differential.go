@@ -242,7 +242,7 @@ func describe(i queue.Info) string {
 		micro(i.OldestWaiting),
 		micro(i.Next), micro(i.Now), i.Ahead, i.DeferredCost, i.Back, i.Bytes, i.DeadBytes, i.DeferredBytes,
 		i.Group, parentOf(i), limitStates(i),
-		stopText(i)+"; "+leavesText(i)+"; "+adaptions(i), errs)
+		stopText(i)+"; "+leavesText(i)+"; "+rateChanges(i), errs)
 }
 
 // leavesText formats the fields on which only a queue's status depends. The time of the last request is per partition.

@@ -98,7 +98,7 @@ var heldAmongRules = []rule{
 		r.acceptJobs(jobOfLane("x", q, "a"))
 		r.hold("", r.grant(q, 9, "a")...)
 		r.outcome(queue.LaneFull, jobOfLane("x", q, "b"))
-		if _, l := r.lane(q, "x"); l.Held != 1 || l.Waiting != 0 {
+		if _, l := r.lane(q, "x"); l.Size != 1 || l.Waiting != 0 {
 			r.Errorf("the lane: %+v", l)
 		}
 		r.lanes(q, 0)

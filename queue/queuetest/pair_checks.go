@@ -50,7 +50,7 @@ func (p *pair) quote(q string) {
 		return fmt.Sprintf("%s; %+v %+v %v; drained %s, %s to %s, drained %s; lane %d of %d, %d bytes, stops until "+
 			"%s", quoted(answer), now, then, err, micro(answer.Now.Drained), micro(answer.Then.First),
 			micro(answer.Then.Last),
-			micro(answer.Then.Drained), lane.Waiting, lane.Held, lane.Bytes, micro(lane.Stop))
+			micro(answer.Then.Drained), lane.Waiting, lane.Size, lane.Bytes, micro(lane.Stop))
 	})
 }
 

@@ -148,10 +148,10 @@ func (p *pair) adapts(s *queue.Spec) {
 	}
 }
 
-// adaptions formats the adaptive rate of an Info.
-func adaptions(i queue.Info) string {
+// rateChanges formats the adaptive rate of an Info.
+func rateChanges(i queue.Info) string {
 	text := fmt.Sprint("rate ", i.Rate)
-	for _, a := range i.Adaptions {
+	for _, a := range i.RateChanges {
 		text += fmt.Sprintf(" %s %s to %s %s %q", micro(a.At), a.From, a.To, a.Cause, a.Reason)
 	}
 	return text

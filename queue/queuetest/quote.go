@@ -94,7 +94,7 @@ var quoteRules = []rule{
 		r.deliver(r.reserve(q, 1)...)
 		r.cancels(queue.Cancelled, q, "x1")
 		r.quote(q, laneX, 3, 1)
-		r.seesLane(q, laneX, queue.LaneInfo{Waiting: 5, Held: 5})
+		r.seesLane(q, laneX, queue.LaneInfo{Waiting: 5, Size: 5})
 		r.seesLane(q, "nobody", queue.LaneInfo{})
 		r.seesLane(q, "", queue.LaneInfo{Waiting: 21})
 		r.quote(q, "new", 50, 1)
@@ -295,7 +295,7 @@ func (r *rig) seesLane(queueName, key string, want queue.LaneInfo) {
 	r.Helper()
 	_, got := r.lane(queueName, key)
 	got.Bucket = want.Bucket
-	if want.Held > 0 && want.Bytes == 0 {
+	if want.Size > 0 && want.Bytes == 0 {
 		got.Bytes = 0
 	}
 	if got != want {

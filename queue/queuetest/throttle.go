@@ -286,8 +286,8 @@ var deliveredStopRules = []rule{
 			}
 			r.clock.Advance(150 * time.Millisecond)
 		}
-		if i := r.info(q); i.Rate != laneRate("10/s").Rate || len(i.Adaptions) != 0 || i.Delivered < 20 {
-			r.Errorf("rate %v by %v, %d delivered", i.Rate, i.Adaptions, i.Delivered)
+		if i := r.info(q); i.Rate != laneRate("10/s").Rate || len(i.RateChanges) != 0 || i.Delivered < 20 {
+			r.Errorf("rate %v by %v, %d delivered", i.Rate, i.RateChanges, i.Delivered)
 		}
 	}},
 	{"in a group it stops only the child", func(r *rig) {

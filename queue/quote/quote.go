@@ -106,7 +106,7 @@ func (q *Quote) divide(r *Request, i *queue.Info, lane *queue.LaneInfo) {
 	}
 	inLane := int64(math.MaxInt64)
 	if c := i.Spec.Lanes.Of(r.Lane).Capacity; c > 0 {
-		inLane = c - lane.Held
+		inLane = c - lane.Size
 	}
 	q.Fit = max(0, min(r.Jobs, room, inLane))
 	rest := r.Jobs - q.Fit

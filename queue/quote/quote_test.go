@@ -143,7 +143,7 @@ func TestQuote(t *testing.T) {
 
 		{
 			"a lane's turns", func(i *queue.Info) { i.Waiting, i.Ahead, i.Lanes = 40, 40, 2 },
-			queue.LaneInfo{Waiting: 1, Held: 1},
+			queue.LaneInfo{Waiting: 1, Size: 1},
 			Request{Jobs: 50, Lane: "a"},
 			"50 0 0: 300ms 8.9s 3.9s",
 		},
@@ -155,7 +155,7 @@ func TestQuote(t *testing.T) {
 		},
 		{
 			"a lane's rate", lanes(queue.LaneRule{Rate: leaky.PerSecond(2)}),
-			queue.LaneInfo{Waiting: 1, Held: 1},
+			queue.LaneInfo{Waiting: 1, Size: 1},
 			Request{Jobs: 5, Lane: "a", Cost: 2},
 			"5 0 0: 500ms 4.5s -",
 		},
@@ -173,13 +173,13 @@ func TestQuote(t *testing.T) {
 		},
 		{
 			"a lane's capacity", lanes(queue.LaneRule{Capacity: 8}),
-			queue.LaneInfo{Held: 5},
+			queue.LaneInfo{Size: 5},
 			Request{Jobs: 5, Lane: "a"},
 			"3 0 2 lane_full: 0s 200ms -",
 		},
 		{
 			"a lane over its capacity", lanes(queue.LaneRule{Capacity: 8}),
-			queue.LaneInfo{Held: 9},
+			queue.LaneInfo{Size: 9},
 			Request{Jobs: 5, Lane: "a"},
 			"0 0 5 lane_full: - - -",
 		},

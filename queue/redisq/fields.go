@@ -28,6 +28,7 @@ var storedNames = map[string]string{
 	"pausedBy": "pby", "pauseReason": "preason", "pausedSince": "psince", // pause.lua
 	"importMark": "import", "importOpen": "importing", // import.lua
 	"pullersAskAt": "polled", "lastAsked": "asked", // reserve.lua
+	"rateChanges": "adaptions", // adapt.lua
 }
 
 var storedName = regexp.MustCompile(`\b(` + strings.Join(slices.Collect(maps.Keys(storedNames)), "|") + `)\b`)

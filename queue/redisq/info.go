@@ -185,14 +185,14 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 	i.Rate = readRate(r)
 	for changes := r.list(); changes.more(); {
 		c := changes.list()
-		i.Adaptions = append(i.Adaptions, queue.Adaption{
+		i.RateChanges = append(i.RateChanges, queue.RateChange{
 			At: micros(c.int()), From: readRate(c), To: readRate(c), Cause: c.text(), Reason: c.text(),
 		})
 	}
 	i.Ready, i.LanesRest, i.NextDue, i.Asked = micros(r.int()), r.int() == 1, micros(r.int()), micros(r.int())
 	i.Bytes, i.MaxBytes, i.DeadBytes, i.DeferredBytes = r.int(), r.int(), r.int(), r.int()
 	if lane != nil {
-		lane.Waiting, lane.Held, lane.Bucket, lane.Stop, lane.Bytes = r.int(), r.int(), readBucket(r), micros(r.int()),
+		lane.Waiting, lane.Size, lane.Bucket, lane.Stop, lane.Bytes = r.int(), r.int(), readBucket(r), micros(r.int()),
 			r.int()
 	}
 	return i, r.err

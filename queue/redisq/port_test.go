@@ -28,17 +28,17 @@ var callOf = map[string]string{
 // partOf maps scripts to files of the machine with other names. A script contains only the files that it needs, so one
 // file there may be several here.
 var partOf = map[string]string{
-	"agenda": "agenda expiry job", "appendjob": "append appendrules overflow room", "audit": "auditlog",
+	"agenda": "agenda expiry job", "appendjob": "append appendrules overflow room", "auditwrite": "auditlog",
 	"backlog": "overflow", "cancel": "jobacts", "changelog": "changelog jobacts", "delete": "specs",
 	"departures": "pace", "ended": "ended commit", "eta": "eta pause", "importjobs": "import", "readings": "info",
 	"groupvisit": "groupvisit groups laneturns grant", "held": "jobacts", "job": "job room",
 	"lanes": "laneturns", "lanestate": "laneturns job", "limitchange": "pace", "limits": "pace", "list": "jobinfo",
-	"lostleases": "leases", "membership": "groups", "memory": "room", "overflow": "overflow room readmit",
+	"lostleases": "leases", "makeroom": "room", "membership": "groups", "memory": "room", "overflow": "overflow readmit",
 	"partition": "watch", "outcome": "settle groups",
 	"purge": "jobacts", "queue": "queue overflow", "refile": "agenda", "replay": "dead",
 	"revision": "clock", "rulekeys": "tallyset", "ruleusers": "rules", "shares": "grant",
 	"stored": "job queue", "timeline": "job", "turnorder": "groups laneturns", "turns": "laneturns grant receiver",
-	"unsent": "jobacts lane", "versions": "changelog", "visit": "grant agenda", "ratechange": "specs pace",
+	"unsent": "jobacts lane", "versions": "changelog", "visit": "grant agenda", "pacechange": "specs pace",
 	"withdraw": "overflow", "closeimport": "import", "decide": "jobacts dead", "info": "info laneturns",
 	"put": "specs laneturns", "readmit": "readmit room", "reserve": "reserve grant dead", "deadqueues": "dead",
 	"settle": "settle receiver", "extend": "leases receiver", "calls/job": "jobinfo dead eta",
@@ -92,7 +92,7 @@ var ownNames = map[string]string{
 		endRemoved endUnsent endUnsentJob expireQueue findFirstExpiry forgetExpiries givePlacesBack locate newFreed
 		writeTogether settleQueue lapses
 		rememberDead trackDeadlines unschedule deferrable refuse refuseForLane remembered answerRepeated tryFor oldest tooOld
-		restoredLease forgetDead doChores tooLate adaptToAnswers giveBackUnstarted heldByRate heldByRateAlone
+		restoredLease forgetDead doChores tooLate adaptToAnswers giveBackUnstarted heldByRate othersHeldByRate
 		endAttemptUnknown onUnknown putHeld logPauseEnd shownAround extendLast firstOf`,
 	"estimates, which the machine computes in other steps": `
 		aheadOf countWaiting groupEta longestInterval markBytes outflowEta paceEta quotaEta

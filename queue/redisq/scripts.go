@@ -38,11 +38,11 @@ var lazyParts = []lazyPart{
 	{"rules", "withRules", "appendrules", "ruling"},
 	{"visits", "visitOne", "visit", "visitOne"},
 	{"backlog", "announceRoom", "backlog", "announceRoom"},
-	{"room", "makeRoom", "room", "makeRoom"},
+	{"makeroom", "makeRoom", "makeroom", "makeRoom"},
 	{"outcome", "settleOne", "outcome", "settle"},
 	{"adapt", "adaptRate", "adapt", "adaptToAnswers"},
 	{"changelog", "logLapse", "changelog", "logPauseEnd"},
-	{"audit", "writeAudit", "audit", "writeAudit"},
+	{"auditwrite", "writeAudit", "auditwrite", "writeAudit"},
 	{"refile", "refileSome", "refile", "fileAgain"},
 }
 

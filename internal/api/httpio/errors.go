@@ -53,14 +53,14 @@ var errorProblems = []struct {
 	}},
 	{rules.ErrUnknown, Problem{Reason: ReasonUnknownRule}},
 	{rules.ErrInUse, Problem{
-		Reason: ReasonRuleInUse, Detail: "queues use this rule, and GET shows which: remove it from their rules first",
+		Reason: ReasonRuleInUse, Detail: "queues use this rule; GET lists them. First remove the rule from their rules",
 	}},
 	{queue.ErrRevision, Problem{Reason: ReasonRevision, Detail: ChangedSince, Revision: -1}},
 	{queue.ErrHasChildren, Problem{
 		Reason: ReasonHasChildren, Detail: "the queue has children; delete those first",
 	}},
 	{queue.ErrNotEmpty, Problem{
-		Reason: ReasonNotEmpty, Detail: "the queue still holds jobs; delete it with ?force=true to discard them",
+		Reason: ReasonNotEmpty, Detail: "the queue still has jobs; delete it with ?force=true to discard them",
 	}},
 	{queue.ErrStoreFull, Problem{
 		Reason: ReasonStoreFull, RetryAfter: retryStoreFull,
@@ -143,15 +143,14 @@ func JobProblem(a *queue.Appended, name, id string) *Problem {
 		p = limitedJob(a)
 	case a.Outcome == queue.OverflowFull && limitedBy(a) != nil:
 		p.Ruled = limitedBy(a)
-		p.Detail = "the rule " + p.Ruled.Rule + " would defer the job, but the queue already has as many deferred jobs as " +
-			"may be; retry_after_ms is when room is expected for you"
+		p.Detail = "the rule " + p.Ruled.Rule + " would defer the job, but the queue already has its maximum number of " +
+			"deferred jobs; retry after retry_after_ms, when room is expected"
 	case a.Outcome == queue.Lapsed && !a.ETA.At.IsZero():
 		p.ETA, p.Detail = a.ETA, "would pass before the job departs: the job was not accepted"
 	case a.Outcome == queue.Full && a.Bytes.Max > 0:
-		p.Detail = "the queue is full" + ofBytes(a.Bytes) + "; retry_after_ms is when room is expected for you"
+		p.Detail = "the queue is full" + ofBytes(a.Bytes) + "; retry after retry_after_ms, when room is expected"
 	case a.Outcome == queue.LaneFull && a.Bytes.Max > 0:
-		p.Detail = "the job's lane is full" + ofBytes(a.Bytes) +
-			"; retry_after_ms is when to retry"
+		p.Detail = "the job's lane is full" + ofBytes(a.Bytes) + "; retry after retry_after_ms"
 	}
 	return ofJob(p, id)
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// recently is the greatest age of a shared answer; see MaxAge.
+// recently is the greatest age of a shared answer when a request for it comes; see MaxAge and Shared.Get.
 const recently = time.Second
 
 // MaxAge returns how old an answer the client accepts: max-age of its Cache-Control header, at most recently.
@@ -45,8 +45,9 @@ type reading[T any] struct {
 	gaveUp bool
 }
 
-// Get returns a value that is no older than age, or reads it. If the caller that reads gives up, one of the waiting
-// callers reads instead. At an age of 0 nothing is shared.
+// Get returns a value whose reading began less than age ago, or the value of a reading that is under way, however long
+// ago that began: a slow store is not asked twice at a time. Otherwise Get reads. If the caller that reads gives up,
+// one of the waiting callers reads instead. At an age of 0 nothing is shared.
 func (s *Shared[K, T]) Get(
 	ctx context.Context, key K, age time.Duration, read func(context.Context) (T, error),
 ) (T, error) {

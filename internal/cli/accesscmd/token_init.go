@@ -20,7 +20,7 @@ type tokenInitCmd struct {
 
 func (tokenInitCmd) LongHelp() map[string]string {
 	return map[string]string{
-		"redis": "Store, as ingress takes it: redis://HOST:PORT, redis+sentinel://... or redis+cluster://...",
+		"redis": "URL of the store: redis://HOST:PORT[/DB], or the URL of a Sentinel or Cluster, as for ingress.",
 	}
 }
 

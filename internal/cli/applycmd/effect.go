@@ -54,7 +54,7 @@ func effectOf(
 		case "capacity":
 			if e.AboveCapacity = max(0, s.Size()-file.Capacity); e.AboveCapacity > 0 {
 				c.Effect = fmt.Sprintf(
-					"the queue holds %d jobs more; none are dropped, and it is full until they have left", e.AboveCapacity,
+					"the queue has %d jobs more than that; none are dropped, and it is full until they have left", e.AboveCapacity,
 				)
 			}
 		case "max_in_flight":
@@ -100,13 +100,13 @@ func (e *effect) forecast(r *command.Run, api *client.Client, file *queue.Spec) 
 // not change, it adds but, an exception.
 func (e *effect) drained(but string) string {
 	if e.Unknown != "" {
-		return "no forecast for the backlog: " + show.Text(e.Unknown)
+		return "no forecast for its jobs: " + show.Text(e.Unknown)
 	}
 	if e.DrainedAt == nil || e.DrainedThen == nil {
 		return ""
 	}
 	before, then := clock(e.DrainedAt), clock(e.DrainedThen)
-	text := fmt.Sprintf("the backlog of %s will be drained at %s", show.Jobs(e.Backlog), then)
+	text := fmt.Sprintf("its %s will be drained at %s", show.Jobs(e.Backlog), then)
 	if before == then {
 		text += ", as before" + but
 	} else {

@@ -20,14 +20,14 @@ import (
 // QueuesCmd is penstock queue apply.
 type QueuesCmd struct {
 	flags
-	Diff  bool `help:"Show below each changed field the effect on the present backlog."`
+	Diff  bool `help:"Show below each changed field the effect on the jobs in the queue."`
 	Force bool
 }
 
 // LongHelp returns the help texts that are too long for tags; see app.SetLongHelp.
 func (QueuesCmd) LongHelp() map[string]string {
 	return map[string]string{
-		"force": "With --prune, also delete queues that hold or have deferred jobs. Their jobs are lost, except dead ones; " +
+		"force": "With --prune, also delete queues with jobs, even deferred ones. Their jobs are lost, except dead ones; " +
 			"see \"penstock dead\".",
 	}
 }
@@ -37,12 +37,12 @@ func (QueuesCmd) Help() string {
 	return `Creates and changes the rules of the file, as "penstock rule apply" does, then its queues, parents
 before children, and shows each changed field. The whole file is checked first. A change fails if
 someone else changed that rule or queue meanwhile. The server masks secrets, so --dry-run cannot
-compare them, and "deliver: *** -> ***" means that a secret changed. A queue that has a target which
-the file leaves out would lose it, so this asks for confirmation.
+compare them, and "deliver: *** -> ***" means that a secret changed. If the file omits the target of a
+queue that has one, the change would remove the target, so the command asks for confirmation.
 
 Without --prune, queues that are not in the file stay. With --prune they are listed, and after
-confirmation they are deleted last, children before parents. A queue that holds or has deferred
-jobs stays without --force (exit code 3), and so does its parent. Rules that are not in the file
+confirmation they are deleted last, children before parents. Without --force, a queue with jobs
+(deferred ones included) stays, with exit code 3, and so does its parent. Rules that are not in the file
 stay: "penstock rule apply --prune" deletes them.
 
 Examples:

@@ -111,8 +111,8 @@ type lsCmd struct {
 }
 
 func (lsCmd) Help() string {
-	return `The log records everything except the work of producers and workers. Refusals are recorded at once,
-and then summed up in one entry per minute. BY is the authenticated actor.
+	return `The log records every change except the work of producers and workers. The first of several equal
+refusals has its own entry; the others share one entry per minute. BY is the authenticated actor.
 
 Examples:
   penstock audit ls --since 'yesterday 00:00'

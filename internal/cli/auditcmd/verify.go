@@ -31,10 +31,10 @@ func (verifyCmd) LongHelp() map[string]string {
 }
 
 func (verifyCmd) Help() string {
-	return `Each entry contains the digest of the one before it in its budget (that of an app, of operators, of
-anonymous callers or of nobody). So anyone with the log can detect that an entry was changed, removed
-or inserted. To detect that the newest entries were removed, or the whole log rewritten, compare with a
-head that you keep elsewhere. Exit code 1 means that the log is not intact.
+	return `Each entry contains the digest of the previous entry of the same budget. Each app, the operators,
+unauthenticated callers and automatic changes have a budget each. So anyone with the log can detect
+that an entry was changed, removed or inserted. To detect that the newest entries were removed, or the
+whole log rewritten, compare with a head that you keep elsewhere. Exit code 1 means that the log is not intact.
 
 Examples:
   penstock audit verify -o json > head.json       # keep it out of reach of the store's administrators

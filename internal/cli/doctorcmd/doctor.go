@@ -45,7 +45,7 @@ type Cmd struct {
 // LongHelp returns the help texts that are too long for tags; see app.SetLongHelp.
 func (Cmd) LongHelp() map[string]string {
 	return map[string]string{
-		"redis": "Store on Redis to examine, as ingress takes it. Without --redis and --data the server is asked.",
+		"redis": "URL of a store on Redis to check. Without --redis and --data, only the server is checked.",
 	}
 }
 
@@ -54,9 +54,9 @@ func (Cmd) Help() string {
 	return `Checks the store, the settings of its Redis, clocks, the overflow, drainers, queues, targets, the disk
 and file modes. It prints each problem with a command that fixes it. It changes nothing, and connects
 to targets without delivering. Run it where drainers run, with their flags: --nats, --secrets-dir, and
---egress-allow if it differs from that of the ingress.
+--egress-allow if the ingress has another value.
 
-With --redis or --data it also checks what a server does not show.
+With --redis or --data it opens the store and also checks what the API does not show.
 
 Examples:
   penstock doctor

@@ -15,7 +15,7 @@ import (
 type DeadCmd struct {
 	command.Connection
 	Ls     deadLsCmd     `cmd:"" help:"List the dead jobs of a queue."`
-	Replay deadReplayCmd `cmd:"" help:"Put dead jobs back into their queue."`
+	Replay deadReplayCmd `cmd:"" help:"Append dead jobs to their queue again."`
 	Rm     deadRmCmd     `cmd:"" help:"Delete dead jobs."`
 }
 

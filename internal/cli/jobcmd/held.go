@@ -28,9 +28,9 @@ type heldLsCmd struct {
 }
 
 func (heldLsCmd) Help() string {
-	return `A held job may have been sent: its connection or its drainer was lost when the receiver may already
-have had all of it. It keeps its place until a person decides. The flags select by the time since when
-a job is held.`
+	return `A held job may have been sent: the connection or the drainer was lost when the receiver may already
+have had the complete job. It keeps its place in the queue until a person decides. The time flags
+select jobs by the time when they became held.`
 }
 
 func (c *heldLsCmd) Run(r *command.Run, api *client.Client) error {

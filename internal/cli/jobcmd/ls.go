@@ -28,7 +28,7 @@ func (lsCmd) LongHelp() map[string]string {
 
 func (lsCmd) Help() string {
 	return `Waiting jobs are listed lane by lane, in the order in which they would leave; scheduled jobs by due
-time; held and dead jobs by the time since when they are; leased jobs in no order.
+time; held and dead jobs by the time when they became held or dead; leased jobs in no order.
 
 Examples:
   penstock job ls email

@@ -22,8 +22,8 @@ type filter struct {
 
 func (filter) LongHelp() map[string]string {
 	return map[string]string{
-		"before": "Only jobs that died, or are held, since before this instant, such as 07:00 or 2026-01-02T15:04:05Z.",
-		"since":  "Only jobs that died, or are held, since this instant or later.",
+		"before": "Only jobs that became dead or held before this instant, such as 07:00 or 2026-01-02T15:04:05Z.",
+		"since":  "Only jobs that became dead or held at or after this instant.",
 		"older":  "Only jobs that have been dead or held for longer than this, such as 24h.",
 		"newer":  "Only jobs that have been dead or held for at most this long.",
 	}

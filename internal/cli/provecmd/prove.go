@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/cli/command"
-	"github.com/penstock/penstock/internal/cli/show"
 	"github.com/penstock/penstock/internal/prove"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -60,11 +59,11 @@ func (Cmd) Help() string {
 backlogged, injects faults into the drainers (kill: SIGKILL and start again; pause: SIGSTOP for longer
 than the lease, then SIGCONT; restart: SIGTERM and start again), and judges every arrival. It deletes
 the queue at the end, and stops only processes that it started. Stop other drainers on the same store
-first: they would take part, and could not reach this machine's loopback.
+first: they would get jobs, but cannot reach the target on this machine's loopback.
 
 With --rules it creates a rule of each algorithm instead, starts ingresses and injects the faults into
-them. Callers ask four times as much as the rules allow, and some hang up before the answer. It judges
-what the callers know to be allowed.
+them. Callers request four times what the rules allow, and some disconnect before the answer. It judges the
+requests that callers know to be allowed.
 
 Examples:
   penstock prove --redis redis://127.0.0.1:6379/0 --drainers 4 --rate 14/s -d 60s
@@ -76,10 +75,9 @@ Examples:
   penstock prove --redis redis://127.0.0.1:6379/0 --rules --faults kill
 
 Exit code 0 means that the window law held over all windows of any width, for all jobs together, each
-queue and each lane; that no accepted job was lost; and that no job came twice without a fault that
-explains it (delivery is at least once, so a job may come twice after kill and pause). With --rules it
-means that no rule allowed more under a key than its limit, in any span of any width, although each was
-asked for more.`
+queue and each lane; that no accepted job was lost; and that no job arrived twice, except after kill or
+pause (delivery is at least once). With --rules it means that no rule allowed more under a key than its
+limit, in any window of any width, although callers requested more.`
 }
 
 // Run runs the command.
@@ -115,12 +113,9 @@ func (c *Cmd) Run(r *command.Run) error {
 	}
 	defer t.end()
 	o.Store, o.Drainer = t.store, t.drainer
-	s := newTicker(r.Err)
+	s := newTicker(r.Err, c.Duration)
 	o.Progress = func(elapsed time.Duration, accepted, arrived int, marks []prove.Mark) {
-		s.show(elapsed, fmt.Sprintf(
-			"%s of %s  %d accepted, %d arrived, %d faults",
-			show.Duration(elapsed), show.Duration(c.Duration), accepted, arrived, len(marks),
-		))
+		s.show(elapsed, fmt.Sprintf("%d accepted, %d arrived, %d faults", accepted, arrived, len(marks)))
 	}
 	report, err := prove.Run(r.Ctx, o)
 	s.end()

@@ -33,12 +33,9 @@ func (c *Cmd) rules(r *command.Run, self string) error {
 	}
 	defer t.end()
 	o.Store, o.Ingress, o.URLs = t.store, t.ingress, t.urls
-	s := newTicker(r.Err)
+	s := newTicker(r.Err, c.Duration)
 	o.Progress = func(elapsed time.Duration, asked, allowed int64, marks []prove.Mark) {
-		s.show(elapsed, fmt.Sprintf(
-			"%s of %s  %d asked, %d allowed, %d faults",
-			show.Duration(elapsed), show.Duration(c.Duration), asked, allowed, len(marks),
-		))
+		s.show(elapsed, fmt.Sprintf("%d asked, %d allowed, %d faults", asked, allowed, len(marks)))
 	}
 	report, err := prove.RunRules(r.Ctx, o)
 	s.end()
@@ -58,7 +55,7 @@ func (c *Cmd) printRules(r *command.Run, p *prove.RulesReport) error {
 	}
 	_, err := fmt.Fprint(r.Out, command.Facts(
 		"installation", fmt.Sprintf("%s, faults %s (%d injected), %s", what, p.Faults, p.Injected, p.Duration),
-		"asked", fmt.Sprintf("each rule under %d keys by %d callers; %s allowed under each", p.Keys, p.Callers, p.Rate),
+		"requests", fmt.Sprintf("%d keys and %d callers per rule; each key is allowed %s", p.Keys, p.Callers, p.Rate),
 	))
 	if err != nil {
 		return err
@@ -68,7 +65,7 @@ func (c *Cmd) printRules(r *command.Run, p *prove.RulesReport) error {
 		window = p.Rules[0].Window
 	}
 	t := command.NewTable(
-		"RULE", ">ASKED", ">ALLOWED", ">REFUSED", ">UNKNOWN", ">UNDECIDED",
+		"RULE", ">REQUESTS", ">ALLOWED", ">REFUSED", ">UNKNOWN", ">UNDECIDED",
 		">MOST IN "+strings.ToUpper(show.Duration(window)),
 		">LIMIT", "LAW",
 	)

@@ -7,23 +7,26 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/cli/command"
+	"github.com/penstock/penstock/internal/cli/show"
 )
 
-// ticker shows a line of progress: in place on a terminal, elsewhere every few seconds.
+// ticker shows a line of a run's progress: in place on a terminal, elsewhere every few seconds.
 type ticker struct {
 	w      io.Writer
+	run    time.Duration // how long the run takes
 	width  int
 	inline bool
 	drawn  bool
 	next   time.Duration
 }
 
-func newTicker(w io.Writer) *ticker {
+func newTicker(w io.Writer, run time.Duration) *ticker {
 	width, ok := command.Width(w)
-	return &ticker{w: w, width: width, inline: ok, next: command.LineInterval}
+	return &ticker{w: w, run: run, width: width, inline: ok, next: command.LineInterval}
 }
 
-func (t *ticker) show(elapsed time.Duration, line string) {
+func (t *ticker) show(elapsed time.Duration, figures string) {
+	line := fmt.Sprintf("%s of %s  %s", show.Duration(elapsed), show.Duration(t.run), figures)
 	switch {
 	case t.inline:
 		t.drawn = true

@@ -14,16 +14,16 @@ func lawText(held bool, needed, allowed time.Duration) string {
 	if !held {
 		result = "BROKEN"
 	}
-	return fmt.Sprintf("%s; it needed slack + delta of %v and had %v", result, needed.Round(time.Microsecond), allowed)
+	return fmt.Sprintf("%s; needed %v of the allowed slack + delta of %v", result, needed.Round(time.Microsecond), allowed)
 }
 
 // verdict prints whether everything held, and what did not.
 func verdict(r *command.Run, held bool, broken []string) error {
 	if held {
-		_, err := fmt.Fprintln(r.Out, "held")
+		_, err := fmt.Fprintln(r.Out, "PASSED")
 		return err
 	}
-	_, _ = fmt.Fprintln(r.Out, "DID NOT HOLD:")
+	_, _ = fmt.Fprintln(r.Out, "FAILED:")
 	for _, b := range broken {
 		_, _ = fmt.Fprintf(r.Out, "  %s\n", show.Text(b))
 	}

@@ -49,7 +49,7 @@ func (Cmd) LongHelp() map[string]string {
 
 // Help implements kong.HelpProvider.
 func (Cmd) Help() string {
-	return `NDJSON has one job per line, as the API takes it:
+	return `NDJSON has one job per line, with the fields of the API:
   {"id": "order-7", "payload": {"to": "a@example.com"}}
 In CSV the first row names the columns. A column id is the job's id, and a column payload its payload
 as JSON; without payload, all other columns become the payload: {"column": "text", ...}. With
@@ -57,7 +57,7 @@ as JSON; without payload, all other columns become the payload: {"column": "text
 
 A job without an id gets one from the SHA-256 of its content (16 hexadecimal digits) and its line
 number, such as 2c26b46b68ffc68f-17. So it is safe to push a file again, for example after Ctrl-C: jobs
-that are in already count as duplicates.
+that were accepted before count as duplicates.
 
 Examples:
   penstock push email -f messages.ndjson
@@ -67,7 +67,7 @@ Examples:
   penstock push email -f newsletter.ndjson --lane newsletter --not-before 2026-12-24T06:00:00Z
   zcat big.ndjson.gz | penstock push email -f -
 
-Exit codes: 0 every job is in; 3 some were refused or failed (each is named); 4 the server cannot be
+Exit codes: 0 all jobs were accepted; 3 some were refused or failed (each is named); 4 the server cannot be
 reached; 130 interrupted, push again to continue.`
 }
 

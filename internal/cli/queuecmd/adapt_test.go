@@ -22,7 +22,7 @@ func TestAdaptedRateIsShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q.Adapted = &wire.Adapted{Rate: lowered, PerSecond: lowered.PerSecond(), Changes: []queue.Adaption{
+	q.Adapted = &wire.Adapted{Rate: lowered, PerSecond: lowered.PerSecond(), Changes: []queue.RateChange{
 		{At: time.Now(), From: leaky.PerSecond(10), To: lowered, Cause: queue.AdaptedThrottled, Reason: "429 slow down"},
 	}}
 	if Rate(q) != "7.5/s" || !strings.HasPrefix(paceText(q), "7.5/s (one each 133.333333ms)") {

@@ -22,7 +22,7 @@ type AllEventsCmd struct {
 // Help implements kong.HelpProvider.
 func (AllEventsCmd) Help() string {
 	return `Prints one line per event until Ctrl-C: a queue is created, changed, paused, resumed, stopped by its
-receiver, full, deleted, or stands still for another reason. It reconnects if the stream breaks.
+receiver, full, deleted, or stopped for another reason. It reconnects if the stream breaks.
 
 Examples:
   penstock events

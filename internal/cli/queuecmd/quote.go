@@ -66,7 +66,7 @@ func (c *quoteCmd) text(q *wire.Quote) string {
 func forecastText(f *wire.Forecast) []string {
 	text := "nothing waits"
 	if f.DrainedAt != nil {
-		text = "backlog drained " + untilText(f.DrainedAt)
+		text = "drained " + untilText(f.DrainedAt)
 	}
 	if f.FirstAt != nil {
 		text += fmt.Sprintf("; the first leaves %s, the last %s", untilText(f.FirstAt), untilText(f.LastAt))

@@ -23,7 +23,7 @@ type setCmd struct {
 	Name     string   `arg:"" help:"Name of the queue."`
 	Settings []string `arg:"" optional:"" help:"Settings, as FIELD=VALUE." placeholder:"FIELD=VALUE"`
 	settingFlags
-	Revision int64 `help:"Revision that the queue must have. Default: the present one." placeholder:"N"`
+	Revision int64 `help:"Revision that the queue must have. Default: the current one." placeholder:"N"`
 	command.Output
 }
 
@@ -31,15 +31,15 @@ func (setCmd) Help() string {
 	return `Creates the queue if it does not exist; then a rate is required. Fields:
 
 ` + fieldList() + `
-An empty value restores the default. A new rate applies to the backlog at once. Some settings also
+An empty value restores the default. A new rate applies to waiting jobs at once. Some settings also
 have flags, which stand before or after the fields.
 
-Lists: limits.0.quota=50000/d limits.0.timezone=Europe/Berlin is a quota beside the rate, and
-limits.1.rate=500/m another pace; limits.0= removes the first limit, limits= all. rules.0=otp.per-address
-takes from a rule for each job that arrives, rules.1=tenants from another; rules= from none.
+Lists: limits.0.quota=50000/d limits.0.timezone=Europe/Berlin adds a quota, and limits.1.rate=500/m a
+further rate; limits.0= removes the first limit, limits= removes all. rules.0=otp.per-address applies a
+rule to each job that arrives, rules.1=tenants another rule; rules= removes all rules.
 
-Lanes: lanes.overrides.KEY.rate and so on replace all limits of one lane; dots belong to the key.
-lanes.overrides.KEY= removes them.
+Lanes: lanes.overrides.KEY.rate and similar fields replace all limits of one lane; KEY may contain dots.
+lanes.overrides.KEY= removes the override.
 
 Examples:
   penstock queue set email rate=14/s capacity=10000

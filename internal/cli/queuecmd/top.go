@@ -34,13 +34,13 @@ func (TopCmd) LongHelp() map[string]string {
 
 // Help implements kong.HelpProvider.
 func (TopCmd) Help() string {
-	return `Columns: FILL is the size relative to the capacity; IN/S counts jobs that came in, also readmitted and
-replayed ones; OUT/S departures over the last 10 to 20 s; REFUSED/S jobs without room; DEFERRED/S jobs
-put on the overflow, and DEFERRED those on it now. LOST/S are departures that no drainer took in time:
-drainers are late, or too few. Rates are differences between two refreshes; a dash means not
-yet known.
+	return `Columns: FILL is the size relative to the capacity; IN/S counts accepted jobs, including readmitted and
+replayed jobs; OUT/S departures over the last 10 to 20 s; REFUSED/S jobs without room; DEFERRED/S newly
+deferred jobs, and DEFERRED all jobs on the overflow. LOST/S counts departures that no drainer used in
+time: drainers are late, or too few. Rates are measured between two refreshes; a dash means not yet
+known.
 
-Press q or Ctrl-C to quit. Elsewhere than on a terminal it prints one picture after another.
+Press q or Ctrl-C to quit. If the output is no terminal, it prints one table after another.
 
 Examples:
   penstock top

@@ -64,7 +64,7 @@ func takenText(t *wire.Taken) string {
 		"answer", answer,
 		"remaining", fmt.Sprintf("%d of %d", t.Remaining, t.Limit),
 		"retry after", millisText(t.RetryAfterMS),
-		"fresh after", millisText(t.ResetAfterMS),
+		"reset after", millisText(t.ResetAfterMS),
 		"lease", t.Lease,
 		"receipt", t.Receipt,
 	)

@@ -34,13 +34,14 @@ func (ExportCmd) LongHelp() map[string]string {
 // Help implements kong.HelpProvider.
 func (ExportCmd) Help() string {
 	return `Writes all rules, and all queues with their waiting, scheduled, dead and remembered jobs, as NDJSON. It
-opens the store itself: stop "penstock up", or all ingresses and drainers, first. It waits until the
-leases of lost drainers have expired. Jobs deferred on NATS are not in the store: let them return
-first. The counts of rules are not exported: after an import their keys start afresh.
+opens the store itself: stop "penstock up", or all ingresses and drainers, first. While jobs are leased,
+it refuses: the leases of a killed drainer end after the queue's lease. Jobs deferred on NATS are not
+in the store: let them return first. The counts of rules are not exported: after an import, rules start
+from zero.
 
-With --live the store may be in use. Each queue is then as of some instant during the export: a job
-that left meanwhile may be in the file as waiting, and so be delivered again after an import; a job
-that comes in meanwhile may be missing. Use it for backups, not to move a store.
+With --live the store may be in use. The file then shows each queue at some instant during the export.
+A job that left meanwhile may be in the file as waiting, and be delivered again after an import. A job
+that arrived meanwhile may be missing. Use --live for backups, not to move a store.
 
 The file contains all payloads, and settings as stored. Protect it like the store itself.
 

@@ -19,7 +19,7 @@ type InitCmd struct {
 // LongHelp returns the help texts that are too long for tags; see app.SetLongHelp.
 func (InitCmd) LongHelp() map[string]string {
 	return map[string]string{
-		"redis": "Store, as ingress takes it: redis://HOST:PORT, redis+sentinel://... or redis+cluster://...",
+		"redis": "URL of the store: redis://HOST:PORT[/DB], or the URL of a Sentinel or Cluster, as for ingress.",
 		"partitions": fmt.Sprintf("Number of partitions; on a Cluster, the maximum number of nodes that share the work. It "+
 			"cannot be changed later. Default: %d, or that of an existing store.", redisq.DefaultPartitions),
 	}

@@ -63,16 +63,16 @@ func (c *Cmd) Validate() error {
 
 // Help implements kong.HelpProvider.
 func (Cmd) Help() string {
-	return `Runs until Ctrl-C or SIGTERM. Then it stops taking jobs, gives back jobs that have not left, and
-finishes the others. Jobs are on disk before they are acknowledged. Only one process can use a
-store.
+	return `Runs until Ctrl-C or SIGTERM. Then it refuses new jobs, returns unsent jobs to their queues, and
+finishes deliveries that have started. Jobs are on disk before they are acknowledged. Only one process
+can use a store.
 
-Clients need a token; that of the operator is in DIR/admin.token. The Unix socket DIR/penstock.sock
-needs none, and penstock commands on this machine find it by themselves. --no-auth disables
+Clients need a token; the operator's token is in DIR/admin.token. The Unix socket DIR/penstock.sock
+needs no token, and penstock commands on this machine find it by themselves. --no-auth disables
 authentication, on loopback only.
 
-Targets may be at public addresses. For trials, --egress-allow 127.0.0.1 also allows targets on this
-machine, except the addresses on which this process itself listens.
+By default, targets must have public addresses. For trials, --egress-allow 127.0.0.1 also allows
+targets on this machine, except the addresses on which this process itself listens.
 
 Examples:
   penstock up

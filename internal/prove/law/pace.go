@@ -58,8 +58,8 @@ func Measure(rate leaky.Rate, instants []time.Duration) Pace {
 	return p
 }
 
-// foresight is the number of later starts with which a start is compared. One start on time among them is enough. A
-// larger number would mistake drift between two clocks, of up to 100 ppm, for lateness.
+// foresight is the number of later starts with which a start is compared. One start on time among them is enough. With
+// a larger number, the drift between two clocks, which grows with time, would count as lateness.
 const foresight = 100
 
 // Lateness returns a lower bound of each start's lateness in a sorted trace. It is the time since the latest instant at

@@ -5,7 +5,7 @@
 -- for receiver: receiver
 -- for expiry: expiry
 -- for rules: appendrules
--- for room: room
+-- for makeroom: makeroom
 --
 -- Append jobs, grouped by queue.
 --

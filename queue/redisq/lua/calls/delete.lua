@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: changelog, ratechange
+-- needs: changelog, pacechange
 -- for lanes: lanestate
 -- for limits: limitchange, membership
 -- for receiver: receiver

@@ -14,7 +14,7 @@
 --          limits, group, parent, until when it stops or 0, the cause, why, failures in a row, when its circuit opened
 --          or 0, time to the next probe, why, n and d of the rate, changes of the rate (see adapt.lua), since when or
 --          when a job can leave or 0, 1 if all lanes are blocked, when the first scheduled job is due or 0, when a
---          client last asked for its jobs or 0; of the lane: jobs waiting, jobs held, tat, rem, last, last cost, until
+--          client last asked for its jobs or 0; of the lane: jobs waiting, size, tat, rem, last, last cost, until
 --          when it stops or 0}, or {name, error}: limits as {tat, rem, last, last cost} or {end, used}; group as
 --          {children, members with waiting jobs, waiting jobs, greatest cost}, or empty; parent as such an entry, or
 --          empty
@@ -52,8 +52,8 @@ local function laneOf(q, lane, row)
   local stop = q.receiver and receiver.stopsUntil(q, lane) or 0
   if rule.n > 0 and stop > 0 and stop <= now then receiver.rise(l, stop) end
   if stop <= now then stop = 0 end
-  local held, bytes = lanes.laneSize(q, lane)
-  for _, value in ipairs({ call('ZCARD', lanes.waitingKey(q, lane)), held, l.tat, l.rem, l.last, l.lastCost, stop,
+  local size, bytes = lanes.laneSize(q, lane)
+  for _, value in ipairs({ call('ZCARD', lanes.waitingKey(q, lane)), size, l.tat, l.rem, l.last, l.lastCost, stop,
     bytes }) do
     row[#row + 1] = value
   end
@@ -115,9 +115,9 @@ local function show(nr, q, name)
   checkKeys(q)
   checkDeadKeys(name)
   trimDead(q)
-  local by, reason, since, window, count, previous, costBehind, bytesBehind, asked, adaptions = unpack(call(
+  local by, reason, since, window, count, previous, costBehind, bytesBehind, asked, rateChanges = unpack(call(
     'HMGET', B .. 'q' .. nr, 'pausedBy', 'pauseReason', 'pausedSince', 'outflowStart', 'outflowCur', 'outflowPrev',
-    'deferredCost', 'deferredBytes', 'lastAsked', 'adaptions'))
+    'deferredCost', 'deferredBytes', 'lastAsked', 'rateChanges'))
   if not q.paused then by, reason, since = '', '', 0 end
   withLanes(q)
   local counts = eta.countWaiting(q)
@@ -137,7 +137,7 @@ local function show(nr, q, name)
     q.readmitted, limitsOf(q),
     q.group == q and { groups.countChildren(name), q.membersWaiting, q.groupWaiting, q.groupMaxCost } or {},
     ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {},
-    till, cause, why, failures, opened, probe, fault, q.n, q.d, adaptions and cmsgpack.unpack(adaptions) or {} }
+    till, cause, why, failures, opened, probe, fault, q.n, q.d, rateChanges and cmsgpack.unpack(rateChanges) or {} }
   local ready, rest = readyOf(q, counts.waiting)
   for _, value in ipairs({ ready, rest, tonumber(call('ZRANGE', B .. 't' .. nr, '0', '0', 'WITHSCORES')[2]) or 0,
     askedOf(q, tonumber(asked) or 0), q.bytes, byteLimit(q),

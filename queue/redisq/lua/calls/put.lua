@@ -142,7 +142,7 @@ local function writeSpec(adapt, had)
     askedAnew(groupOf(name))
   end
   call('HSET', Q, 'adapt', adapt or '')
-  if not adapt then call('HDEL', Q, 'adaptions') end
+  if not adapt then call('HDEL', Q, 'rateChanges') end
   if q.limits then
     call('HSET', Q, 'limits', limitchange.rulesOf(q.limits), 'limitsState', limits.limitStates(q.limits))
     if not limitchange.sameRules(q.limits, had) then call('HSET', Q, 'limitsChanged', now) end

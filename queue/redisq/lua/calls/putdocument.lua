@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- needs: bounds, revision, documents, auditlog
--- for audit: audit
+-- for auditwrite: auditwrite
 --
 -- Write or delete a document.
 --

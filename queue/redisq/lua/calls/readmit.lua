@@ -1,5 +1,5 @@
 #!lua
--- needs: readmitoutcomes, memory, ended, overflow, agenda, stored
+-- needs: readmitoutcomes, memory, ended, overflow, room, agenda, stored
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver

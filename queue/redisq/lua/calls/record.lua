@@ -1,5 +1,5 @@
 #!lua
--- for audit: audit
+-- for auditwrite: auditwrite
 --
 -- Write an entry of the audit log about an action that changed nothing in the store.
 --

@@ -84,7 +84,7 @@ if not replay() then
     if not request.barred then grantDue(B .. 'a', HORIZON, false) end
   end
   if request.leases and request.leases[1] then call('ZADD', B .. 'l', unpack(request.leases)) end
-  if request.uncertainty > 0 and request.first then uncertain.noteReign() end
+  if request.uncertainty > 0 and request.first then reign.noteReign() end
   -- A request without free handlers learns nothing about shares.
   local short = tonumber(ARGV[6]) > 0 and shares.short or last and last[LAST_SHORT] or {}
   -- What this client is granted in steps of 10 s: the step, how many in it, how many in the one before.

@@ -1,4 +1,4 @@
--- needs: audit
+-- needs: auditwrite
 --
 -- Ask a rule, and write an audit entry of what is given back or forgotten by that. answers() is take.lua, for one rule.
 --

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: overflow
+-- needs: overflow, room
 -- for limits: groups
 -- for receiver: receiver
 --

@@ -1,16 +1,16 @@
--- needs: departures, ratechange, agenda
+-- needs: departures, pacechange, agenda
 -- gives: adaptToAnswers
 --
 -- A rate that follows what the receiver accepts, by the arithmetic of leaky/adapt.go.
 --
 -- The field adapt of such a queue has the rule, then level, peak, run, changed and lowered. The rule is a text of ten
 -- numbers: n and d of the floor and of the ceiling, the unit of levels, the levels of the two, and n, d and level of
--- the initial rate. The field adaptions has the changes, the latest first: {when, n and d before, n and d after, cause,
+-- the initial rate. The field rateChanges has the changes, latest first: {when, n and d before, n and d after, cause,
 -- reason}.
 
 local PAUSE, REGAIN, NEAR, STAY, BEYOND, MOST_RUN, AGAIN, DIGITS = SECOND, 4, 32, 18, 1500, 100, 5, 100000
-local MOST_ADAPTIONS = 20
-local ADAPTION_FROM_N, ADAPTION_FROM_D, ADAPTION_CAUSE = 2, 3, 6 -- in an entry of adaptions
+local MOST_RATE_CHANGES = 20
+local RATE_CHANGE_FROM_N, RATE_CHANGE_FROM_D, RATE_CHANGE_CAUSE = 2, 3, 6 -- in an entry of rateChanges
 
 local function numbersOf(rule)
   local list = {}
@@ -48,7 +48,7 @@ local function rateOf(s)
   return level / a, s.unit / a
 end
 
--- refused updates the state after a throttled departure, taken after a departure that was delivered while only the rate
+-- refused updates the state after a throttled departure, taken after a departure that was delivered while the rate
 -- delayed other jobs. Both report whether the state changed.
 local function refused(s, departed)
   if departed <= s.lowered then return false end
@@ -72,24 +72,23 @@ local function taken(q, s, departed)
   return true
 end
 
--- noteAdaption adds a change to the field adaptions. Consecutive increases become one change.
-local function noteAdaption(q, n, d, cause, reason)
-  local kept = call('HGET', B .. 'q' .. q.nr, 'adaptions')
+-- noteRateChange adds a change to the field rateChanges. Consecutive increases become one change.
+local function noteRateChange(q, n, d, cause, reason)
+  local kept = call('HGET', B .. 'q' .. q.nr, 'rateChanges')
   local list = kept and cmsgpack.unpack(kept) or {}
   local change = { now, q.n, q.d, n, d, cause, reason }
   local last = list[1]
-  if last and cause == 'delivered' and last[ADAPTION_CAUSE] == cause then
-    change[ADAPTION_FROM_N], change[ADAPTION_FROM_D] = last[ADAPTION_FROM_N], last[ADAPTION_FROM_D]
+  if last and cause == 'delivered' and last[RATE_CHANGE_CAUSE] == cause then
+    change[RATE_CHANGE_FROM_N], change[RATE_CHANGE_FROM_D] = last[RATE_CHANGE_FROM_N], last[RATE_CHANGE_FROM_D]
     table.remove(list, 1)
   end
   table.insert(list, 1, change)
-  list[MOST_ADAPTIONS + 1] = nil
-  call('HSET', B .. 'q' .. q.nr, 'adaptions', cmsgpack.pack(list))
+  list[MOST_RATE_CHANGES + 1] = nil
+  call('HSET', B .. 'q' .. q.nr, 'rateChanges', cmsgpack.pack(list))
 end
 
--- heldByRateAlone reports whether jobs wait, not counting those that came back in this call, and the bucket delays
--- them (see heldByRate).
-local function heldByRateAlone(q, came)
+-- othersHeldByRate reports whether heldByRate is true and jobs wait, not counting those that came back in this call.
+local function othersHeldByRate(q, came)
   return heldByRate(q) and call('ZCARD', B .. 'w' .. q.nr) + (q.laned and q.keyedWaiting or 0) - came > 0
 end
 
@@ -99,14 +98,14 @@ local function observe(q, throttled, departed, reason, came)
   local s = adapted(q)
   if throttled then
     if not refused(s, departed) then return nil end
-  elseif not heldByRateAlone(q, came) or not taken(q, s, departed) then
+  elseif not othersHeldByRate(q, came) or not taken(q, s, departed) then
     return nil
   end
   local n, d = rateOf(s)
   set(q, 'adapt', encodeAdapted(s))
   local fromN, fromD = q.n, q.d
   if n == fromN and d == fromD then return nil end
-  noteAdaption(q, n, d, throttled and 'throttled' or 'delivered', throttled and reason or '')
+  noteRateChange(q, n, d, throttled and 'throttled' or 'delivered', throttled and reason or '')
   change(q, n, d, q.burst, now, now + HORIZON)
   set(q, 'n', n)
   set(q, 'd', d)
@@ -120,7 +119,7 @@ local function adaptedRateOf(q, rule, n, d)
   if rule == '' then return n, d, nil end
   if not q.adapt then return n, d, beginAdapted(rule) end
   if adapted(q).rule == rule then return q.n, q.d, q.adapt end
-  if n ~= q.n or d ~= q.d then noteAdaption(q, n, d, 'put', '') end
+  if n ~= q.n or d ~= q.d then noteRateChange(q, n, d, 'put', '') end
   return n, d, beginAdapted(rule)
 end
 

@@ -1,4 +1,4 @@
--- needs: appendoutcomes, outcomecounts, eta, lanestate, overflow, memory, stored
+-- needs: appendoutcomes, outcomecounts, eta, lanestate, overflow, room, memory, stored
 -- gives: admit
 --
 -- Decides about jobs that cannot just be put at the end of the lane without a key: the id may be taken, the queue may

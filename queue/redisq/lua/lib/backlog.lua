@@ -1,4 +1,4 @@
--- needs: overflow
+-- needs: overflow, room
 -- gives: announceRoom
 --
 -- Notifies processes that readmit jobs from the overflow that a queue has room.

@@ -1,5 +1,5 @@
 -- needs: kept, auditlog, versions
--- for audit: audit
+-- for auditwrite: auditwrite
 -- gives: logPauseEnd
 --
 -- The change log: what was done to a queue or a rule. Entries go by kind ('queue' or 'rule') and name. What is written

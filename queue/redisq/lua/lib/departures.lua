@@ -14,7 +14,7 @@ local function take(q, cost, d)
   if d > now + HORIZON then return nil end
   if q.limits and not limits.affords(q, d, cost) then return nil end
   if q.stop then receiver.noteDeparture(q, d) end
-  uncertain.shift(q)
+  reign.shift(q)
   if q.limits then return limits.takeAll(q, d, cost) end
   takeAt(q, d, bucketReadyAt(q) < d and d or now, cost)
   return d
@@ -68,7 +68,8 @@ end
 local heldAtFirst = {} -- answers of heldByRate, by number of the queue
 
 -- heldByRate reports whether the bucket of a queue delays its next job, as of the first call for the queue. What is
--- given back later does not count. Limits, stops and pauses are not looked at.
+-- given back later does not count. Nothing else that may delay the job is looked at: limits, the parent, stops, pauses
+-- and lanes.
 local function heldByRate(q)
   if heldAtFirst[q.nr] == nil then
     bounded(q)

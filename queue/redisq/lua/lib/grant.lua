@@ -1,4 +1,4 @@
--- needs: unsent, request, shares, stored, uncertain
+-- needs: unsent, request, shares, stored, reign
 -- gives: grantJob, writeDepartures, countLost, departureFor
 --
 -- Grants departures, and finds jobs that would depart too late.

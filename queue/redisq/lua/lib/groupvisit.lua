@@ -95,7 +95,7 @@ local function choose(v, d)
     end
     if m.q and not over then
       local at = memberOpens(v, m.q, d)
-      if m.q ~= v.g then at = uncertain.apart(m.q, at) end
+      if m.q ~= v.g then at = reign.apart(m.q, at) end
       if at > d then
         letRest(v, m, at)
       elseif not atMostInFlight(m) then
@@ -147,11 +147,11 @@ end
 local function grantMemberJob(v, m, l, d, cost, id, turn, job, entry)
   local q, g = m.q, v.g
   if q.stop then receiver.noteDeparture(q, d) end
-  uncertain.notePaced(d)
-  uncertain.shift(g)
+  reign.notePaced(d)
+  reign.shift(g)
   takeAll(g, d, cost)
   if q ~= g then
-    uncertain.shift(q)
+    reign.shift(q)
     takeAll(q, d, cost)
   end
   local keyed = l.lane ~= ZERO

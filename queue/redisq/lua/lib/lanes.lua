@@ -1,4 +1,4 @@
--- needs: ratechange, departures
+-- needs: pacechange, departures
 -- gives: checkLaneKeys, checkKeysFor, loadLanes, waitingKey, ruleOf, laneSize, inFlight, bucketOf, headOf
 --
 -- The lanes of a queue: their rules and buckets.
@@ -96,7 +96,7 @@ local function isBusy(q, lane)
 end
 
 -- bucketOf returns a lane's bucket under a rule, and whether it followed another rule before. A bucket that delays
--- nothing any more counts as empty. It may count as up to a horizon later than it is (uncertain.lua), so it is kept
+-- nothing any more counts as empty. It may count as up to a horizon later than it is (reign.lua), so it is kept
 -- that much longer.
 local function bucketOf(q, lane, rule, at)
   local l = { n = rule.n, d = rule.d, burst = rule.burst, tat = 0, rem = 0, last = 0, lastCost = 0,

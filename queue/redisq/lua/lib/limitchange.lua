@@ -1,4 +1,4 @@
--- needs: limits, ratechange
+-- needs: limits, pacechange
 -- gives: carryOverLimits, sameRules, rulesOf, limitsToKeep, keptLimits
 --
 -- Limits whose rules change, and what is kept of them when their queue is deleted.

@@ -6,4 +6,5 @@
 
 local lanes, lanestate, turns, turnorder, eta, appendjob
 local limits, limitchange, groups, groupvisit, membership
-local receiver, adapt, expiry, appendrules, visit, grant, outcome, uncertain, changelog, audit, backlog, refile, room
+local receiver, adapt, expiry, appendrules, visit, grant, outcome, reign, changelog, auditwrite, backlog, refile
+local makeroom

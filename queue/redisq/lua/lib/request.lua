@@ -5,7 +5,7 @@
 -- The values kept of a client's last request: its number, the run of the server, the client's number, the queues that
 -- could use a larger share, what it was granted lately, and the grants of the request, three values a job.
 local LAST_NUMBER, LAST_RUN, LAST_CLIENT, LAST_SHORT, LAST_LATELY, LAST_GRANTED = 1, 2, 3, 4, 5, 6
-local REIGN_CLOCK, REIGN_FIRST, REIGN_LATEST, REIGN_BY = 1, 2, 3, 4 -- see uncertain.lua
+local REIGN_CLOCK, REIGN_FIRST, REIGN_LATEST, REIGN_BY = 1, 2, 3, 4 -- see reign.lua
 
 begin(tonumber(ARGV[13]))
 checkRun()

@@ -22,8 +22,8 @@ function shares.use(nr)
   if shares.left[nr] then shares.left[nr] = shares.left[nr] - 1 end
 end
 
--- noteShort reports whether a queue is short that was not short at the client's last request.
-function shares.noteShort()
+-- anyNewlyShort reports whether a queue is short that was not short at the client's last request.
+function shares.anyNewlyShort()
   local before = {}
   for _, name in ipairs(last and last[LAST_SHORT] or {}) do before[name] = true end
   for _, name in ipairs(shares.short) do

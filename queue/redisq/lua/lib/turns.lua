@@ -114,7 +114,7 @@ local function chooseLane(v, d)
       if not l.bucket then l.bucket, l.changed = bucketOf(q, l.lane, l.rule, d) end
       local _, _, job = firstJob(v, l)
       if job and #job >= 28 and coverLane(l.bucket, costOf(job)) then l.changed = true end
-      opens = uncertain.apartIn(l.bucket, laneNext(l.bucket, d))
+      opens = reign.apartIn(l.bucket, laneNext(l.bucket, d))
     elseif q.receiver then
       opens = max(d, receiver.stopsUntil(q, l.lane) or d)
     end
@@ -151,7 +151,7 @@ local function noteDeparture(v, l, cost, d)
   l.at = l.at + cost
   local b = l.bucket
   if b then
-    uncertain.shiftOne(b)
+    reign.shiftOne(b)
     if b.stop then receiver.rise(b, b.stop) end
     takeAt(b, d, d, cost)
     l.changed = true

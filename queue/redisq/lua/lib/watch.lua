@@ -79,7 +79,7 @@ local function planSleep(clients, backup)
   if watches then
     if request.visits >= MAX_VISITS and more then pause = 0 end
     M.watcher, M.watchUntil = client, now + pause
-    if shares.count > 0 and shares.noteShort() and clients > 1 then
+    if shares.count > 0 and shares.anyNewlyShort() and clients > 1 then
       -- Another client may have a handler free for what this one begins to leave.
       M.watcher, M.watchUntil = OFFERED, now
       publishWake('')
