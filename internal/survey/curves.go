@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// Curves is what came into queues and what left them, as two cumulative curves (Newell curves). The vertical distance of
-// the curves is the number of jobs in the queues, their horizontal distance the delay, and the slope the rate.
+// Curves is what came into queues and what left them, as two cumulative curves (Newell curves). The vertical distance
+// of the curves is the number of jobs in the queues, their horizontal distance the delay, and the slope the rate.
 type Curves struct {
 	Points []CurvePoint // in order of time; empty if nothing is known
 	Marks  []Mark       // in order of time
@@ -22,8 +22,8 @@ type CurvePoint struct {
 // Depth returns the number of jobs in the queues.
 func (p CurvePoint) Depth() int64 { return p.Arrived - p.Left }
 
-// Curves sums up the queues for which wanted returns true over the last span, at most 24 hours; nil wants all. A span of
-// up to 15 minutes has a point every 5 s, a longer one every 5 min, and less often before a restart. A queue counts
+// Curves sums up the queues for which wanted returns true over the last span, at most 24 hours; nil wants all. A span
+// of up to 15 minutes has a point every 5 s, a longer one every 5 min, and less often before a restart. A queue counts
 // from when it was first seen, and a deleted queue not at all.
 func (s *Survey) Curves(span time.Duration, wanted func(name string) bool) Curves {
 	window := Fine

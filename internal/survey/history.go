@@ -279,7 +279,9 @@ type frame struct {
 }
 
 func (s *Survey) frame(window Window) frame {
-	f := frame{last: s.clock.fine, began: s.clock.began, step: int64(window.Step), at: s.clock.at[:], coarse: window == Coarse}
+	f := frame{
+		last: s.clock.fine, began: s.clock.began, step: int64(window.Step), at: s.clock.at[:], coarse: window == Coarse,
+	}
 	if f.coarse {
 		f.last, f.at = s.clock.coarse, s.clock.atCoarse[:]
 	}

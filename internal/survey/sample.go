@@ -17,8 +17,8 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// keptSample is a sample of all queues as the store keeps it. Encoded, it is a byte with the version of the layout and a
-// deflated list of numbers and texts.
+// keptSample is a sample of all queues as the store keeps it. Encoded, it is a byte with the version of the layout and
+// a deflated list of numbers and texts.
 type keptSample struct {
 	at       time.Time
 	versions map[string]bool
@@ -37,7 +37,7 @@ const (
 	maxUnpacked    = 8 << 20 // of a sample, to refuse damaged ones
 )
 
-// encode returns the sample in at most series.MaxBytes. If not all queues fit, it leaves out those with the fewest jobs.
+// encode returns the sample in at most series.MaxBytes. If not all queues fit, those with the fewest jobs are left out.
 func (k *keptSample) encode() []byte {
 	slices.SortFunc(k.rows, func(a, b keptRow) int {
 		if d := b.sample[depth] - a.sample[depth]; d != 0 {

@@ -135,8 +135,8 @@ func (s *Series) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Curves is what came into queues and what left them, as two cumulative curves: their vertical distance is the number of
-// jobs in the queues, their horizontal distance the delay.
+// Curves is what came into queues and what left them, as two cumulative curves: their vertical distance is the number
+// of jobs in the queues, their horizontal distance the delay.
 type Curves struct {
 	Instance string       `json:"instance"` // the ingress that answered
 	Points   []CurvePoint `json:"points"`

@@ -205,7 +205,8 @@ func (f boltFile) addTables() error {
 		return false
 	}
 	lacks := false
-	if err := f.View(func(tx *bbolt.Tx) error { lacks = lacking(tx); return nil }); err != nil || !lacks || f.IsReadOnly() {
+	err := f.View(func(tx *bbolt.Tx) error { lacks = lacking(tx); return nil })
+	if err != nil || !lacks || f.IsReadOnly() {
 		return err
 	}
 	return f.Update(func(tx *bbolt.Tx) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// A store that is nearly out of memory takes no samples, keeps those it has, and takes samples again when there is room.
+// A store that is nearly out of memory takes no samples, keeps those it has, and takes more when there is room.
 func TestSamplesWithoutMemory(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
 	v := open(t, s.Client(), redisq.Options{Init: true})
@@ -27,7 +27,7 @@ func TestSamplesWithoutMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	limit("100000") // less than the server uses
+	limit("100000")    // less than the server uses
 	number := int64(1) // memory is looked at once a second, so a few more are added
 	await.Until(t, "the store is full", func() bool {
 		number++
