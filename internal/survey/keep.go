@@ -18,8 +18,8 @@ type Keeper interface {
 }
 
 // tier is a series of samples in the store. The older the samples, the coarser. Each sample has all queues, so the
-// first process to write one writes for all, and none depends on another sample. 114 samples of at most series.MaxBytes take
-// at most 57 MiB.
+// first process to write one writes for all, and none depends on another sample. 114 samples of at most
+// series.MaxBytes take at most 57 MiB.
 type tier struct {
 	series uint8
 	step   time.Duration
