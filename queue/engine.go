@@ -92,6 +92,11 @@ type Specs interface {
 	// Lane returns a queue as Get does, and one of its lanes, which may be empty. Errors also: ErrUnknownQueue, an
 	// *invalid.Error.
 	Lane(ctx context.Context, name, key string) (Info, LaneInfo, error)
+	// Lineup returns a queue as Get does, with what waits in it. Errors also: ErrUnknownQueue.
+	Lineup(ctx context.Context, name string) (Lineup, error)
+	// Lanes returns a page of the lanes of a queue that have waiting jobs. Errors also: ErrUnknownQueue, an
+	// *invalid.Error.
+	Lanes(ctx context.Context, r LanesRequest) (LanesPage, error)
 	// List returns up to limit queues as Get does, sorted by name, starting after the name given.
 	List(ctx context.Context, after string, limit int) ([]Info, error)
 	// Put creates a queue or changes its spec. The argument expect is the revision the queue must be at: 0 means that the

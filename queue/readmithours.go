@@ -63,10 +63,15 @@ func (w Window) Open(t time.Time) bool {
 }
 
 // Opens returns the first instant at or after t at which the window is open, to the minute.
-func (w Window) Opens(t time.Time) time.Time {
+func (w Window) Opens(t time.Time) time.Time { return w.next(t, true) }
+
+// Closes returns the first instant at or after t at which the window is closed, to the minute; t if it never is.
+func (w Window) Closes(t time.Time) time.Time { return w.next(t, false) }
+
+func (w Window) next(t time.Time, open bool) time.Time {
 	// Windows begin and zones change on whole minutes. A window opens once a day, and a day has at most 25 hours.
 	for try := t; try.Sub(t) <= 49*time.Hour; try = try.Truncate(time.Minute).Add(time.Minute) {
-		if w.Open(try) {
+		if w.Open(try) == open {
 			return try
 		}
 	}

@@ -43,6 +43,9 @@ func (i *LaneInfo) ToWall(ahead time.Duration) {
 	i.Stop, i.Bucket = toWall(i.Stop, ahead), bucketToWall(i.Bucket, ahead)
 }
 
+// ToWall converts s to wall-clock times.
+func (s *Sibling) ToWall(ahead time.Duration) { s.Bucket = bucketToWall(s.Bucket, ahead) }
+
 // ToWall converts i to wall-clock times.
 func (i *JobInfo) ToWall(ahead time.Duration) {
 	if ahead == 0 {

@@ -34,6 +34,18 @@ func (e *Engine) Lane(ctx context.Context, name, key string) (i queue.Info, l qu
 	return i, l, err
 }
 
+// Lineup implements queue.Specs.
+func (e *Engine) Lineup(ctx context.Context, name string) (l queue.Lineup, err error) {
+	err = e.look(ctx, func(now leaky.Instant) (err error) { l, err = e.machine.Lineup(now, name); return err })
+	return l, err
+}
+
+// Lanes implements queue.Specs.
+func (e *Engine) Lanes(ctx context.Context, r queue.LanesRequest) (p queue.LanesPage, err error) {
+	err = e.look(ctx, func(now leaky.Instant) (err error) { p, err = e.machine.Lanes(now, r); return err })
+	return p, err
+}
+
 // List implements queue.Specs.
 func (e *Engine) List(ctx context.Context, after string, limit int) (list []queue.Info, err error) {
 	err = e.look(ctx, func(now leaky.Instant) error { list = e.machine.List(now, after, limit); return nil })

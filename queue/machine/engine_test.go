@@ -274,6 +274,16 @@ func (e *Engine) Lane(ctx context.Context, name, key string) (i queue.Info, l qu
 	return i, l, err
 }
 
+func (e *Engine) Lineup(ctx context.Context, name string) (l queue.Lineup, err error) {
+	err = e.do(ctx, func(now leaky.Instant) (err error) { l, err = e.Machine.Lineup(now, name); return err })
+	return l, err
+}
+
+func (e *Engine) Lanes(ctx context.Context, r queue.LanesRequest) (p queue.LanesPage, err error) {
+	err = e.do(ctx, func(now leaky.Instant) (err error) { p, err = e.Machine.Lanes(now, r); return err })
+	return p, err
+}
+
 func (e *Engine) List(ctx context.Context, after string, limit int) (list []queue.Info, err error) {
 	err = e.do(ctx, func(now leaky.Instant) error { list = e.Machine.List(now, after, limit); return nil })
 	return list, err

@@ -1,150 +1,431 @@
 package machine
 
 import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/status"
 )
 
-// Forecast is a queue as an Info shows it, without its store. It computes by the machine's rules when jobs will depart,
-// assuming no new jobs and no failures.
-type Forecast struct {
-	queue *queueState
-	goes  leaky.Instant // from when on jobs depart, considering pauses and the stop
-	load  groupLoad
-	costs costBounds
-	// State after the jobs that Depart has let go: when the last one was granted, the number of these jobs minus the
-	// number of jobs that wait now, their cost, and their lanes.
-	clock          leaky.Instant
-	departed, cost int64
-	lanes          map[string]*forecastLane
+// Forecast returns when the jobs of a queue leave, assuming that no more jobs are appended, that deliveries succeed,
+// that a down receiver answers its next probe, and that in-flight limits let out what they let out now. Errors: an
+// *invalid.Error of ask.Spec.
+func Forecast(l *queue.Lineup, ask queue.ForecastRequest) (queue.Forecast, error) {
+	c, err := newForecaster(l, ask)
+	if err != nil {
+		return queue.Forecast{}, err
+	}
+	c.run()
+	return c.forecast(), nil
 }
 
-// NewForecast returns the forecast of a queue for jobs that cost up to cost. A rate that is not nil replaces the
-// queue's. Errors: an *invalid.Error.
-func NewForecast(i *queue.Info, cost int64, rate *leaky.Rate) (*Forecast, error) {
-	now := leaky.Instant(i.Now.UnixMicro())
-	q, err := shownQueue(i, now)
+// forecaster is the fluid of a Lineup.
+type forecaster struct {
+	fluid
+	lineup *queue.Lineup
+	spec   *queue.Spec
+	now    leaky.Instant
+	cost   float64                             // mean cost of a waiting job
+	rules  map[queue.LaneDigest]queue.LaneRule // overrides
+	poolOf map[queue.LaneDigest]int
+}
+
+func newForecaster(l *queue.Lineup, ask queue.ForecastRequest) (*forecaster, error) {
+	c := &forecaster{
+		lineup: l, spec: &l.Spec, now: leaky.Instant(l.Now.UnixMicro()), cost: l.MeanCost(),
+		rules: map[queue.LaneDigest]queue.LaneRule{}, poolOf: map[queue.LaneDigest]int{},
+	}
+	c.drained, c.dry = -1, slices.Repeat([]float64{-1}, len(l.Lanes))
+	q, err := shownQueue(&l.Info, c.now)
 	if err != nil {
 		return nil, err
 	}
-	if rate != nil {
-		other := q.pacer
-		other.Rate = *rate
-		if err := other.Validate(); err != nil {
-			return nil, invalid.Errorf("rate", "", "%v", err)
-		}
-		q.pacer, q.bucket = other, q.pacer.Change(q.bucket, other, now)
-	}
-	f := &Forecast{queue: q, lanes: map[string]*forecastLane{}, departed: -i.Waiting}
-	head := i
-	switch {
-	case i.Group.Children > 0:
-		q.group = newGroup(q)
-	case i.Parent != nil:
-		head = i.Parent
-		p, err := shownQueue(head, now)
-		if err != nil {
+	if ask.Spec != nil {
+		c.spec = ask.Spec
+		if q.paces, err = q.withSpec(ask.Spec, nil, c.now); err != nil {
 			return nil, err
 		}
-		p.group = newGroup(p)
-		q.group = p.group
 	}
-	f.goes, _ = q.resumesAt(now)
-	f.clock = f.goes
-	f.costs.groupMaxCost = max(cost, head.Group.MaxCost)
-	f.load = groupLoad{otherMembers: head.Group.Members, waiting: head.Group.Waiting}
-	if i.Waiting > 0 {
-		f.load.otherMembers--
+	for key, rule := range c.spec.Lanes.Overrides {
+		c.rules[queue.DigestLane(key)] = rule
 	}
-	return f, nil
-}
-
-// shownQueue returns the state of a queue as an Info shows it.
-func shownQueue(i *queue.Info, now leaky.Instant) (*queueState, error) {
-	q := (&Machine{}).newQueueState(1, i.Spec)
-	q.pacer.Rate, q.bucket, q.pause = i.Rate, i.Bucket, pauseOf(i.Pause)
-	if i.Stop.On() {
-		q.receiver.stop = instantOf(i.Stop.Until)
-	}
-	var err error
-	if q.limits, err = carryOverLimits(nil, i.Spec.Limits, nil, now); err != nil {
+	if err := c.addStations(q); err != nil {
 		return nil, err
 	}
-	for n := range q.limits[:min(len(q.limits), len(i.Limits))] {
-		q.limits[n].bucket, q.limits[n].window = i.Limits[n].Bucket, i.Limits[n].Window
+	apart := map[queue.LaneDigest]bool{queue.DigestLane(ask.Append.Lane): ask.Append.Jobs > 0}
+	for _, due := range l.Due {
+		apart[due.Lane] = true
 	}
-	q.repairWindows(now)
-	return q, nil
+	c.addLanes(apart)
+	c.addDeferred()
+	for _, due := range l.Due {
+		c.inflows = append(c.inflows, inflow{
+			at: max(0, due.At.Sub(l.Now).Seconds()), depth: float64(due.Cost), pool: c.pool(due.Lane),
+		})
+	}
+	if a := ask.Append; a.Jobs+a.Deferred > 0 {
+		c.append(a)
+	}
+	slices.SortStableFunc(c.inflows, func(a, b inflow) int { return cmp.Compare(a.at, b.at) })
+	return c, nil
 }
 
-// ETA returns when a job departs with that much cost ahead of it in the queue, some of it deferred. more is how many
-// other jobs its group has in addition to those waiting now.
-func (f *Forecast) ETA(ahead, deferred, more int64) leaky.Instant {
-	return max(f.queue.ownVerdict(f.goes, ahead).at, f.groupETA(ahead, deferred, more))
+// addStations adds the queue's paces, and those of its group.
+func (c *forecaster) addStations(q *queueState) error {
+	i := &c.lineup.Info
+	switch {
+	case i.Group.Children > 0: // the paces of a parent apply to the whole group
+		g := c.station(&q.paces, "")
+		c.group, c.own = &g, station{}
+	case i.Parent != nil:
+		p, err := shownQueue(i.Parent, c.now)
+		if err != nil {
+			return err
+		}
+		g := c.station(&p.paces, p.name)
+		c.pause(&g, i.Parent.Pause, p.name)
+		c.group, c.own = &g, c.station(&q.paces, "")
+	default:
+		c.own = c.station(&q.paces, "")
+	}
+	c.pause(&c.own, i.Pause, "")
+	c.stop()
+	c.limitInFlight()
+	if c.group != nil {
+		c.addSiblings()
+	}
+	return nil
 }
 
-func (f *Forecast) groupETA(ahead, deferred, more int64) leaky.Instant {
-	load := f.load
-	load.waiting += more
-	return f.queue.groupVerdict(load, f.costs, ahead, deferred, f.goes).at
+// station returns paces as a station. of is the parent's name, if they are the parent's.
+func (c *forecaster) station(p *paces, of string) station {
+	s := station{single: c.cost, taps: []tap{c.tap(p.pacer, p.bucket, c.cost, verdict{by: cause.Rate, queue: of})}}
+	if of != "" {
+		s.taps[0].by.by = cause.Parent
+	}
+	for l := range p.paced {
+		by := s.taps[0].by
+		by.reason = l.Rate.String()
+		s.taps = append(s.taps, c.tap(l.pacer, l.bucket, c.cost, by))
+	}
+	for l := range p.quotas {
+		d := dam{quota: l.quota, origin: c.now, cost: c.cost, by: verdict{by: cause.Quota, queue: of}}
+		d.by.reason = strings.TrimSpace(l.Quota.String() + " " + l.Timezone)
+		used, ends := l.window.Used, l.quota.Calendar.End(c.now)
+		switch {
+		case l.window.Ends > ends: // jobs were let out ahead: the present window is over
+			d.renew(0, l.quota.Max)
+			d.ahead = used
+		case l.window.Ends < ends:
+			used = 0
+			fallthrough
+		default:
+			d.renew(0, used)
+		}
+		s.dams = append(s.dams, d)
+	}
+	return s
 }
 
-// LaneETA returns when a lane lets a job depart with that much cost ahead of it in the lane.
-func (f *Forecast) LaneETA(key string, of *queue.LaneInfo, ahead int64) leaky.Instant {
-	ln := &lane{queue: f.queue, key: key, stop: instantOf(of.Stop)}
-	ln.pace = &lanePace{bucket: of.Bucket, pacer: ln.rule().Pacer()}
-	f.queue.laneStopsUntil = ln.stop + 1
-	return ln.eta(f.goes, f.goes, ahead)
+// tap returns a pace as a tap for jobs of that cost.
+func (c *forecaster) tap(p leaky.Pacer, b leaky.Bucket, cost float64, by verdict) tap {
+	n, d := p.Rate.Fraction()
+	if n == 0 {
+		t := open(by.by)
+		t.by = by
+		return t
+	}
+	rate := float64(n) / float64(d) * 1e6
+	t := tap{rate: rate, burst: float64(p.Burst) + cost - 1, by: by}
+	t.credit = min(t.burst, cost-p.Free(b, c.now).Sub(c.now).Seconds()*rate)
+	return t
 }
 
-// Goes returns from when on jobs depart, considering pauses and the receiver's stop; now if a pause has no end.
-func (f *Forecast) Goes() leaky.Instant { return f.goes }
+// open returns a tap that does not limit anything.
+func open(by cause.Cause) tap { return tap{rate: inf, burst: inf, credit: inf, by: verdict{by: by}} }
 
-// Slot returns when the next job departs, as far as the queue itself is concerned.
-func (f *Forecast) Slot() leaky.Instant { return f.queue.memberOpens(f.clock) }
+// pause notes a pause.
+func (c *forecaster) pause(s *station, p queue.Pause, of string) {
+	if !p.On() {
+		return
+	}
+	until := inf
+	if !p.Until.IsZero() {
+		until = p.Until.Sub(c.lineup.Now).Seconds()
+	}
+	s.close(until, verdict{by: cause.Paused, queue: of, reason: p.Reason})
+}
 
-// Depart lets the next job of a lane go, not before due, and returns when it departs. If the job expires first, Depart
-// returns when it would have departed. An expires of 0 means never.
-func (f *Forecast) Depart(key string, due, expires leaky.Instant, cost int64) (at leaky.Instant, expired bool) {
-	q, ln, now := f.queue, f.lane(key), max(f.clock, due)
-	var d, inLane leaky.Instant
-	for afforded := false; !afforded; {
-		if d = q.memberOpens(now); d > now.Add(queue.Horizon) {
-			q.repairBuckets(now)
-			now = d.Add(-queue.Horizon) // a drainer asks again then
+// stop notes why the queue lets nothing out beside a pause: its receiver, or that nobody asks for jobs.
+func (c *forecaster) stop() {
+	i, s := &c.lineup.Info, &c.own
+	if i.Stop.On() && i.Stop.Cause == queue.StopNoTarget {
+		s.close(inf, verdict{by: cause.NoTarget, reason: i.Stop.Reason})
+		return
+	}
+	if !status.Attended(i) {
+		s.close(inf, verdict{by: i.Spec.Cause()})
+		return
+	}
+	if !i.Stop.On() && !i.Circuit.Open() {
+		return
+	}
+	v := verdict{by: cause.Throttled, reason: i.Stop.Reason}
+	if i.Circuit.Open() || i.Stop.Cause == queue.StopDown {
+		v = verdict{by: cause.Down, reason: i.Circuit.Reason}
+	}
+	opens := 0.0
+	if i.Stop.On() {
+		opens = i.Stop.Until.Sub(i.Now).Seconds()
+	}
+	s.close(opens, v)
+	s.rises = true
+}
+
+// close closes a station until an instant, unless it is closed for longer.
+func (s *station) close(until float64, why verdict) {
+	if until > s.opens {
+		s.opens, s.closed = until, why
+	}
+}
+
+// limitInFlight adds a tap for the queue's limit of jobs in flight, once it is reached. It lets out as much as has left
+// lately: how long deliveries take is not known otherwise.
+func (c *forecaster) limitInFlight() {
+	most := c.spec.MaxInFlight
+	flight, known := c.flight()
+	if most == 0 || c.lineup.Leased < most || !known {
+		return
+	}
+	c.own.taps = append(c.own.taps, tap{
+		rate: c.cost * float64(most) / flight, burst: c.cost * float64(most), by: verdict{by: cause.MaxInFlight},
+	})
+}
+
+// flight estimates how many seconds a job is in flight, by Little's law. known is false unless jobs have waited for as
+// long as the outflow was measured.
+func (c *forecaster) flight() (seconds float64, known bool) {
+	i := &c.lineup.Info
+	known = i.Leased > 0 && i.Outflow > 0 && !i.OldestWaiting.IsZero() && i.Now.Sub(i.OldestWaiting) >= meterWindow
+	return float64(i.Leased) / i.Outflow, known
+}
+
+func (c *forecaster) addSiblings() {
+	head := &c.lineup.Info
+	if head.Parent != nil {
+		head = head.Parent
+	}
+	members, waiting := head.Group.Members, head.Group.Waiting-c.lineup.Waiting
+	if c.lineup.Waiting > 0 {
+		members--
+	}
+	for _, s := range c.lineup.Siblings {
+		if s.Waiting == 0 {
 			continue
 		}
-		inLane = max(d, ln.last)
-		inLane = ln.opens(inLane, inLane)
-		at = max(inLane, f.groupETA(f.cost, 0, f.departed))
-		if expires != 0 && expires < at {
-			return at, true
+		cost := float64(s.Cost) / float64(s.Waiting)
+		p := leaky.Pacer{Rate: s.Rate, Burst: s.Burst, Horizon: queue.Horizon}
+		one := pool{tap: c.tap(p, s.Bucket, cost, verdict{}), jobCost: cost}
+		one.pour(float64(s.Cost))
+		c.siblings = append(c.siblings, one)
+		members, waiting = members-1, waiting-s.Waiting
+	}
+	if len(c.lineup.Siblings) == queue.MaxSiblings && members > 0 && waiting > 0 {
+		rest := pool{tap: open(cause.Rate), jobCost: 1}
+		rest.add(laneEnd{float64(waiting) / float64(members), float64(members), -1})
+		c.siblings = append(c.siblings, rest)
+	}
+}
+
+// fewLanes is how many lanes are followed one by one. Of more lanes, those whose taps are about the same are one pool.
+const fewLanes = 64
+
+// kind is what lanes of a pool have in common, rounded.
+type kind struct {
+	rate, credit, opens, cost float64
+	burst                     float64
+}
+
+// addLanes adds the lanes with waiting jobs. apart are lanes to follow on their own.
+func (c *forecaster) addLanes(apart map[queue.LaneDigest]bool) {
+	waiting, lanes := c.lineup.Waiting, c.lineup.Info.Lanes
+	pools := map[kind]int{}
+	for n := range c.lineup.Lanes {
+		ln := &c.lineup.Lanes[n]
+		if ln.Waiting == 0 {
+			continue
 		}
-		afforded = q.isParent() || q.affords(d, cost)
+		waiting, lanes = waiting-ln.Waiting, lanes-1
+		p := c.newPool(ln.Digest, ln.Bucket, float64(ln.Cost)/float64(ln.Waiting))
+		if !ln.Stop.IsZero() {
+			p.opens = ln.Stop.Sub(c.lineup.Now).Seconds()
+		}
+		end := laneEnd{float64(ln.Cost), 1, n}
+		if len(c.lineup.Lanes) > fewLanes && !apart[ln.Digest] {
+			k := p.kind()
+			if at, known := pools[k]; known {
+				c.pools[at].add(end)
+				continue
+			}
+			pools[k] = len(c.pools)
+		} else {
+			c.poolOf[ln.Digest] = len(c.pools)
+		}
+		p.add(end)
+		c.pools = append(c.pools, p)
 	}
-	if !q.isParent() {
-		q.noteDeparture(d)
-		q.take(d, now, cost)
+	if waiting > 0 && lanes > 0 && int64(len(c.lineup.Lanes)) >= queue.MaxLineupLanes {
+		p := c.newPool(queue.LaneDigest{1}, leaky.Bucket{}, c.cost)
+		p.add(laneEnd{float64(waiting) * c.cost / float64(lanes), float64(lanes), -1})
+		c.pools = append(c.pools, p)
 	}
-	ln.take(inLane, inLane, cost)
-	ln.last = inLane
-	f.clock, f.departed, f.cost = now, f.departed+1, f.cost+cost
-	return at, false
+	for i := range c.pools {
+		slices.SortFunc(c.pools[i].ends, func(a, b laneEnd) int { return cmp.Compare(a.depth, b.depth) })
+	}
 }
 
-// forecastLane is a lane, and when its last job departed as far as the lane is concerned.
-type forecastLane struct {
-	lane
-	last leaky.Instant
+func (p *pool) kind() kind {
+	round := func(v float64) float64 { // to a sixteenth of an octave
+		if v <= 0 || v >= inf {
+			return v
+		}
+		return math.Exp2(math.Round(math.Log2(v)*16) / 16)
+	}
+	k := kind{rate: round(p.rate), burst: p.burst, opens: math.Ceil(p.opens), cost: round(p.jobCost), credit: p.credit}
+	if p.credit < inf {
+		k.credit = math.Round(p.credit / p.jobCost)
+	}
+	return k
 }
 
-// lane returns the lane of a key. Nothing has departed from it except through Depart.
-func (f *Forecast) lane(key string) *forecastLane {
-	ln := f.lanes[key]
-	if ln == nil {
-		ln = &forecastLane{lane: lane{queue: f.queue, key: key}}
-		f.lanes[key] = ln
+// newPool returns an empty lane.
+func (c *forecaster) newPool(digest queue.LaneDigest, b leaky.Bucket, cost float64) pool {
+	rule, own := c.rules[digest]
+	if !own && digest != (queue.LaneDigest{}) {
+		rule = c.spec.Lanes.LaneRule
 	}
-	return ln
+	p := pool{tap: c.tap(rule.Pacer(), b, cost, verdict{by: cause.LaneRate}), jobCost: cost}
+	most, by := rule.MaxInFlight, cause.LaneMaxInFlight
+	if c.spec.Ordered {
+		most, by = 1, cause.Ordered
+	}
+	if flight, known := c.flight(); most > 0 && known {
+		if rate := cost * float64(most) / flight; rate < p.rate {
+			p.tap = tap{rate: rate, burst: cost * float64(most), by: verdict{by: by}}
+		}
+	}
+	p.rests = p.rate < inf && p.burst < 2*cost
+	return p
+}
+
+// pool returns the pool of a lane, new if it has no waiting jobs.
+func (c *forecaster) pool(digest queue.LaneDigest) int {
+	n, known := c.poolOf[digest]
+	if !known {
+		n = len(c.pools)
+		c.poolOf[digest] = n
+		c.pools = append(c.pools, c.newPool(digest, leaky.Bucket{}, c.cost))
+	}
+	return n
+}
+
+// addDeferred adds the jobs on the overflow. Their lanes are not known.
+func (c *forecaster) addDeferred() {
+	i := &c.lineup.Info
+	if i.Deferred == 0 {
+		return
+	}
+	cost := float64(max(i.DeferredCost, i.Deferred))
+	c.ensureOverflow(cost / float64(i.Deferred)).pour(cost)
+}
+
+// ensureOverflow returns the overflow.
+func (c *forecaster) ensureOverflow(jobCost float64) *pool {
+	if c.overflow == nil {
+		c.overflow = &pool{tap: open(cause.Deferred), jobCost: jobCost}
+		if w, err := c.spec.Deferred.Window(); err == nil && w != (queue.Window{}) {
+			c.overflow.hours = &hours{Window: w, origin: c.now}
+		}
+	}
+	return c.overflow
+}
+
+// append adds jobs that are appended now, and marks the first and the last of them.
+func (c *forecaster) append(a queue.ForecastAppend) {
+	cost := float64(max(1, a.Cost))
+	add := func(p *pool, at int, jobs int64) {
+		if jobs == 0 {
+			return
+		}
+		c.marks = append(c.marks, mark{pool: at, left: p.depth() + cost})
+		p.pour(float64(jobs) * cost)
+		c.marks = append(c.marks, mark{pool: at, left: p.depth()})
+	}
+	if a.Jobs > 0 {
+		n := c.pool(queue.DigestLane(a.Lane))
+		add(&c.pools[n], n, a.Jobs)
+	}
+	if a.Deferred > 0 {
+		add(c.ensureOverflow(cost), -1, a.Deferred)
+	}
+}
+
+// longest is how many seconds a forecast reaches: some thousand years.
+const longest = 1e11
+
+// forecast returns the result of a run.
+func (c *forecaster) forecast() queue.Forecast {
+	at := func(t float64) time.Time {
+		return (c.now + leaky.Instant(math.Ceil(min(t, longest)*1e6-0.01))).Time()
+	}
+	f := queue.Forecast{
+		Exact: !c.rough && c.isExact(), Estimated: c.lineup.Info.Lanes > queue.MaxLineupLanes || c.rough,
+		Lanes: make([]time.Time, len(c.lineup.Lanes)),
+	}
+	curve := simplified(c.bends, queue.MaxBends)
+	for n, b := range curve {
+		if b.by == (verdict{}) && n+1 < len(curve) { // jobs leave at once
+			b.by, b.rate = curve[n+1].by, curve[n+1].rate
+		}
+		bend := queue.Bend{
+			At: at(b.t), Remaining: b.left, Rate: b.rate, By: b.by.by, Queue: b.by.queue, Reason: b.by.reason,
+			Drained: b.drained,
+		}
+		if b.by.until > 0 {
+			bend.Until = at(b.by.until)
+		}
+		f.Bends = append(f.Bends, bend)
+	}
+	if last := curve[len(curve)-1]; last.left <= tiny {
+		f.Finish = at(last.t)
+	}
+	for n, t := range c.dry {
+		if t >= 0 {
+			f.Lanes[n] = at(t)
+		}
+	}
+	if n := len(c.marks); n > 0 {
+		first, last := c.marks[0], c.marks[n-1]
+		if first.passed {
+			f.First = at(first.at)
+		}
+		if last.passed {
+			f.Last = at(last.at)
+		}
+	}
+	return f
+}
+
+// isExact reports whether arithmetic alone decides when jobs leave.
+func (c *forecaster) isExact() bool {
+	i := &c.lineup.Info
+	return i.Lanes <= 1 && (len(c.lineup.Lanes) == 0 || c.lineup.Lanes[0].Digest == queue.LaneDigest{}) &&
+		i.Size() == i.Waiting && i.Deferred == 0 && c.group == nil && len(c.spec.Limits) == 0 &&
+		c.spec.MaxInFlight == 0 && !c.spec.Ordered && !c.spec.Adapt.On() && !c.spec.Pull && c.own.opens == 0 && !i.Circuit.Open()
 }

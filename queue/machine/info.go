@@ -55,20 +55,25 @@ func (m *Machine) Lane(now leaky.Instant, name, key string) (queue.Info, queue.L
 	if err != nil {
 		return queue.Info{}, queue.LaneInfo{}, err
 	}
-	ln := q.lane(key, queue.DigestLane(key))
-	lane := queue.LaneInfo{Waiting: int64(ln.waiting.len())}
-	if ln.keyed() {
-		lane.Size, lane.Bytes = int64(ln.size), ln.bytes
-	}
-	var p leaky.Pacer
-	lane.Bucket, p, _ = ln.pacing(now, now)
-	if stop := ln.stopsUntil(now); stop > now {
-		lane.Stop = stop.Time()
-	} else if stop != 0 && !p.Rate.Unlimited() {
-		lane.Bucket = p.Rise(lane.Bucket, stop)
-	}
+	lane := q.lane(key, queue.DigestLane(key)).info(now)
 	lane.ToWall(m.ahead())
 	return m.infoWithParent(q, now), lane, nil
+}
+
+// info returns a lane for clients.
+func (ln *lane) info(now leaky.Instant) queue.LaneInfo {
+	i := queue.LaneInfo{Waiting: int64(ln.waiting.len())}
+	if ln.keyed() {
+		i.Size, i.Bytes = int64(ln.size), ln.bytes
+	}
+	var p leaky.Pacer
+	i.Bucket, p, _ = ln.pacing(now, now)
+	if stop := ln.stopsUntil(now); stop > now {
+		i.Stop = stop.Time()
+	} else if stop != 0 && !p.Rate.Unlimited() {
+		i.Bucket = p.Rise(i.Bucket, stop)
+	}
+	return i
 }
 
 // List returns up to limit queues after a name.

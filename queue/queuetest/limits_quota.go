@@ -231,7 +231,11 @@ var limitQuotaRules = []rule{
 }
 
 // begins is the start of a chapter's time, unless it is NewClock's.
-var begins = map[string]time.Time{"SpringForward": time.Date(2026, 3, 28, 12, 0, 0, 0, time.UTC)}
+var begins = map[string]time.Time{
+	"SpringForward":  time.Date(2026, 3, 28, 12, 0, 0, 0, time.UTC),
+	"Forecast":       time.Date(2026, 3, 28, 22, 59, 0, 0, time.UTC), // an hour to go in Berlin's last day of winter time
+	"ForecastAutumn": time.Date(2026, 10, 24, 21, 59, 0, 0, time.UTC),
+}
 
 // daily checks that the whole quota leaves on each of these days in Berlin, from the start of the day there. The first
 // two jobs leave at once.

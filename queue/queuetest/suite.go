@@ -109,6 +109,8 @@ var chapters = []struct {
 	{"Why", whyRules},
 	{"Quote", quoteRules},
 	{"Timetable", timetableRules},
+	{"Forecast", scenarioRules(forecastScenarios())},
+	{"ForecastAutumn", scenarioRules(autumnScenarios)},
 	{"List", listRules},
 	{"Purge", purgeRules},
 	{"Replay", replayRules},

@@ -12,7 +12,7 @@ import (
 
 // departures simulates the departures of the backlog. It yields each job with its departure. A job that expires first
 // uses no slot.
-func (b *Backlog) departures(out *machine.Forecast) iter.Seq2[waiting, departure] {
+func (b *Backlog) departures(out *machine.Rehearsal) iter.Seq2[waiting, departure] {
 	return func(yield func(waiting, departure) bool) {
 		order := b.upcoming()
 		for !order.empty() {

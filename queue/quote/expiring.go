@@ -18,7 +18,7 @@ type Expiring struct {
 // Quote, no other jobs are appended and a paused queue resumes now. The order of lanes is approximate. Its error
 // is an *invalid.Error.
 func (r Request) Expiring(i *queue.Info, b *Backlog) (now, then Expiring, err error) {
-	out, err := machine.NewForecast(i, 0, nil)
+	out, err := machine.NewRehearsal(i, 0, nil)
 	if err != nil {
 		return now, then, err
 	}
@@ -26,7 +26,7 @@ func (r Request) Expiring(i *queue.Info, b *Backlog) (now, then Expiring, err er
 	if r.Rate == nil {
 		return now, now, nil
 	}
-	if out, err = machine.NewForecast(i, 0, r.Rate); err != nil {
+	if out, err = machine.NewRehearsal(i, 0, r.Rate); err != nil {
 		return now, then, err
 	}
 	return now, b.expiring(i, out), nil
@@ -34,7 +34,7 @@ func (r Request) Expiring(i *queue.Info, b *Backlog) (now, then Expiring, err er
 
 // expiring simulates the departures of the backlog and counts the jobs that expire. Limits and the group apply as they
 // do to an ETA.
-func (b *Backlog) expiring(i *queue.Info, out *machine.Forecast) Expiring {
+func (b *Backlog) expiring(i *queue.Info, out *machine.Rehearsal) Expiring {
 	e := Expiring{AtLeast: b.more, Exact: b.exact(i)}
 	if b.deadlines == 0 {
 		e.Exact = !b.more

@@ -76,14 +76,14 @@ func (r Request) Quote(i *queue.Info, lane *queue.LaneInfo) (Quote, error) {
 	q := Quote{}
 	q.Paused, q.Until = stops(i)
 	q.divide(&r, i, lane)
-	out, err := machine.NewForecast(i, r.Cost, nil)
+	out, err := machine.NewRehearsal(i, r.Cost, nil)
 	if err != nil {
 		return Quote{}, err
 	}
 	q.Now = q.forecast(&r, i, lane, out)
 	q.Now.Rate = i.Rate
 	if r.Rate != nil {
-		if out, err = machine.NewForecast(i, r.Cost, r.Rate); err != nil {
+		if out, err = machine.NewRehearsal(i, r.Cost, r.Rate); err != nil {
 			return Quote{}, err
 		}
 		then := q.forecast(&r, i, lane, out)
@@ -128,7 +128,7 @@ func (q *Quote) divide(r *Request, i *queue.Info, lane *queue.LaneInfo) {
 
 // forecast applies the engines' rule for ETAs. No sum or product comes near 2^63: a queue or its overflow has at most
 // 10^8 jobs, none costs more than 10^3, and at most 10^3 queues take turns.
-func (q *Quote) forecast(r *Request, i *queue.Info, lane *queue.LaneInfo, out *machine.Forecast) (f Forecast) {
+func (q *Quote) forecast(r *Request, i *queue.Info, lane *queue.LaneInfo, out *machine.Rehearsal) (f Forecast) {
 	deferred := max(i.DeferredCost, i.Deferred)
 	all := i.Ahead + deferred
 	switch {

@@ -192,8 +192,7 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 	i.Ready, i.LanesRest, i.NextDue, i.Asked = micros(r.int()), r.int() == 1, micros(r.int()), micros(r.int())
 	i.Bytes, i.MaxBytes, i.DeadBytes, i.DeferredBytes = r.int(), r.int(), r.int(), r.int()
 	if lane != nil {
-		lane.Waiting, lane.Size, lane.Bucket, lane.Stop, lane.Bytes = r.int(), r.int(), readBucket(r), micros(r.int()),
-			r.int()
+		readLane(r, lane)
 	}
 	return i, r.err
 }

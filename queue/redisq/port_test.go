@@ -31,7 +31,7 @@ var partOf = map[string]string{
 	"agenda": "agenda expiry job", "appendjob": "append appendrules overflow room", "auditwrite": "auditlog",
 	"backlog": "overflow", "cancel": "jobacts", "changelog": "changelog jobacts", "delete": "specs",
 	"departures": "pace", "ended": "ended commit", "eta": "eta pause", "importjobs": "import", "readings": "info",
-	"groupvisit": "groupvisit groups laneturns grant", "held": "jobacts", "job": "job room",
+	"laneinfo": "info", "groupvisit": "groupvisit groups laneturns grant", "held": "jobacts", "job": "job room",
 	"lanes": "laneturns", "lanestate": "laneturns job", "limitchange": "pace", "limits": "pace", "list": "jobinfo",
 	"lostleases": "leases", "makeroom": "room", "membership": "groups", "memory": "room", "overflow": "overflow readmit",
 	"partition": "watch", "outcome": "settle groups",

@@ -24,6 +24,11 @@ var withoutScript = map[string]string{
 		newExpiring newGroup newLaneTurns newLanes newLater newLeases newTimers next nextTimer nextToTrim
 		nextWithDead of pop popLast push pushTo putScheduled rank readyScheduled remove removeAt scheduledUntil
 		seek size top trimSome untilExpiry up updateHeap wakeForExpiry widen`,
+	"compute a forecast or list lanes, which is the same code for both engines once a script has read the lineup": `
+		addDeferred addLanes addSiblings addStations bend burst depth divide divideByTurns earns ensureOverflow
+		extrapolate fill fillGroup flight flow flowIn forecast isExact jobsLeft keepRates kind lanes limitInFlight
+		newForecaster newPool newRehearsal ownPools passMarks pool pour remaining renew run runDry simplified
+		station stop tap turn verdict waitingLanes whole within`,
 	"read or write the file of boltq, or the state that it is loaded into": `
 		auditJobAct auditLog audited beginAudit budget budgetKey chains clockOf counters decode decodeAudit
 		decodeAuditNumber decodeDeferral decodeEnded decodeJob decodeLease decodePaces decodeQueue decodeSpec
@@ -85,7 +90,7 @@ var withoutScript = map[string]string{
 		repack restoreOrFresh saveTallies setOverrides shard stateFor takeFirst takeOne tallyAt tallyOf
 		tallySetFor unsavedTallies withoutCharges writeOwed tallyToAsk`,
 	"serve checks, forecasts and simulations of the machine": `
-		byKey checkJobs cursor depart eTA first goes laneETA last newForecast newMemory prev sequence
+		byKey checkJobs cursor depart eTA first goes laneETA last newMemory prev sequence
 		setSequence shownQueue slot table update view`,
 }
 

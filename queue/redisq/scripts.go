@@ -207,6 +207,7 @@ var (
 	putScript         = newScript("put")
 	renewScript       = newScript("renew")
 	pauseScript       = newScript("pause")
+	lineupScript      = newScript("lineup")
 	changesScript     = newScript("changes")
 	historyScript     = newScript("history")
 	auditScript       = newScript("audit")

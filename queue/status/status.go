@@ -76,11 +76,11 @@ var checks = []check{
 	}},
 	{NoDrainer, func(i *queue.Info, s *Status) bool {
 		s.Since = i.Asked
-		return !i.Spec.Pull && leaving(i) && !attended(i)
+		return !i.Spec.Pull && leaving(i) && !Attended(i)
 	}},
 	{NoWorker, func(i *queue.Info, s *Status) bool {
 		s.Since = i.Asked
-		return i.Spec.Pull && i.Waiting > 0 && !attended(i)
+		return i.Spec.Pull && i.Waiting > 0 && !Attended(i)
 	}},
 	{CircuitOpen, func(i *queue.Info, s *Status) bool {
 		s.Since, s.Until, s.Reason = i.Circuit.Opened, i.Stop.Until, i.Circuit.Reason
@@ -145,8 +145,8 @@ func Of(i *queue.Info) Status {
 	panic("status: no status applies") // the last one always does
 }
 
-// attended reports whether a client asks for the queue's jobs: a drainer, or a worker of a pull queue.
-func attended(i *queue.Info) bool { return !i.Asked.IsZero() && i.Now.Sub(i.Asked) <= queue.SeenFor }
+// Attended reports whether a client asks for the queue's jobs: a drainer, or a worker of a pull queue.
+func Attended(i *queue.Info) bool { return !i.Asked.IsZero() && i.Now.Sub(i.Asked) <= queue.SeenFor }
 
 // leaving reports whether the queue has jobs that leave without a person's decision.
 func leaving(i *queue.Info) bool { return i.Waiting+i.Scheduled+i.Leased+i.Deferred > 0 }

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- needs: counters, pace, ended, page, versions, stored
--- for lanes: lanestate, eta
+-- for lanes: lanestate, eta, laneinfo
 -- for limits: groups
 -- for receiver: receiver
 --
@@ -43,20 +43,6 @@ local function firstLane(q)
     if place == 'L' and lane then return lane end
   end
   return lane or ZERO
-end
-
--- laneOf appends the state of a lane to the row.
-local function laneOf(q, lane, row)
-  local rule, l = lanes.ruleOf(q, lane), { tat = 0, rem = 0, last = 0, lastCost = 0 }
-  if rule.n > 0 then l = lanes.bucketOf(q, lane, rule, now) end
-  local stop = q.receiver and receiver.stopsUntil(q, lane) or 0
-  if rule.n > 0 and stop > 0 and stop <= now then receiver.rise(l, stop) end
-  if stop <= now then stop = 0 end
-  local size, bytes = lanes.laneSize(q, lane)
-  for _, value in ipairs({ call('ZCARD', lanes.waitingKey(q, lane)), size, l.tat, l.rem, l.last, l.lastCost, stop,
-    bytes }) do
-    row[#row + 1] = value
-  end
 end
 
 -- stopOf returns the stop and the circuit of a queue. After the end of a stop it corrects the bucket and the paces in
@@ -115,7 +101,7 @@ local function show(nr, q, name)
   checkKeys(q)
   checkDeadKeys(name)
   trimDead(q)
-  local by, reason, since, window, count, previous, costBehind, bytesBehind, asked, rateChanges = unpack(call(
+  local by, reason, since, window, count, previous, costBehind, bytesBehind, asked, changes = unpack(call(
     'HMGET', B .. 'q' .. nr, 'pausedBy', 'pauseReason', 'pausedSince', 'outflowStart', 'outflowCur', 'outflowPrev',
     'deferredCost', 'deferredBytes', 'lastAsked', 'rateChanges'))
   if not q.paused then by, reason, since = '', '', 0 end
@@ -137,14 +123,14 @@ local function show(nr, q, name)
     q.readmitted, limitsOf(q),
     q.group == q and { groups.countChildren(name), q.membersWaiting, q.groupWaiting, q.groupMaxCost } or {},
     ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {},
-    till, cause, why, failures, opened, probe, fault, q.n, q.d, rateChanges and cmsgpack.unpack(rateChanges) or {} }
+    till, cause, why, failures, opened, probe, fault, q.n, q.d, changes and cmsgpack.unpack(changes) or {} }
   local ready, rest = readyOf(q, counts.waiting)
   for _, value in ipairs({ ready, rest, tonumber(call('ZRANGE', B .. 't' .. nr, '0', '0', 'WITHSCORES')[2]) or 0,
     askedOf(q, tonumber(asked) or 0), q.bytes, byteLimit(q),
     (q.deadBytes or 0) + 0, tonumber(bytesBehind) or 0 }) do
     row[#row + 1] = value
   end
-  if ARGV[2] == 'get' and name == ARGV[3] and ARGV[4] ~= '' then laneOf(q, ARGV[4], row) end
+  if ARGV[2] == 'get' and name == ARGV[3] and ARGV[4] ~= '' then laneinfo.laneOf(q, ARGV[4], row) end
   return row
 end
 

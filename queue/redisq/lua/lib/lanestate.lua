@@ -1,6 +1,6 @@
 -- needs: lanes, leases, agenda
 -- gives: countLane, countInLane, takePlaceAway, needsNoPlace, placeLane, putWaiting, removeWaiting
--- gives: leaveFlight, putBack, uncountInLane, endInLane, lanesResumeAt, enterLane, putOnAgendaSooner
+-- gives: costUnder, leaveFlight, putBack, uncountInLane, endInLane, lanesResumeAt, enterLane, putOnAgendaSooner
 --
 -- Which lanes are ready, resting or busy, their counts, and the jobs that enter and leave. A lane with waiting jobs has
 -- a place in one of three sets: L (ready), b (resting or busy) or i (to be made ready after a change of rules).

@@ -4,7 +4,7 @@
 -- Each table stands for a file beside this one and has the functions that its header gives. It is nil until the part of
 -- the script to which the file belongs has been made.
 
-local lanes, lanestate, turns, turnorder, eta, appendjob
+local lanes, laneinfo, lanestate, turns, turnorder, eta, appendjob
 local limits, limitchange, groups, groupvisit, membership
 local receiver, adapt, expiry, appendrules, visit, grant, outcome, reign, changelog, auditwrite, backlog, refile
 local makeroom

@@ -1,0 +1,85 @@
+package queue
+
+import (
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/invalid"
+)
+
+// MaxLineupLanes is how many lanes a Lineup names. The jobs of further lanes are only counted.
+const MaxLineupLanes = 10_000
+
+// Lineup is what a forecast is computed from: a queue as Get returns it, and what waits in it. Large queues are read in
+// several steps, between which jobs may come and leave.
+type Lineup struct {
+	Info
+	// Lanes are the lanes with waiting jobs, at most MaxLineupLanes. Their keys are not set.
+	Lanes []LaneState
+	// Due are the scheduled jobs, the first due first. Each entry may stand for several jobs.
+	Due []DueJobs
+	// Siblings are the other members of the queue's group that have jobs to let out, at most MaxSiblings.
+	Siblings []Sibling
+}
+
+// LaneState is a lane of a queue.
+type LaneState struct {
+	LaneInfo
+	Key    string // "" for the lane of jobs without one, and where keys are not set
+	Digest LaneDigest
+	Cost   int64 // of the waiting jobs, estimated from a few of them
+}
+
+// MaxDue is the maximum length of Lineup.Due.
+const MaxDue = 64
+
+// DueJobs are scheduled jobs that are due at about the same time.
+type DueJobs struct {
+	At         time.Time
+	Lane       LaneDigest
+	Jobs, Cost int64
+}
+
+// MaxSiblings is the maximum length of Lineup.Siblings.
+const MaxSiblings = 100
+
+// Sibling is another member of a group.
+type Sibling struct {
+	Waiting, Cost int64
+	Rate          leaky.Rate
+	Burst         int64
+	Bucket        leaky.Bucket
+}
+
+// LanesRequest asks for lanes of a queue.
+type LanesRequest struct {
+	Queue string
+	After LaneDigest // the last lane of the page before; zero to begin
+	Limit int        // 1 to MaxLanesPage
+}
+
+// Validate checks the request. Its error is an *invalid.Error.
+func (r *LanesRequest) Validate() error {
+	return invalid.Range("limit", int64(r.Limit), 1, MaxLanesPage)
+}
+
+// MaxLanesPage is the maximum number of lanes in a page.
+const MaxLanesPage = 250
+
+// LanesPage is a page of the lanes of a queue that have waiting jobs, by digest.
+type LanesPage struct {
+	Lanes []LaneState // with their keys
+	More  bool
+}
+
+// MeanCost returns the mean cost of a waiting job, at least 1.
+func (l *Lineup) MeanCost() float64 {
+	jobs, cost := int64(0), int64(0)
+	for i := range l.Lanes {
+		jobs, cost = jobs+l.Lanes[i].Waiting, cost+l.Lanes[i].Cost
+	}
+	if jobs == 0 {
+		return 1
+	}
+	return max(1, float64(cost)/float64(jobs))
+}

@@ -1,0 +1,689 @@
+package machine
+
+import (
+	"math"
+
+	"github.com/penstock/penstock/internal/cause"
+	"github.com/penstock/penstock/leaky"
+)
+
+// fluid computes how jobs leave as if they were a liquid, measured in cost: pools (lanes) flow out through taps (paces)
+// and dams (quotas). What several pools share is divided max-min fairly: no pool gets more by taking from one that has
+// less (D. Bertsekas, R. Gallager, "Data Networks", 1992, 6.5.2). Between two events all rates are constant, so the
+// fluid goes from event to event.
+//
+// A tap has a credit of one job while the next job can leave, so that the last drop of a job passes when the job
+// departs.
+type fluid struct {
+	t        float64 // seconds since the beginning
+	own      station
+	group    *station // what the group shares; nil without a group
+	pools    []pool
+	overflow *pool  // gets what the pools leave; nil if nothing is deferred
+	siblings []pool // other members of the group
+	inflows  []inflow
+	marks    []mark
+
+	dry     []float64 // when lanes ran dry, by index
+	drained int       // the lane that did last, or -1
+	shares  []share   // scratch
+	work    int
+	rough   bool // the rest was extrapolated
+	bends   []bend
+}
+
+const (
+	inf  = math.MaxFloat64
+	tiny = 1e-7
+	// moment is the length of a step in which credit leaves at once.
+	moment = 1e-9
+	// mostWork bounds the pools looked at in all steps together.
+	mostWork = 1_000_000
+)
+
+// tap lets its credit out at once, and then its rate. In return for idleness it earns credit up to its burst.
+type tap struct {
+	rate, burst, credit float64
+	by                  verdict
+	// rests says that the tap earns nothing while it waits for its turn: it is a lane's and has no burst.
+	rests bool
+}
+
+// verdict is what decides an outflow. until is when that is known to be over, or 0.
+type verdict struct {
+	by            cause.Cause
+	queue, reason string
+	until         float64
+}
+
+// flow returns the highest rate that the tap allows now.
+func (t *tap) flow() float64 {
+	switch {
+	case t.credit > tiny:
+		return inf
+	case t.credit < -tiny:
+		return 0
+	}
+	return t.rate
+}
+
+// within returns how much the tap lets out in a time.
+func (t *tap) within(dt float64) float64 { return min(inf, max(0, t.credit+t.earns(dt))) }
+
+// earns returns what the tap earns in a time.
+func (t *tap) earns(dt float64) float64 {
+	if t.rests && t.credit > 0 {
+		return 0
+	}
+	return t.rate * dt
+}
+
+func (t *tap) pass(dt, amount float64) {
+	had := t.credit
+	t.credit = min(t.burst, t.credit+t.earns(dt)-amount)
+	if t.rests {
+		t.credit = min(t.credit, max(0, had))
+	}
+	if math.Abs(t.credit) < tiny {
+		t.credit = 0
+	}
+}
+
+// changes returns after how long flow changes at an outflow of that rate.
+func (t *tap) changes(rate float64) float64 {
+	switch {
+	case t.credit > tiny && t.rests && rate > 0:
+		return t.credit / rate
+	case t.credit > tiny && rate > t.rate:
+		return t.credit / (rate - t.rate)
+	case t.credit < -tiny && t.rate > 0:
+		return -t.credit / t.rate
+	}
+	return inf
+}
+
+// dam is a quota: it lets out what is left of its window.
+type dam struct {
+	quota  leaky.Quota
+	origin leaky.Instant // the instant at t = 0
+	left   float64
+	ends   float64 // when the next window begins
+	ahead  int64   // what was let out ahead, into the next window
+	cost   float64 // of a job
+	by     verdict
+}
+
+// renew begins the window that contains t, of which used is gone.
+func (d *dam) renew(t float64, used int64) {
+	at := d.origin + leaky.Instant(math.Round(t*1e6))
+	d.ends = float64(d.quota.Calendar.End(at)-d.origin) / 1e6
+	d.left = d.whole(float64(max(0, d.quota.Max-used)))
+}
+
+// whole returns the cost of the whole jobs that fit. A job that costs more than the quota takes a whole window.
+func (d *dam) whole(left float64) float64 {
+	most := float64(d.quota.Max)
+	if d.cost > most && left >= most {
+		return d.cost
+	}
+	return math.Floor(left/d.cost+tiny) * d.cost
+}
+
+// station is the paces and quotas of a queue or parent.
+type station struct {
+	taps   []tap
+	dams   []dam
+	opens  float64 // nothing leaves before
+	closed verdict // why
+	rises  bool    // it earns nothing before it opens
+	single float64 // the credit of one job
+}
+
+// within returns how much the station lets out in a time; in no time, at which rate.
+func (s *station) within(t, dt float64) float64 {
+	if s.opens > t {
+		return 0
+	}
+	most := inf
+	for i := range s.taps {
+		if dt == 0 {
+			most = min(most, s.taps[i].flow())
+		} else {
+			most = min(most, s.taps[i].within(dt))
+		}
+	}
+	for i := range s.dams {
+		if left := s.dams[i].left; dt > 0 || left <= tiny {
+			most = min(most, left)
+		}
+	}
+	return most
+}
+
+func (s *station) pass(t, dt, amount float64) {
+	for i := range s.taps {
+		s.taps[i].pass(dt, amount)
+		if s.rises && s.opens > t {
+			s.taps[i].credit = min(s.taps[i].credit, s.single)
+		}
+	}
+	for i := range s.dams {
+		s.dams[i].left = max(0, s.dams[i].left-amount)
+	}
+}
+
+func (s *station) changes(t, rate float64) float64 {
+	next := inf
+	if s.opens > t {
+		next = s.opens - t
+	}
+	for i := range s.taps {
+		next = min(next, s.taps[i].changes(rate))
+	}
+	for i := range s.dams {
+		d := &s.dams[i]
+		next = min(next, d.ends-t)
+		if rate > 0 && d.left > tiny {
+			next = min(next, d.left/rate)
+		}
+	}
+	return next
+}
+
+// turn begins new windows of quotas.
+func (s *station) turn(t float64) {
+	for i := range s.dams {
+		if s.dams[i].ends <= t+tiny {
+			s.dams[i].renew(s.dams[i].ends, s.dams[i].ahead)
+			s.dams[i].ahead = 0
+		}
+	}
+}
+
+// verdict returns what decides an outflow of that rate, if the station does.
+func (s *station) verdict(t, rate float64) (verdict, bool) {
+	if s.opens > t {
+		v := s.closed
+		if v.until = s.opens; s.opens == inf {
+			v.until = 0
+		}
+		return v, true
+	}
+	for i := range s.dams {
+		if d := &s.dams[i]; d.left <= tiny {
+			v := d.by
+			v.until = d.ends
+			return v, true
+		}
+	}
+	for i := range s.taps {
+		if s.taps[i].flow() <= rate*(1+tiny) {
+			return s.taps[i].by, true
+		}
+	}
+	return verdict{}, false
+}
+
+// pool is lanes that always get the same: a lane, or several whose taps are alike.
+type pool struct {
+	tap
+	ends    []laneEnd // the lanes that have something left, the shallowest first
+	lanes   float64   // how many these are
+	served  float64   // what each of them has let out
+	left    float64   // what all of them have left
+	jobCost float64
+	opens   float64
+	hours   *hours  // of the overflow
+	got     float64 // rate or amount, of each lane
+	flows   float64 // got, as a rate
+	dry     float64 // when the last lane ran dry
+}
+
+// laneEnd is where a lane ends, or several ones of the same depth.
+type laneEnd struct {
+	depth, lanes float64
+	index        int // in Lineup.Lanes, or -1
+}
+
+// add adds a lane, or to the last lane of a pool that is one.
+func (p *pool) add(e laneEnd) {
+	p.lanes += e.lanes
+	p.left += (e.depth - p.served) * e.lanes
+	p.ends = append(p.ends, e)
+}
+
+// pour adds to the only lane of a pool.
+func (p *pool) pour(depth float64) {
+	if len(p.ends) == 0 {
+		p.add(laneEnd{p.served, 1, -1})
+	}
+	p.ends[0].depth += depth
+	p.left += depth
+}
+
+// depth returns what the shallowest lane has left.
+func (p *pool) depth() float64 {
+	if len(p.ends) == 0 {
+		return 0
+	}
+	return p.ends[0].depth - p.served
+}
+
+// mark asks when so much has left a pool, or the overflow if pool is -1.
+type mark struct {
+	pool   int
+	left   float64
+	at     float64
+	passed bool
+}
+
+// inflow is jobs that enter a pool.
+type inflow struct {
+	at, depth float64
+	pool      int
+}
+
+func (p *pool) within(t, dt float64) float64 {
+	switch {
+	case len(p.ends) == 0 || p.opens > t:
+		return 0
+	case dt == 0:
+		return p.flow()
+	}
+	return min(p.depth(), p.tap.within(dt))
+}
+
+// pass lets out got. It calls dry for each lane that runs dry, with the time.
+func (p *pool) pass(t, dt float64, dry func(index int, at float64)) {
+	p.tap.pass(dt, p.got)
+	if p.opens > t {
+		p.credit = min(p.credit, p.jobCost)
+	}
+	p.left = max(0, p.left-p.got*p.lanes)
+	for p.served += p.got; len(p.ends) > 0 && p.depth() <= tiny; p.ends = p.ends[1:] {
+		p.lanes -= p.ends[0].lanes
+		if p.dry = t + dt; p.ends[0].index >= 0 {
+			dry(p.ends[0].index, p.dry)
+		}
+	}
+	if len(p.ends) == 0 {
+		p.left = 0
+	}
+}
+
+// changes returns after how long a lane runs dry or the tap changes.
+func (p *pool) changes(t float64) float64 {
+	switch {
+	case len(p.ends) == 0:
+		return inf
+	case p.opens > t:
+		return p.opens - t
+	}
+	next := p.tap.changes(p.flows)
+	if p.flows > 0 {
+		next = min(next, p.depth()/p.flows)
+	}
+	return next
+}
+
+// share is what a pool asks of something shared, and gets.
+type share struct {
+	asks, weight, gets float64
+	rests              bool
+}
+
+// divide divides an amount max-min fairly.
+func divide(amount float64, all []share) {
+	open, level, resting := 0.0, inf, false
+	for i := range all {
+		all[i].gets = -1
+		open += all[i].weight
+	}
+	left := amount
+	for again := true; again && open > tiny; {
+		again = false
+		if left < inf {
+			level = max(0, left) / open
+		}
+		for i := range all {
+			s := &all[i]
+			if s.gets < 0 && s.asks <= level {
+				s.gets, again = s.asks, true
+				resting = resting || s.rests && s.weight > 0 && s.asks > 0
+				open -= s.weight
+				if left < inf {
+					left -= s.asks * s.weight
+				}
+			}
+		}
+	}
+	for i := range all {
+		if all[i].gets < 0 {
+			all[i].gets = min(all[i].asks, level)
+		}
+	}
+	if resting && open > tiny && amount > 0 {
+		divideByTurns(amount, all)
+	}
+}
+
+// divideByTurns divides an amount among lanes that take turns while some of them rest between two jobs. A lane without
+// a burst waits for its turn only once it has rested. So it gets 1/(1/r + wait), where r is its rate and wait what a
+// lane that never rests waits from job to job.
+func divideByTurns(amount float64, all []share) {
+	gets := func(s *share, wait float64) float64 {
+		if s.rests && s.asks > 0 {
+			return 1 / (1/s.asks + wait)
+		}
+		return min(s.asks, 1/wait)
+	}
+	low, high := 0.0, 0.0
+	for i := range all {
+		high += all[i].weight / amount
+	}
+	for range 40 {
+		wait, sum := (low+high)/2, 0.0
+		for i := range all {
+			if all[i].weight > 0 {
+				sum += gets(&all[i], wait) * all[i].weight
+			}
+		}
+		if sum > amount {
+			low = wait
+		} else {
+			high = wait
+		}
+	}
+	for i := range all {
+		all[i].gets = gets(&all[i], high)
+	}
+}
+
+// fill divides what can leave in a time, or the rates now if dt is 0. It returns the queue's part. limited says that
+// the group gives it less than it could use.
+func (f *fluid) fill(dt float64) (total float64, limited bool) {
+	f.work += len(f.pools) + len(f.siblings)
+	f.shares = f.shares[:0]
+	inPools, behind := 0.0, 0.0
+	for i := range f.pools {
+		p := &f.pools[i]
+		asks := p.within(f.t, dt)
+		f.shares = append(f.shares, share{asks: asks, weight: p.lanes, rests: p.rests && p.credit <= tiny})
+		inPools = min(inf, inPools+asks*p.lanes)
+	}
+	if f.overflow != nil {
+		behind = f.overflow.within(f.t, dt)
+	}
+	total = min(inPools+behind, f.own.within(f.t, dt))
+	if f.group != nil {
+		total, limited = f.fillGroup(total, dt)
+	}
+	divide(min(total, inPools), f.shares[:len(f.pools)])
+	for i := range f.pools {
+		f.pools[i].got = f.shares[i].gets
+	}
+	if f.overflow != nil {
+		f.overflow.got = min(behind, max(0, total-inPools))
+	}
+	return total, limited
+}
+
+// fillGroup divides what can leave the group. It returns the part of the queue, which asks for so much.
+func (f *fluid) fillGroup(asks, dt float64) (gets float64, limited bool) {
+	for i := range f.siblings {
+		p := &f.siblings[i]
+		f.shares = append(f.shares, share{asks: p.within(f.t, dt), weight: p.lanes})
+	}
+	f.shares = append(f.shares, share{asks: asks, weight: 1})
+	members := f.shares[len(f.pools):]
+	divide(f.group.within(f.t, dt), members)
+	for i := range f.siblings {
+		f.siblings[i].got = members[i].gets
+	}
+	gets = members[len(members)-1].gets
+	return gets, gets < asks*(1-tiny)
+}
+
+// run lets everything flow out.
+func (f *fluid) run() {
+	for steps := 0; ; steps++ {
+		f.own.turn(f.t)
+		if f.group != nil {
+			f.group.turn(f.t)
+		}
+		f.flowIn()
+		rate, limited := f.fill(0)
+		if f.burst() && f.work <= mostWork {
+			f.bend(0, verdict{})
+			f.fill(moment)
+			f.pass(moment)
+			continue
+		}
+		f.keepRates()
+		left := f.remaining()
+		if left <= tiny && len(f.inflows) == 0 {
+			f.bend(0, verdict{})
+			return
+		}
+		f.bend(f.jobs(), f.verdict(rate, limited))
+		dt := f.next(rate)
+		if dt == inf {
+			return
+		}
+		if f.work > mostWork {
+			f.extrapolate(left)
+			return
+		}
+		f.fill(dt)
+		f.pass(dt)
+	}
+}
+
+// flowIn adds inflows that are due.
+func (f *fluid) flowIn() {
+	for len(f.inflows) > 0 && f.inflows[0].at <= f.t+tiny {
+		f.pools[f.inflows[0].pool].pour(f.inflows[0].depth)
+		f.inflows = f.inflows[1:]
+	}
+	if p := f.overflow; p != nil && p.hours != nil && p.opens <= f.t+tiny {
+		p.opens = p.hours.opens(f.t)
+	}
+}
+
+// all yields everything that holds jobs.
+func (f *fluid) all(yield func(*pool) bool) {
+	for i := range f.pools {
+		if !yield(&f.pools[i]) {
+			return
+		}
+	}
+	for i := range f.siblings {
+		if !yield(&f.siblings[i]) {
+			return
+		}
+	}
+	if f.overflow != nil {
+		yield(f.overflow)
+	}
+}
+
+// ownPools yields what holds the queue's jobs.
+func (f *fluid) ownPools(yield func(*pool) bool) {
+	for i := range f.pools {
+		if !yield(&f.pools[i]) {
+			return
+		}
+	}
+	if f.overflow != nil {
+		yield(f.overflow)
+	}
+}
+
+// burst reports whether something leaves at once.
+func (f *fluid) burst() bool {
+	for p := range f.all {
+		if p.got >= inf {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *fluid) keepRates() {
+	for p := range f.all {
+		p.flows = p.got
+	}
+}
+
+// pass lets out what fill divided.
+func (f *fluid) pass(dt float64) {
+	f.passMarks(dt)
+	own, all := 0.0, 0.0
+	for p := range f.ownPools {
+		own += p.got * p.lanes
+		p.pass(f.t, dt, f.runDry)
+	}
+	all = own
+	for i := range f.siblings {
+		p := &f.siblings[i]
+		all += p.got * p.lanes
+		p.pass(f.t, dt, f.runDry)
+	}
+	f.own.pass(f.t, dt, own)
+	if f.group != nil {
+		f.group.pass(f.t, dt, all)
+	}
+	f.t += dt
+}
+
+func (f *fluid) runDry(index int, at float64) { f.dry[index], f.drained = at, index }
+
+// passMarks notes which marks are reached.
+func (f *fluid) passMarks(dt float64) {
+	for i := range f.marks {
+		m := &f.marks[i]
+		p := f.overflow
+		if m.pool >= 0 {
+			p = &f.pools[m.pool]
+		}
+		if m.passed {
+			continue
+		}
+		if m.left > p.got+tiny {
+			m.left -= p.got
+			continue
+		}
+		m.at, m.passed = f.t+dt, true
+		if p.got > 0 {
+			m.at = f.t + dt*min(1, m.left/p.got)
+		}
+	}
+}
+
+// next returns after how long something changes at that outflow.
+func (f *fluid) next(rate float64) float64 {
+	dt := f.own.changes(f.t, rate)
+	if len(f.inflows) > 0 {
+		dt = min(dt, f.inflows[0].at-f.t)
+	}
+	for i := range f.pools {
+		dt = min(dt, f.pools[i].changes(f.t))
+	}
+	if p := f.overflow; p != nil {
+		dt = min(dt, p.changes(f.t))
+		if p.hours != nil {
+			dt = min(dt, p.hours.changes(f.t))
+		}
+	}
+	all := rate
+	for i := range f.siblings {
+		all += f.siblings[i].flows * f.siblings[i].lanes
+		dt = min(dt, f.siblings[i].changes(f.t))
+	}
+	if f.group != nil {
+		dt = min(dt, f.group.changes(f.t, all))
+	}
+	return max(dt, moment)
+}
+
+// remaining returns the cost that is left, and jobsLeft the jobs.
+func (f *fluid) remaining() (left float64) {
+	for p := range f.ownPools {
+		left += p.left
+	}
+	return left
+}
+
+func (f *fluid) jobsLeft() (left float64) {
+	for p := range f.ownPools {
+		left += p.left / p.jobCost
+	}
+	for _, in := range f.inflows {
+		left += in.depth / f.pools[in.pool].jobCost
+	}
+	return left
+}
+
+// jobs returns the present outflow in jobs.
+func (f *fluid) jobs() (n float64) {
+	for p := range f.ownPools {
+		n += p.flows * p.lanes / p.jobCost
+	}
+	return n
+}
+
+// extrapolate lets the rest flow at the mean rate so far.
+func (f *fluid) extrapolate(left float64) {
+	f.rough = true
+	first, last := f.bends[0], f.bends[len(f.bends)-1]
+	if mean := (first.left - last.left) / max(moment, f.t-first.t); mean > 0 {
+		f.t += last.left / mean
+	}
+	for p := range f.ownPools {
+		for p.left = 0; len(p.ends) > 0; p.ends = p.ends[1:] {
+			if index := p.ends[0].index; index >= 0 {
+				f.runDry(index, f.t)
+			}
+		}
+	}
+	for i := range f.marks {
+		if !f.marks[i].passed {
+			f.marks[i].at, f.marks[i].passed = f.t, true
+		}
+	}
+	f.inflows = nil
+	f.bend(0, verdict{})
+}
+
+// verdict returns what decides the present outflow.
+func (f *fluid) verdict(rate float64, limited bool) verdict {
+	if v, decides := f.own.verdict(f.t, rate); decides {
+		return v
+	}
+	if f.group != nil && (limited || f.group.opens > f.t) {
+		all := rate
+		for i := range f.siblings {
+			all += f.siblings[i].flows * f.siblings[i].lanes
+		}
+		if v, decides := f.group.verdict(f.t, all); decides {
+			return v
+		}
+	}
+	v, waits := verdict{by: cause.LaneRate}, false
+	for p := range f.ownPools {
+		switch {
+		case len(p.ends) == 0:
+		case p.opens <= f.t:
+			return p.by
+		case !waits || p.opens < v.until:
+			v, waits = verdict{by: cause.Throttled, until: p.opens}, true
+			if p.hours != nil {
+				v.by = cause.DeferredHours
+			}
+		}
+	}
+	if !waits && len(f.inflows) > 0 {
+		return verdict{by: cause.Scheduled, until: f.inflows[0].at}
+	}
+	return v
+}

@@ -1,0 +1,79 @@
+package machine_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/machine"
+)
+
+var forecastNow = time.UnixMicro(1_800_000_000_000_000)
+
+// lineup returns a queue whose jobs are asked for.
+func lineup(t *testing.T, rate string, lanes ...queue.LaneState) *queue.Lineup {
+	t.Helper()
+	r, err := leaky.ParseRate(rate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &queue.Lineup{Lanes: lanes}
+	l.Spec = queue.Spec{Name: "q", Rate: r, Burst: 1, Capacity: 1_000_000}
+	l.Rate, l.Now, l.Asked = r, forecastNow, forecastNow
+	for _, ln := range lanes {
+		l.Waiting += ln.Waiting
+		l.Info.Lanes++
+	}
+	return l
+}
+
+func laneOf(key string, jobs int64) queue.LaneState {
+	return queue.LaneState{
+		LaneInfo: queue.LaneInfo{Waiting: jobs}, Key: key, Digest: queue.DigestLane(key), Cost: jobs,
+	}
+}
+
+func finishOf(t *testing.T, l *queue.Lineup) time.Duration {
+	t.Helper()
+	f, err := machine.Forecast(l, queue.ForecastRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range f.Bends {
+		t.Logf("%v %.3f left, %.3f/s by %s %v", b.At.Sub(forecastNow), b.Remaining, b.Rate, b.By, b.Until)
+	}
+	return f.Finish.Sub(forecastNow)
+}
+
+func TestForecastOfUnequalLanes(t *testing.T) {
+	l := lineup(t, "50/s", laneOf("a", 3000), laneOf("b", 200))
+	l.Spec.Lanes.Rate = leaky.PerSecond(2)
+	if at := finishOf(t, l); (at - 1499500*time.Millisecond).Abs() > time.Second {
+		t.Errorf("the queue is empty after %v, want 1499.5 s", at)
+	}
+	l = lineup(t, "10/s", laneOf("", 100))
+	if at := finishOf(t, l); at != 9900*time.Millisecond {
+		t.Errorf("%v", at)
+	}
+}
+
+func BenchmarkForecast(b *testing.B) {
+	var lanes []queue.LaneState
+	for i := range 10_000 {
+		lanes = append(lanes, laneOf(string(rune('a'+i%26))+time.Duration(i).String(), int64(1+i*7919%997)))
+	}
+	l := &queue.Lineup{Lanes: lanes}
+	l.Spec = queue.Spec{Name: "q", Rate: leaky.PerSecond(500), Burst: 1, Capacity: 1_000_000}
+	l.Spec.Lanes.Rate = leaky.PerSecond(1)
+	l.Rate, l.Now, l.Asked = l.Spec.Rate, forecastNow, forecastNow
+	for _, ln := range lanes {
+		l.Waiting += ln.Waiting
+		l.Info.Lanes++
+	}
+	for b.Loop() {
+		if _, err := machine.Forecast(l, queue.ForecastRequest{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
