@@ -68,13 +68,13 @@ demo: build ## see it work: 30 s, nothing to install but Go
 up: build ## run ingress and drainer in one process, with the jobs in ./data
 	bin/penstock up --data $(DATA) $(ARGS)
 
-test: ## vet and test everything, on real Redis servers; installs them, Prometheus and Chromium where it may
+test: ## vet and test everything, on real Redis servers; installs them, Prometheus, Chromium and axe-core where it may
 	@server=$$(scripts/redis.sh) && promtool=$$(scripts/promtool.sh) && \
-	chromium=$$(scripts/chromium.sh) && \
+	chromium=$$(scripts/chromium.sh) && axe=$$(scripts/axe.sh) && \
 	{ [ -n '$(RACE)' ] || echo 'no C compiler, so without the race detector'; } && \
 	set -x && \
 	export PENSTOCK_REDIS_SERVER=$$server PENSTOCK_PROMTOOL=$$promtool \
-		PENSTOCK_CHROMIUM=$$chromium TMPDIR=$$(scripts/tempdir.sh) && \
+		PENSTOCK_CHROMIUM=$$chromium PENSTOCK_AXE=$$axe TMPDIR=$$(scripts/tempdir.sh) && \
 	$(MAKE) --no-print-directory -k -j 2 test-raced test-sequential
 
 # Beside one another: both wait for servers half the time. Each goes to its end if the other fails. What runs without

@@ -44,6 +44,7 @@ var figures = []Figure{
 	deepQueue("settle", deepSettle),
 	reserveCalls,
 	idleQueues,
+	consolePages,
 	dueStart(1_000, 1, 2),
 	dueStart(10_000, 2, 10),
 	dueOutage,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/internal/document"
+	"github.com/penstock/penstock/internal/series"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/invalid"
@@ -35,6 +36,7 @@ type Engine interface {
 	Rules
 	Taker
 	document.Documents
+	series.Samples
 	audit.Log
 	Store
 }

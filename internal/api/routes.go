@@ -70,6 +70,7 @@ var routes = []route{
 	{"getOverview", get, "/v1/overview", reads, ofAnything(auth.View), (*handler).overview},
 	{"listAttention", get, "/v1/attention", reads, ofAnything(auth.View), (*handler).listAttention},
 	{"listHistories", get, "/v1/history", reads, ofAnything(auth.View), (*handler).listHistories},
+	{"getCurves", get, "/v1/curves", reads, ofAnything(auth.View), (*handler).getCurves},
 	{"followQueues", get, "/v1/events", reads, ofAnything(auth.View), (*handler).allEvents},
 	{"followQueue", get, "/v1/queues/{queue}/events", reads, ofQueue(auth.View), (*handler).queueEvents},
 	{"listRules", get, "/v1/rules", reads, ofAnything(auth.View), (*handler).listRules},

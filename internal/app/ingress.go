@@ -111,7 +111,9 @@ func NewIngress(store queue.Engine, o IngressOptions) (_ *Ingress, err error) {
 	if i.engine, err = i.newEngine(store); err != nil {
 		return nil, err
 	}
-	i.survey = survey.New(i.engine, survey.Options{Logger: o.Logger})
+	i.survey = survey.New(i.engine, survey.Options{
+		Keeper: i.engine, Version: ops.Version, Logger: o.Logger,
+	})
 	observer, err := i.register()
 	if err != nil {
 		return nil, err

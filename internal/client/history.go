@@ -27,3 +27,14 @@ func (c *Client) History(ctx context.Context, name, window string) (h wire.Histo
 	_, err = c.do(ctx, http.MethodGet, queuePath(name, "history")+ask, nil, nil, &h)
 	return h, err
 }
+
+// Curves returns what came into queues and what left them over a window of 15m, 1h, 6h or 24h. No queues means all that
+// the caller may view.
+func (c *Client) Curves(ctx context.Context, queues []string, window string) (f wire.Curves, err error) {
+	ask := url.Values{"window": {window}}
+	if len(queues) > 0 {
+		ask.Set("queues", strings.Join(queues, ","))
+	}
+	_, err = c.do(ctx, http.MethodGet, "/v1/curves?"+ask.Encode(), nil, nil, &f)
+	return f, err
+}

@@ -31,6 +31,7 @@ func (c *Console) funcs() template.FuncMap {
 		"plus":      func(a, b int) int { return a + b },
 		"trim":      func(prefix string) string { return strings.TrimSuffix(prefix, "*") },
 		"iso":       func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
+		"clock":     clock,
 		"words":     func(s string) string { return strings.ReplaceAll(s, "_", " ") },
 		"jobState":  jobState,
 		"act":       func(a any, v *view) map[string]any { return map[string]any{"Action": a, "View": v} },
@@ -38,6 +39,9 @@ func (c *Console) funcs() template.FuncMap {
 		"themes":    func() []string { return []string{"system", "light", "dark"} },
 	}
 }
+
+// clock formats an instant as a time of day. All pages show UTC.
+func clock(t time.Time) string { return t.UTC().Format("15:04:05 MST") }
 
 // path returns the link to a page. It escapes the parts.
 func (c *Console) path(parts ...string) string {

@@ -157,6 +157,9 @@ func changed(q url.Values, set ...string) string {
 	return "?" + n.Encode()
 }
 
+// asOf returns when the queues were read.
+func (v overview) asOf() time.Time { return v.AsOf }
+
 // columns fills in the headings. The first click on a heading sorts by it, greatest first except for names. The next
 // click reverses the order.
 func (v *overview) columns(link func(...string) string) {

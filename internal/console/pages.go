@@ -111,6 +111,14 @@ var pages = []page{
 	},
 }
 
+// PagePaths returns the patterns of all pages, below Root.
+func PagePaths() (paths []string) {
+	for i := range pages {
+		paths = append(paths, pages[i].path)
+	}
+	return paths
+}
+
 // pageOf returns the page with the given name, which must exist.
 func pageOf(name string) *page {
 	at := slices.IndexFunc(pages, func(p page) bool { return p.name == name })

@@ -54,7 +54,8 @@ type view struct {
 	SignedIn bool   // with a session
 	Nav      []navEntry
 	Now      time.Time
-	Script   string // the page's script; may be empty
+	AsOf     time.Time // of the data: Now unless the data is older
+	Script   string    // the page's script; may be empty
 	Version  string
 }
 
@@ -67,6 +68,10 @@ type navEntry struct {
 // render answers with a page.
 func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, name string, v *view) {
 	v.Theme, v.Now, v.Version = themeOf(r), time.Now().UTC(), c.o.Version
+	v.AsOf = v.Now
+	if older, is := v.Data.(interface{ asOf() time.Time }); is && !older.asOf().IsZero() {
+		v.AsOf = older.asOf()
+	}
 	v.Here = c.ownPath(c.o.Prefix + r.URL.RequestURI())
 	v.SignedIn = tokenOf(r) != "" && len(v.Who.Grants) > 0
 	v.Nav = c.navOf(v)

@@ -11,6 +11,7 @@ type followed interface {
 	Watching() int64
 	Dropped() int64
 	ReadAt() time.Time
+	KeepFailures() int64
 }
 
 // RegisterSurvey registers the metrics of a survey and of its event streams.
@@ -31,5 +32,9 @@ func RegisterSurvey(reg prometheus.Registerer, s followed) error {
 			}
 			return 0
 		}),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "penstock_survey_keep_failures_total",
+			Help: "Samples of the history that could not be stored or read. Without them, a restart leaves a gap in the charts.",
+		}, func() float64 { return float64(s.KeepFailures()) }),
 	)
 }

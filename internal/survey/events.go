@@ -77,8 +77,8 @@ type eventLog struct {
 	events []Event
 }
 
-// compare adds an event if two rows of a queue differ.
-func (l *eventLog) compare(at time.Time, before, after *Row) {
+// compare adds an event if two rows of a queue differ, and returns it; else nil.
+func (l *eventLog) compare(at time.Time, before, after *Row) *Event {
 	for _, k := range kinds {
 		if !k.matches(before, after) {
 			continue
@@ -88,13 +88,15 @@ func (l *eventLog) compare(at time.Time, before, after *Row) {
 			row = before
 		}
 		l.last++
-		l.events = append(l.events, Event{l.last, at, k.kind, row.Name, row})
+		e := Event{l.last, at, k.kind, row.Name, row}
+		l.events = append(l.events, e)
 		if len(l.events) > l.most {
 			l.events[0] = Event{}
 			l.events = l.events[1:]
 		}
-		return
+		return &e
 	}
+	return nil
 }
 
 // Events returns the events after the given id, and the id of the last event. all is false if some of these events are

@@ -7,15 +7,15 @@ import (
 
 // A rate that is unlimited for a part of a step has no value there, and the mean is of the other values alone.
 func TestMeanWithoutMissingValues(t *testing.T) {
-	nan := float32(math.NaN())
+	nan := math.NaN()
 	for _, c := range []struct {
-		values []float32
-		mean   float32
+		values []float64
+		mean   float64
 	}{
-		{[]float32{10, 20}, 15},
-		{[]float32{nan, 10, 20}, 15},
-		{[]float32{10, nan, nan, 20}, 15},
-		{[]float32{nan, nan}, nan},
+		{[]float64{10, 20}, 15},
+		{[]float64{nan, 10, 20}, 15},
+		{[]float64{10, nan, nan, 20}, 15},
+		{[]float64{nan, nan}, nan},
 	} {
 		var h history
 		at := clock{coarse: 1}

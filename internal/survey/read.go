@@ -51,6 +51,9 @@ func (s *Survey) ended() { <-s.reading }
 func (s *Survey) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	if err := s.restore(ctx); err != nil {
+		return err
+	}
 	readings, err := s.engine.Readings(ctx)
 	if err != nil {
 		return err
@@ -62,6 +65,7 @@ func (s *Survey) read(ctx context.Context) error {
 	}
 	slices.SortFunc(readings, func(a, b queue.Reading) int { return strings.Compare(a.Name, b.Name) })
 	s.publish(now, readings, infos)
+	s.keep(ctx, now)
 	return nil
 }
 
@@ -106,7 +110,7 @@ func (s *Survey) publish(now time.Time, readings []queue.Reading, infos []queue.
 	before := s.latest.Load()
 	first := before.At.IsZero()
 	s.readings++
-	stepped := s.clock.advance(now)
+	stepped := s.clock.advance(now, 0)
 	rows := make([]*Row, 0, len(readings))
 	for n := range readings {
 		r := &readings[n]
@@ -124,34 +128,39 @@ func (s *Survey) publish(now time.Time, readings []queue.Reading, infos []queue.
 		was := t.row
 		t.reading = s.readings
 		t.see(now, r, info, s.parentOf(r.Name))
-		if stepped || t.marks[0].at.Equal(now) { // or the queue is new
+		if stepped || t.points[0].at.Equal(now) { // or the queue is new
 			t.step(&s.clock, now)
 		}
 		if !first {
-			s.log.compare(now, was, t.row)
+			s.note(s.log.compare(now, was, t.row))
 		}
 		rows = append(rows, t.row)
 	}
 	for name, t := range s.tracks {
 		if t.reading != s.readings {
-			s.log.compare(now, t.row, nil)
+			s.note(s.log.compare(now, t.row, nil))
 			s.forget(name, t)
 		}
 	}
+	s.restored = nil
 	s.latest.Store(&Snapshot{At: now, rows: rows, next: make(chan struct{})})
 	close(before.next)
 }
 
-// begin starts the track of a new or recreated queue.
+// begin starts the track of a new or recreated queue. A history that the store kept goes on.
 func (s *Survey) begin(t *track, now time.Time, r *queue.Reading) {
-	t.marks = [2]mark{{now, r.Counters}, {now, r.Counters}}
+	t.points = [2]point{{now, r.Counters}, {now, r.Counters}}
 	if t.history == nil {
 		if s.kept == s.o.MaxQueues {
 			return
 		}
 		s.kept++
 	}
-	t.history = &history{since: now, first: s.clock.fine}
+	if h := s.restored[r.Name]; h != nil && !h.last.recreated(&r.Counters) {
+		t.history = h
+		return
+	}
+	t.history = newHistory(&s.clock, now, sampleOf(&Row{Reading: *r}, now))
 }
 
 func (s *Survey) forget(name string, t *track) {
@@ -171,7 +180,7 @@ func (s *Survey) parentOf(name string) *track {
 
 // see makes a new row from a reading. info is nil if the queue was not read completely.
 func (t *track) see(now time.Time, r *queue.Reading, info *queue.Info, parent *track) {
-	row := &Row{Reading: *r, Rates: t.marks[1].since(now, &r.Counters)}
+	row := &Row{Reading: *r, Rates: t.points[1].since(now, &r.Counters)}
 	switch {
 	case info != nil:
 		t.known = *r

@@ -36,8 +36,12 @@ type Options struct {
 	MaxQueues int
 	// MaxEvents is the number of events kept for streams that resume. The default is 4,096.
 	MaxEvents int
-	Now       func() time.Time // the default is time.Now
-	Logger    *slog.Logger     // the default discards
+	// Keeper keeps histories and marks across restarts. Nil keeps them in memory only.
+	Keeper Keeper
+	// Version is the program's version, for marks of deployments.
+	Version string
+	Now     func() time.Time // the default is time.Now
+	Logger  *slog.Logger     // the default discards
 }
 
 // Survey reads all queues and keeps the results. It is safe for concurrent use.
@@ -57,6 +61,8 @@ type Survey struct {
 	clock   clock
 	kept    int // number of tracks with a history
 	log     eventLog
+	marks   []Mark // oldest first, at most maxMarks
+	keeping        // what the store keeps; guarded by reading
 
 	readings uint64 // number of readings
 }

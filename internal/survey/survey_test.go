@@ -191,7 +191,7 @@ func TestHistory(t *testing.T) {
 	// After a day only the last value is left.
 	r.after(25 * time.Hour)
 	known := 0
-	for _, v := range r.History("q", survey.Coarse).Values[0] {
+	for _, v := range r.History("q", survey.Coarse).Values[slices.Index(survey.ColumnNames(), "depth")] {
 		if !math.IsNaN(float64(v)) {
 			known++
 		}

@@ -12,26 +12,26 @@ type track struct {
 	known   queue.Reading // at the last complete reading
 	parent  queue.Reading // known of the parent when row was made
 	reading uint64        // number of the last reading that included the queue
-	marks   [2]mark       // at the last two steps, newest first
+	points  [2]point      // at the last two steps, newest first
 	history *history      // nil beyond Options.MaxQueues
 }
 
-// mark holds the counters of a queue at an instant.
-type mark struct {
+// point holds the counters of a queue at an instant.
+type point struct {
 	at       time.Time
 	counters queue.Counters
 }
 
-// since returns the rates since the mark.
-func (m *mark) since(now time.Time, c *queue.Counters) Rates {
-	seconds := now.Sub(m.at).Seconds()
+// since returns the rates since the point.
+func (p *point) since(now time.Time, c *queue.Counters) Rates {
+	seconds := now.Sub(p.at).Seconds()
 	if seconds <= 0 {
 		return Rates{}
 	}
 	a := func(now, then int64) float64 { return max(0, float64(now-then)) / seconds }
 	return Rates{
-		In: a(came(c), came(&m.counters)), Out: a(left(c), left(&m.counters)), Refused: a(c.Refused, m.counters.Refused),
-		Released: a(c.Released, m.counters.Released),
+		In: a(came(c), came(&p.counters)), Out: a(left(c), left(&p.counters)), Refused: a(c.Refused, p.counters.Refused),
+		Released: a(c.Released, p.counters.Released),
 	}
 }
 
@@ -40,16 +40,12 @@ func recreated(now, then *queue.Counters) bool {
 	return now.Appended < then.Appended || now.Delivered < then.Delivered || now.Refused < then.Refused
 }
 
-// step records the counters and adds a sample to the history. A new queue has no rates yet.
+// step records the counters and adds a sample to the history.
 func (t *track) step(c *clock, now time.Time) {
 	if t.history != nil {
-		s := sampleOf(t.row, t.marks[0].since(now, &t.row.Counters), now)
-		if t.marks[0].at.Equal(now) {
-			s[in], s[out], s[refused], s[released] = unknown, unknown, unknown, unknown
-		}
-		t.history.add(c, s)
+		t.history.add(c, sampleOf(t.row, now))
 	}
-	t.marks[1], t.marks[0] = t.marks[0], mark{now, t.row.Counters}
+	t.points[1], t.points[0] = t.points[0], point{now, t.row.Counters}
 }
 
 // differs reports whether the queue was changed, paused, resumed or stopped, became full, or got room, since its last

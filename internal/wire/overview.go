@@ -136,3 +136,27 @@ func (s *Series) UnmarshalJSON(text []byte) error {
 	}
 	return nil
 }
+
+// Curves is what came into queues and what left them, as two cumulative curves: their vertical distance is the number
+// of jobs in the queues, their horizontal distance the delay.
+type Curves struct {
+	Instance string       `json:"instance"` // the ingress that answered
+	Points   []CurvePoint `json:"points"`
+	Marks    []CurveMark  `json:"marks"`
+}
+
+// CurvePoint is the state at a reading. At the first point, Left and Refused are 0.
+type CurvePoint struct {
+	At      time.Time `json:"at"`
+	Arrived int64     `json:"arrived"` // jobs in the queues at the first point included
+	Left    int64     `json:"left"`
+	Refused int64     `json:"refused"`
+}
+
+// CurveMark is an event that explains a bend in the curves.
+type CurveMark struct {
+	At    time.Time `json:"at"`
+	Queue string    `json:"queue,omitempty"` // empty: all queues
+	Kind  string    `json:"kind"`
+	Text  string    `json:"text,omitempty"`
+}

@@ -37,6 +37,9 @@ type boltTx struct{ *bbolt.Tx }
 // Table implements machine.Transaction.
 func (tx boltTx) Table(name []byte) machine.Table {
 	b := tx.Bucket(name)
+	if b == nil && added[string(name)] {
+		return machine.NewMemory().Table(name)
+	}
 	if fill := fillPercents[string(name)]; fill != 0 {
 		b.FillPercent = fill
 	}

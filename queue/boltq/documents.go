@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/penstock/penstock/internal/document"
+	"github.com/penstock/penstock/internal/series"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/machine"
@@ -52,6 +53,19 @@ func (e *Engine) PutDocument(ctx context.Context, d document.Document, expect in
 			return revision, err
 		}
 	}
+}
+
+// PutSample implements series.Samples.
+func (e *Engine) PutSample(ctx context.Context, s series.Sample, keep int64) (bool, error) {
+	return answer(ctx, e, func(leaky.Instant) (bool, uint64, error) { return e.machine.PutSample(s, keep) })
+}
+
+// SamplesSince implements series.Samples.
+func (e *Engine) SamplesSince(ctx context.Context, of uint8, after int64) ([]series.Sample, error) {
+	if err := e.readable(ctx); err != nil {
+		return nil, err
+	}
+	return read(e, func(tx machine.Transaction) ([]series.Sample, error) { return machine.ReadSamples(tx, of, after) })
 }
 
 // Record implements audit.Log.

@@ -168,7 +168,10 @@ func (f boltFile) initialise(path string) error {
 		}
 		return checkSchema(tx)
 	})
-	if err != nil || !fresh {
+	if err == nil && !fresh {
+		return f.addTables()
+	}
+	if err != nil {
 		return err
 	}
 	err = f.Update(func(tx *bbolt.Tx) error {
@@ -188,6 +191,34 @@ func (f boltFile) initialise(path string) error {
 	return syncDir(filepath.Dir(path))
 }
 
+// added are the tables that files of earlier versions do not have.
+var added = map[string]bool{"samples": true}
+
+// addTables makes the tables that a file of an earlier version lacks. In a file that is only read, they are empty.
+func (f boltFile) addTables() error {
+	lacking := func(tx *bbolt.Tx) bool {
+		for name := range added {
+			if tx.Bucket([]byte(name)) == nil {
+				return true
+			}
+		}
+		return false
+	}
+	lacks := false
+	err := f.View(func(tx *bbolt.Tx) error { lacks = lacking(tx); return nil })
+	if err != nil || !lacks || f.IsReadOnly() {
+		return err
+	}
+	return f.Update(func(tx *bbolt.Tx) error {
+		for name := range added {
+			if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 func checkSchema(tx *bbolt.Tx) error {
 	meta := tx.Bucket(machine.MetaTable)
 	if meta == nil || len(meta.Get(schemaKey)) != 4 {
@@ -199,7 +230,7 @@ func checkSchema(tx *bbolt.Tx) error {
 		)
 	}
 	for _, name := range machine.Tables {
-		if tx.Bucket(name) == nil {
+		if tx.Bucket(name) == nil && !added[string(name)] {
 			return fmt.Errorf("%w: table %s is missing", queue.ErrCorrupt, name)
 		}
 	}

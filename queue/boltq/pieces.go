@@ -17,7 +17,7 @@ const pieceBytes = 2000
 
 // piecewise is the set of tables that keep large values in pieces. Their keys are numbers of 8 bytes, and each is put
 // once.
-var piecewise = map[string]bool{"jobs": true}
+var piecewise = map[string]bool{"jobs": true, "samples": true}
 
 // pieceTable is a table that keeps large values in pieces: the first under the key itself, the others under the key and
 // their number. A value whose first piece is shorter than pieceBytes has only that piece. So does a value with a longer

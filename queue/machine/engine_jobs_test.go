@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/internal/move"
+	"github.com/penstock/penstock/internal/series"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
@@ -79,6 +80,22 @@ func (e *Engine) PutDocument(ctx context.Context, d document.Document, expect in
 		return err
 	})
 	return revision, err
+}
+
+func (e *Engine) PutSample(ctx context.Context, s series.Sample, keep int64) (added bool, err error) {
+	err = e.do(ctx, func(leaky.Instant) (err error) {
+		added, _, err = e.Machine.PutSample(s, keep)
+		return err
+	})
+	return added, err
+}
+
+func (e *Engine) SamplesSince(ctx context.Context, of uint8, after int64) (some []series.Sample, err error) {
+	err = e.do(ctx, func(leaky.Instant) (err error) {
+		e.read(func(tx Transaction) { some, err = ReadSamples(tx, of, after) })
+		return err
+	})
+	return some, err
 }
 
 func (e *Engine) Record(ctx context.Context, entry audit.Entry) error {

@@ -34,6 +34,7 @@ type Machine struct {
 	owed        []owedTakes              // audit entries for the next commit
 	withBacklog map[*queueState]struct{} // queues with jobs on the overflow
 	deletedBy   uint64                   // the last commit after which a queue or a job is unknown
+	samples     map[uint8][]int64        // numbers of the samples of each series, in order
 	refiling
 }
 
@@ -91,5 +92,6 @@ func New(epoch uint64) *Machine {
 		grantsHeld:  map[heldGrants]uint64{},
 		charged:     map[tallyKey]*chargedTally{},
 		withBacklog: map[*queueState]struct{}{},
+		samples:     map[uint8][]int64{},
 	}
 }

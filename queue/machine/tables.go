@@ -35,6 +35,7 @@ import (
 //	audit       number -> an entry of the audit log: see auditlog.go
 //	auditof     budget, 0, number -> nothing: index of each budget's entries
 //	rules       name of a rule -> the number of its tally set, its revision, the rule
+//	samples     series and number -> a sample: see samples.go
 //	tallies     number -> tally set, when it expires, digest of the key, its state
 var (
 	// MetaTable has records that exist once. The owner of the store may put its own records there.
@@ -60,13 +61,14 @@ var (
 	deletedTable      = []byte("deleted")
 	rulesTable        = []byte("rules")
 	talliesTable      = []byte("tallies")
+	samplesTable      = []byte("samples")
 
 	// Tables lists all tables.
 	Tables = [][]byte{
 		MetaTable, specsTable, queuesTable, failuresTable, jobsTable, leasesTable, endedTable, deferredTable,
 		leftPacesTable, retentionsTable, changesTable, versionsTable, deletedTable, adaptedTable, rulesTable,
 		talliesTable, importsTable, documentsTable, docWritesTable, docDeletesTable, auditTable,
-		auditBudgetsTable,
+		auditBudgetsTable, samplesTable,
 	}
 
 	storeKey = []byte("store")

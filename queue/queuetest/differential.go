@@ -201,7 +201,7 @@ func (p *pair) step() {
 		p.pull, p.pull, p.replay, p.extend, p.extend, p.pause, p.pause, p.resume, p.rollback, p.delete, p.look, p.look,
 		p.sweep, p.backwards, p.forwards,
 		p.list, p.list, p.find, p.find, p.purge, p.revive, p.revive, p.forget, p.decide, p.decide, p.rush, p.rush, p.regroup,
-		p.compareDeadQueues, p.export, p.putDocument, p.putDocument, p.record,
+		p.compareDeadQueues, p.export, p.putDocument, p.putDocument, p.putSample, p.record,
 	}
 	if p.ruled {
 		weighted = append(
@@ -277,6 +277,7 @@ func (p *pair) compareAll() {
 	p.compareDeadQueues()
 	p.allRules()
 	p.documents()
+	p.samples()
 	p.audit()
 	p.both("totals", func(_ int, e queue.Engine) string {
 		t, err := e.Totals(p.ctx)

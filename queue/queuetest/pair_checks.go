@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/internal/document"
+	"github.com/penstock/penstock/internal/series"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/quote"
@@ -183,6 +184,30 @@ func (p *pair) putDocument() {
 			return kind(err)
 		})
 	p.corresponds(&p.documentRevs, got)
+}
+
+// putSample adds a sample, which both engines add or neither.
+func (p *pair) putSample() {
+	s := series.Sample{
+		Series: rapid.Uint8Range(0, 1).Draw(p.T, "series"), Number: rapid.Int64Range(0, 20).Draw(p.T, "number"),
+		Data: []byte(rapid.SampledFrom([]string{"", "a", "\x00b"}).Draw(p.T, "data")),
+	}
+	keep := rapid.Int64Range(0, 5).Draw(p.T, "keep")
+	p.both(fmt.Sprintf("put sample %+v keeping %d", s, keep), func(_ int, e queue.Engine) string {
+		added, err := e.PutSample(p.ctx, s, keep)
+		return fmt.Sprint(added, " ", kind(err))
+	})
+}
+
+// samples compares all samples.
+func (p *pair) samples() {
+	p.both("samples", func(_ int, e queue.Engine) (text string) {
+		for of := range uint8(2) {
+			some, err := samplesOf(p.ctx, e, of, 0)
+			text += fmt.Sprintf("%+v %s\n", some, kind(err))
+		}
+		return text
+	})
 }
 
 // record records a refusal.

@@ -147,6 +147,7 @@ var chapters = []struct {
 	{"RuleTraces", ruleTraceRules},
 	{"Clock", clockRules},
 	{"Documents", documentRules},
+	{"Samples", sampleRules},
 	{"Audit", slices.Concat(auditRules, auditTextRules, auditJobRules, auditBudgetRules)},
 }
 

@@ -19,7 +19,8 @@ import (
 // callOf maps calls to functions of the machine with other names.
 var callOf = map[string]string{
 	"audit": "readAudit", "document": "readDocument", "export": "exportJobs", "info": "get", "job": "findJob",
-	"documentssince": "readDocuments", "list": "listJobs", "renew": "tick", "rules": "listRules", "ruleset": "rulesOf",
+	"documentssince": "readDocuments", "samplessince": "readSamples", "list": "listJobs", "renew": "tick",
+	"rules": "listRules", "ruleset": "rulesOf",
 	"takeaudited": "auditTakes",
 	"init":        "", // a machine is made in memory
 }
@@ -74,7 +75,7 @@ var ownNames = map[string]string{
 		writeMember writeTurns unsay count countLane costUnder begin finish readPause auditEnds publish
 		writeSettled endAppend writeSpec writeCreated setTerms
 		specFrom behind changeSpec formerOf listCreated raise errorText rowsOf importOf
-		nextNumber isNow recheckUntil noteOldest readOn following`,
+		nextNumber isNow recheckUntil noteOldest readOn following samplesOf`,
 	"rows of an answer": `
 		addGroups broken byPlace drainer firstAt full held inLane inRange indexBefore laneOf limitsOf matches page
 		readyOf row show showDead showSome stopOf`,

@@ -36,6 +36,7 @@ var withoutScript = map[string]string{
 		dropNamed dropOld dropQueue dropRetention dropRule dropTally each encode encodeDeferral encodeEnded
 		encodeJobHead encodeLease encodePaces encoded entries err errChangeLog forEach forgetLog getRecord
 		getStore getTimeline imports initialise jobs key lastCommit lastNumber loadAdapted loadFailures
+		loadSamples sampleKey
 		loadLeftPaces loadQueues loadRules loadStore moveJob newQueueState newest newestOf putAdapted
 		putDeferral putEnded putFailures putImport putJob putLease putLeftPaces putNamed putQueue putRetention
 		putSpec putStore putTally queueSubject raw readHead readTallies recreate restoreLease retentions
@@ -51,10 +52,8 @@ var withoutScript = map[string]string{
 		takeQuotas tallies tally tat touch unlessDurable wait waitsForDeferral waitsForEnded waitsForGrants
 		waitsForJob want`,
 	"do what the Go of this package does before or after a script": `
-		addEnded again asStored cameIn checkRequest checkRuleNames condition 
-		completeImported countRuleUses deadFrom deadJobFound decideDocument decodeChange deferredJobInfo document documentKey
-		again asStored cameIn checkImportable checkRequest checkRuleNames condition continueFrom
-		countRuleUses deadFrom deadJobFound decideDocument decodeChange deferredJobInfo document documentKey
+		addEnded again asStored cameIn checkRequest checkRuleNames completeImported condition countRuleUses
+		deadFrom deadJobFound decideDocument decodeChange deferredJobInfo document documentKey
 		documentNow drainers dueAfter encodeChange encodeDocument endedJobInfo exportQueue findAsks findRules
 		forgetDocuments formatPair getMany grantFresh hasLog importNotOpen importedCounters info infoWithParent
 		jobInfo laneAfter lastAsked leasesOf limiterFor list liveQueue loggedBy new newAppending newRule

@@ -244,7 +244,9 @@ var (
 	rulesetScript      = newScript("ruleset")
 	attendScript       = newScript("attend")
 	importQueuesScript = newScript("importqueues")
-	findJobsScript    = newScript("findjobs")
+	findJobsScript     = newScript("findjobs")
 
 	documentsSinceScript = newScript("documentssince")
+	putSampleScript      = newScript("putsample")
+	samplesSinceScript   = newScript("samplessince")
 )

@@ -25,9 +25,9 @@ type historyCmd struct {
 }
 
 func (historyCmd) Help() string {
-	return `Charts what the answering ingress has seen of the queue since it started. Each line goes from 0 to its
-highest value; a gap means unknown. IN, OUT, REFUSED, RELEASED, OUTFLOW and RATE are per second,
-OLDEST is in seconds. RELEASED are departures that were given back unused.
+	return `Charts the last 15 minutes or 24 hours of the queue. Each line goes from 0 to its highest value; a gap means
+unknown. IN, OUT, REFUSED, RELEASED, OUTFLOW, RATE and LEFT are per second, OLDEST is in seconds. RELEASED are
+departures that were given back unused, LEFT are jobs that left the queue in any way.
 
 Examples:
   penstock queue history email

@@ -91,7 +91,8 @@ type Page struct {
 type Options struct {
 	Width, Height int64 // 1280 x 800
 	Dark          bool
-	NoScript      bool // scripts do not run
+	NoScript      bool   // scripts do not run
+	Zone          string // time zone; empty: the host's
 }
 
 // New opens a page until the test ends.
@@ -107,12 +108,11 @@ func New(t testing.TB, o Options) *Page {
 		scheme = "dark"
 	}
 	call(p, log.Enable, cdp.Empty{})
-	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
-		Width: o.Width, Height: o.Height, DeviceScaleFactor: 1,
-	})
+	p.Resize(o.Width, o.Height)
 	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
 	}})
+	call(p, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: o.Zone})
 	call(p, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: o.NoScript})
 	return p
 }
@@ -224,6 +224,40 @@ func (p *Page) Until(expression string) {
 func Value[T any](p *Page, expression string) T {
 	p.t.Helper()
 	return run(p, expression, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+}
+
+// axeVariable is the environment variable with the path of axe-core's script.
+const axeVariable = "PENSTOCK_AXE"
+
+// AxeScript returns the script of axe-core, which checks a page for accessibility.
+func AxeScript(t testing.TB) string {
+	t.Helper()
+	path := os.Getenv(axeVariable)
+	if path == "" {
+		t.Fatalf("%s is not set: set it to the path that scripts/axe.sh prints", axeVariable)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Violations returns what axe-core finds wrong in the page: a line for each rule, with the elements.
+func (p *Page) Violations(axe string) []string {
+	p.t.Helper()
+	run(p, "load axe-core", chromedp.Evaluate[bool](axe+";true"))
+	return Value[[]string](p, `axe.run(document, {resultTypes: ["violations"]}).then((found) =>
+		found.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.slice(0, 5).map((n) =>
+			n.html.slice(0, 200) + " (" + (n.any[0] || n.all[0] || n.none[0] || {}).message + ")").join("; ")))`)
+}
+
+// Resize changes the size of the page's window.
+func (p *Page) Resize(width, height int64) {
+	p.t.Helper()
+	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+		Width: width, Height: height, DeviceScaleFactor: 1,
+	})
 }
 
 // Picture writes a screenshot of the page into a PNG file.

@@ -1,4 +1,5 @@
-// Keys: "/" focuses the page's search field. Escape, or a click elsewhere, closes an open sheet.
+// Keys: "/" focuses the page's search field, j and k move through the rows of a list, Enter opens the row, "?" lists the
+// keys. Escape, or a click elsewhere, closes an open sheet.
 const sheets = "details.menu[open], details.ask[open], details.call[open]";
 
 let searches = false; // the "/" key is down
@@ -12,8 +13,10 @@ addEventListener("keydown", (event) => {
 		}
 		return;
 	}
-	searches = event.key === "/" && document.querySelector("[data-search]") && !event.ctrlKey && !event.metaKey &&
-		!event.altKey && !event.target.closest("input, textarea, select, [contenteditable]");
+	if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, [contenteditable], dialog")) return;
+	if (event.key === "j" || event.key === "k") move(event.key === "j" ? 1 : -1);
+	if (event.key === "?") document.getElementById("keys").showModal();
+	searches = event.key === "/" && document.querySelector("[data-search]");
 	if (searches) event.preventDefault(); // Firefox would search the page
 });
 
@@ -25,6 +28,15 @@ addEventListener("keyup", (event) => {
 	search.focus();
 	search.select();
 });
+
+// move focuses the link of the next or the previous row. Enter then opens it, as any link.
+function move(by) {
+	const links = [...document.querySelectorAll("main [data-key]")].map((row) => row.matches("tr, li") && row.querySelector("a[href]")).filter(Boolean);
+	const at = links.findIndex((link) => link.closest("[data-key]").contains(document.activeElement));
+	const next = links[at < 0 ? 0 : at + by];
+	next?.focus();
+	next?.scrollIntoView({ block: "nearest" });
+}
 
 addEventListener("click", (event) => {
 	for (const open of document.querySelectorAll(sheets)) {

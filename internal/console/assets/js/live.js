@@ -1,7 +1,7 @@
 // Live parts: keeps elements with an id and data-live up to date. It fetches the page again and changes only the
 // differences: nothing jumps, the focus stays, and open sheets stay open.
 import { setNow, tick } from "./times.js";
-import { say } from "./say.js";
+import { answered, asked, isAway } from "./fresh.js";
 
 const kept = { DETAILS: ["open"], INPUT: ["value"] }; // attributes that the user controls
 
@@ -54,33 +54,28 @@ function morphChildren(old, now) {
 	}
 }
 
-let away = false;
 let number = 0;
+
+const longest = 10000; // ms to wait for an answer before the next request
 
 // refresh updates the live parts from url.
 export async function refresh(url = location.href) {
 	const mine = ++number;
 	let answer, text;
+	asked();
 	try {
-		answer = await fetch(url, { headers: { Accept: "text/html" } });
+		answer = await fetch(url, { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(longest) });
 		text = await answer.text();
 	} catch {
 		answer = null;
 	}
 	if (mine !== number) return; // a later refresh has begun
-	if (!answer || answer.status >= 500 || answer.status === 429) {
-		if (!away) say("The server does not answer. This page is out of date; it updates when the server is back.", true);
-		away = true;
-		document.body.classList.add("away");
-		return;
-	}
+	if (!answer || answer.status >= 500 || answer.status === 429) return; // the request still counts as unanswered
 	if (answer.redirected && new URL(answer.url).pathname.endsWith("/sign-in")) return location.reload();
 	if (answer.status >= 400 && url === location.href && document.querySelector("[data-live]")) return location.reload(); // the object is gone
-	if (away) say("The server is back.");
-	away = false;
-	document.body.classList.remove("away");
 	const page = new DOMParser().parseFromString(text, "text/html");
 	setNow(page.body.dataset.now);
+	answered(page.getElementById("fresh")?.dataset.asOf);
 	for (const part of document.querySelectorAll("[data-live][id]")) {
 		const now = page.getElementById(part.id);
 		if (now && !part.contains(part.ownerDocument.activeElement?.closest("input, textarea"))) morph(part, now);
@@ -110,7 +105,7 @@ function soon(after) {
 // data-every of a live part is the refresh interval in ms. While the page follows events, it refreshes less often: the
 // events announce changes. A hidden page is not refreshed.
 const every = Number(document.querySelector("[data-live][data-every]")?.dataset.every || 0);
-const again = () => every && soon(away ? 2000 : stream?.readyState === EventSource.OPEN ? Math.max(every, 10000) : every);
+const again = () => every && soon(isAway() ? 2000 : stream?.readyState === EventSource.OPEN ? Math.max(every, 10000) : every);
 
 // Events that cause a refresh; see GET /v1/events. Changes of figures can wait for the next interval.
 const kinds = ["deleted", "created", "changed", "paused", "resumed", "stopped", "continued", "full", "room", "state", "end"];

@@ -1,5 +1,6 @@
 // The charts of a queue: jobs per second, jobs in the queue, and the rate. The charts share a time axis and a cursor.
 import { say } from "./say.js";
+import { clock } from "./times.js";
 
 const box = document.querySelector("[data-history]");
 const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -32,12 +33,13 @@ function draw(history) {
 		figure.append(caption);
 		box.append(figure);
 		const axis = { stroke: ink("--muted"), grid: { stroke: ink("--line"), width: 1 }, ticks: { show: false }, font: `11px ${ink("--font")}` };
-		const clock = (t) => new Date(t * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+		const hours = (t) => clock(t * 1000).slice(0, 5);
 		const plot = new uPlot({
 			width: figure.clientWidth, height: 160, cursor: { sync: { key: "queue" }, drag: { x: false, y: false } },
+			tzDate: (t) => uPlot.tzDate(new Date(t * 1000), "Etc/UTC"),
 			scales: { y: { range: (_, low, high) => [0, Math.max(high || 0, 1) * 1.05] } },
-			axes: [{ ...axis, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 48, values: (_, ticks) => ticks.map(number) }],
-			series: [{ label: "at", value: (_, v) => (v == null ? "–" : new Date(v * 1000).toLocaleTimeString("en-GB")) }, ...lines.map(([, label, color]) => ({
+			axes: [{ ...axis, values: (_, ticks) => ticks.map(hours) }, { ...axis, size: 48, values: (_, ticks) => ticks.map(number) }],
+			series: [{ label: "at", value: (_, v) => (v == null ? "–" : clock(v * 1000)) }, ...lines.map(([, label, color]) => ({
 				label, stroke: ink(color), width: 1.5, points: { show: false }, value: (_, v) => number(v),
 			}))],
 		}, data, figure);

@@ -27,6 +27,11 @@ export function span(ms) {
 	return parts.join(" ");
 }
 
+// clock formats an instant as the clock in funcs.go does. All pages show UTC.
+export function clock(at) {
+	return `${new Date(at).toISOString().slice(11, 19)} UTC`;
+}
+
 export function tick() {
 	for (const time of document.querySelectorAll("time[data-until], time[data-since]")) {
 		const { until, since } = time.dataset;
