@@ -156,6 +156,8 @@ func (d *Drainers) Jumping() bool {
 type Space struct {
 	Used, Stop, Limit int64
 	Memory            bool
+	// Data is the number of bytes of the store's own data if Used includes the data of others; else 0.
+	Data int64
 }
 
 // Full reports whether the store accepts no more jobs.

@@ -112,6 +112,16 @@ func (l *Lanes) validate(field string) error {
 // one lane; producing them is infeasible.
 type LaneDigest [16]byte
 
+// Before returns the digest just before d.
+func (d LaneDigest) Before() LaneDigest {
+	for i := len(d) - 1; i >= 0; i-- {
+		if d[i]--; d[i] != 0xff {
+			break
+		}
+	}
+	return d
+}
+
 // DigestLane returns the digest of a key: the first bytes of its SHA-256, or the zero digest of the empty key.
 func DigestLane(key string) (d LaneDigest) {
 	if key != "" {

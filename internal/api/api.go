@@ -117,6 +117,8 @@ type handler struct {
 	puts     httpio.NameLocks // held by app; see lockLimits
 	open     openCounts
 	store    httpio.Shared[struct{}, wire.Store]
+	ready    httpio.Shared[struct{}, wire.Readiness]
+	findings lastFindings
 	caches   caches
 	replays  *replayPlaces
 	tops     *tops

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -49,7 +50,7 @@ func (h *handler) listAudit(w http.ResponseWriter, r *http.Request) {
 	chains, more, p, err := h.audit(r.Context(), &ask, c, &held, func(e *audited) bool {
 		shown, ok := sees.record(e)
 		place.pass(e.entry.At, ok)
-		if ok && ask.wants(&e.entry) && (sees.all || begun.precedes(place, ask.oldest)) {
+		if ok && ask.wants(e) && (sees.all || begun.precedes(place, ask.oldest)) {
 			page.Records = append(page.Records, shown)
 		} else {
 			held -= e.cost()
@@ -81,6 +82,7 @@ type audited struct {
 	partition int
 	entry     audit.Entry
 	record    audit.Record
+	list      []audit.ListedQueue // of an entry about many queues
 }
 
 // cost returns about how much memory the entry takes.
@@ -175,6 +177,9 @@ func (h *handler) readAudit(
 		if e.entry, err = auditEntry(&e.record); err != nil {
 			return nil, err
 		}
+		if e.list, err = e.entry.List(e.record.After); err != nil {
+			return nil, fmt.Errorf("%w: %w", queue.ErrCorrupt, err)
+		}
 		*held += e.cost()
 		run.entries[i] = e
 	}
@@ -214,8 +219,9 @@ func auditViewOf(ctx context.Context) auditView {
 // An app's admin sees who changed the app's objects, but no tokens or addresses of operators. The admin never sees what
 // another app did, nor entries from before the app was created, when another app may have had its name and prefixes. An
 // admin of a part of the app sees only tokens and subjects whose grants are all within that part. Attempts at names
-// outside the app are shown to such an admin only if the admin made them. Numbers and digests are only for callers who
-// see all entries, because they would reveal what others do.
+// outside the app are shown to such an admin only if the admin made them. An entry about many queues is shown with only
+// those whose own entries would be shown. Numbers and digests are only for callers who see all entries, because they
+// would reveal what others do.
 func (v auditView) record(e *audited) (wire.AuditRecord, bool) {
 	shown := wire.AuditRecord{
 		Partition: e.partition, Entry: e.entry, Before: e.record.Before, After: e.record.After,
@@ -238,8 +244,17 @@ func (v auditView) record(e *audited) (wire.AuditRecord, bool) {
 	}
 	switch e.entry.Of {
 	case string(queue.OfQueue), string(queue.OfRule):
-		had := own || app == nil || app.HadAt(e.entry.Name, e.entry.Time())
-		return shown, had && v.id.Can(auth.Admin, e.entry.Name) || own && all && !v.id.Owns(e.entry.Name)
+		sees := func(name string) bool {
+			had := own || app == nil || app.HadAt(name, e.entry.Time())
+			return had && v.id.Can(auth.Admin, name) || own && all && !v.id.Owns(name)
+		}
+		if e.list == nil {
+			return shown, sees(e.entry.Name)
+		}
+		e.list = slices.DeleteFunc(e.list, func(l audit.ListedQueue) bool { return !sees(l.Name) })
+		var err error
+		shown.After, err = audit.EncodeList(e.list)
+		return shown, err == nil && len(e.list) > 0
 	case auth.KindApp:
 		return shown, app != nil && e.entry.Name == app.Name
 	}

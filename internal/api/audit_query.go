@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/penstock/penstock/internal/api/httpio"
@@ -63,14 +64,18 @@ func auditRequest(r *http.Request, partitions int, all bool) (ask auditQuery, p 
 	return ask, nil
 }
 
-// wants reports whether an entry matches.
-func (q *auditQuery) wants(e *audit.Entry) bool {
+// wants reports whether an entry matches. An entry about many queues has the names of all of them.
+func (q *auditQuery) wants(a *audited) bool {
+	e, name := &a.entry, a.entry.Name
+	if slices.ContainsFunc(a.list, func(l audit.ListedQueue) bool { return l.Name == q.name }) {
+		name = q.name
+	}
 	for _, is := range []struct{ asked, value string }{
 		{q.app, e.Actor.App},
 		{q.actor, e.Actor.Name},
 		{q.token, e.Actor.Token},
 		{q.of, e.Of},
-		{q.name, e.Name},
+		{q.name, name},
 		{q.what, string(e.What)},
 		{q.operation, e.Actor.Operation},
 	} {

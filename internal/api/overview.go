@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/penstock/penstock/internal/api/httpio"
@@ -36,8 +35,11 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request) {
 		States: sum.States, Full: sum.Full, Size: sum.Size, Capacity: sum.Capacity, Deferred: sum.Deferred, Dead: sum.Dead,
 		In: sum.Rates.In, Out: sum.Rates.Out, Refused: sum.Rates.Refused, Outflow: sum.Outflow,
 	}
+	worst := h.findings.of(h, snapshot).worst
 	for _, row := range rows {
-		page.Queues = append(page.Queues, shownRowTo(r.Context(), row))
+		shown := shownRowTo(r.Context(), row)
+		shown.Verdict = worst[row.Name]
+		page.Queues = append(page.Queues, shown)
 	}
 	if next := q.Offset + len(rows); next < total {
 		page.Next = next
@@ -70,13 +72,8 @@ func readOverview(r *http.Request) (q survey.Query, p *httpio.Problem) {
 	if q.Full, p = httpio.Bool(values, "full"); p != nil {
 		return q, p
 	}
-	if offset := values.Get("offset"); offset != "" {
-		var err error
-		if q.Offset, err = strconv.Atoi(offset); err != nil || q.Offset < 0 || q.Offset > maxOffset {
-			return q, httpio.BadField(
-				"offset", httpio.Shorten(offset)+" must be a whole number from 0 to "+strconv.Itoa(maxOffset),
-			)
-		}
+	if q.Offset, p = readOffset(values.Get("offset")); p != nil {
+		return q, p
 	}
 	q.Text, q.Visible = values.Get("name"), mayView(r.Context())
 	return q, nil

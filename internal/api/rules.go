@@ -27,7 +27,7 @@ func (h *handler) listRules(w http.ResponseWriter, r *http.Request) {
 	}
 	page := wire.Rules{}
 	page.Rules, page.Next = httpio.NextPage(
-		w, r, infos, limit, shownRuleTo(r.Context()), func(r *wire.Rule) string { return r.Name },
+		w, r, infos, limit, h.shownRuleTo(r.Context()), func(r *wire.Rule) string { return r.Name },
 	)
 	h.writeJSON(w, r, http.StatusOK, page)
 }
@@ -43,7 +43,7 @@ func (h *handler) getRule(w http.ResponseWriter, r *http.Request) {
 		h.failRule(w, err, name)
 		return
 	}
-	h.writeRule(w, r, http.StatusOK, shownRuleTo(r.Context())(&info))
+	h.writeRule(w, r, http.StatusOK, h.shownRuleTo(r.Context())(&info))
 }
 
 func (h *handler) putRule(w http.ResponseWriter, r *http.Request) {
@@ -94,7 +94,7 @@ func (h *handler) putRule(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		h.logInternal(ruleProblem(err, name), err, name)
 	} else if info.Revision == result.Revision {
-		shown = shownRuleTo(r.Context())(&info)
+		shown = h.shownRuleTo(r.Context())(&info)
 	}
 	h.writeRule(w, r, status, shown)
 }

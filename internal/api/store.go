@@ -50,7 +50,7 @@ func (h *handler) readStore(ctx context.Context) (s wire.Store, err error) {
 		return s, err
 	}
 	s = wire.Store{
-		Queues: totals.Queues, Used: space.Used, Deferred: totals.Deferred, Overflow: "ok",
+		Queues: totals.Queues, Used: space.Used, Data: space.Data, Deferred: totals.Deferred, Overflow: "ok",
 		Drainers: shownDrainers(&drainers),
 	}
 	if space.Limit > 0 {

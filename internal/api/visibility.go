@@ -189,11 +189,14 @@ func shownJobTo(ctx context.Context, i *queue.JobInfo) wire.Job {
 	return shownJob(i)
 }
 
-// shownRuleTo returns a function that converts a rule to what the caller may see of it.
-func shownRuleTo(ctx context.Context) func(*rules.Info) wire.Rule {
+// shownRuleTo returns a function that converts a rule to what the caller may see of it. The engine names the queues of
+// the rule's own group; the last survey adds those of other groups.
+func (h *handler) shownRuleTo(ctx context.Context) func(*rules.Info) wire.Rule {
+	askers := h.findings.of(h, h.o.Survey.Latest()).askers
 	return func(i *rules.Info) wire.Rule {
 		r := shownRule(i)
-		r.Queues = ownNames(ctx, r.Queues)
+		r.Queues = ownNames(ctx, slices.Concat(r.Queues, askers[i.Name]))
+		slices.Sort(r.Queues)
 		return r
 	}
 }

@@ -167,6 +167,17 @@ func (c *Client) Timetable(ctx context.Context, name string, span time.Duration)
 	return t, err
 }
 
+// Forecast returns when the jobs of a queue leave, at another rate unless that is "".
+func (c *Client) Forecast(ctx context.Context, name, rate string) (wire.QueueForecast, error) {
+	var f wire.QueueForecast
+	ask := ""
+	if rate != "" {
+		ask = "?rate=" + url.QueryEscape(rate)
+	}
+	_, err := c.do(ctx, http.MethodGet, queuePath(name, "forecast")+ask, nil, nil, &f)
+	return f, err
+}
+
 // Job returns a job.
 func (c *Client) Job(ctx context.Context, queueName, id string) (wire.Job, error) {
 	var j wire.Job
@@ -187,6 +198,14 @@ func (c *Client) Cancel(ctx context.Context, queueName, id string) (wire.Cancell
 func (c *Client) Overview(ctx context.Context, ask url.Values) (o wire.Overview, err error) {
 	_, err = c.do(ctx, http.MethodGet, "/v1/overview?"+ask.Encode(), nil, nil, &o)
 	return o, err
+}
+
+// Attention returns a page of the problems that need a person, the worst first: of one queue, or of all if name is
+// empty.
+func (c *Client) Attention(ctx context.Context, name string, offset, limit int) (a wire.Attention, err error) {
+	ask := url.Values{"queue": {name}, "offset": {strconv.Itoa(offset)}, "limit": {strconv.Itoa(limit)}}
+	_, err = c.do(ctx, http.MethodGet, "/v1/attention?"+ask.Encode(), nil, nil, &a)
+	return a, err
 }
 
 // Store returns the state of the store and its drainers.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 )
@@ -19,7 +18,7 @@ func TestReleases(t *testing.T) {
 		q.Name, q.Stats.Counters = name, queue.Counters{Released: released, Delivered: delivered}
 		return q
 	}
-	total := client.Releases{Releases: queue.Releases{Released: 10, Departures: 100}}
+	total := wire.Releases{Releases: queue.Releases{Released: 10, Departures: 100}}
 	queues := []wire.Queue{of("none", 0, 100), of("seen", 10, 90), of("new", 10, 90)}
 	asked := ""
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -29,7 +28,7 @@ func TestReleases(t *testing.T) {
 			`"new":{"values":{"released":[null,null],"outflow":[1,2]}}}}`)
 	})
 	got := c.Releases(t.Context(), queues)
-	seen := client.Releases{Releases: queue.Releases{Released: 15, Departures: 20}, Window: "15m"}
+	seen := wire.Releases{Releases: queue.Releases{Released: 15, Departures: 20}, Window: "15m"}
 	if asked != "seen,new" || len(got) != 2 || got["seen"] != seen || got["new"] != total {
 		t.Errorf("asked for %s: %+v", asked, got)
 	}

@@ -13,6 +13,8 @@ import (
 
 // access lists the tokens and subjects of an app, or of the operator.
 type access struct {
+	// Denied reports that the caller may not see tokens and subjects.
+	Denied   bool
 	App      string
 	Tokens   []tokenRow
 	Create   action // creates a token
@@ -51,6 +53,7 @@ func readTokens(r *request) (any, error) {
 func accessOf(r *request, app string) (access, error) {
 	a := access{App: app}
 	if !mayHave(r.who, auth.Admin) {
+		a.Denied = true
 		return a, nil
 	}
 	asked := r.URL.Query()
@@ -149,7 +152,7 @@ func readSubject(r *request) (any, error) {
 		ends = v.Expires.UTC().Format(time.RFC3339Nano)
 	}
 	v.Change = action{
-		Label: "Save", Method: "PUT", Path: apiPath("subjects", name), Match: v.Revision, Role: auth.Admin,
+		Label: "Save", Method: "PUT", Path: apiPath("subjects", name), Match: v.Revision, Role: auth.Admin, Reload: v.New,
 		Fields: []field{
 			grantsField(strings.Join(may, " ")),
 			{Name: "app", Label: "App", Value: v.App, Hint: "none (operator)"},

@@ -63,11 +63,24 @@ func TestSettingsArePreviewed(t *testing.T) {
 	p.Wrong() // the answer of 412
 	rate("4/m")
 
-	preview("much")
-	p.Click(".do .button")
-	p.Until(`document.querySelector("#said.bad")?.textContent.includes("rate")`)
+	// A value that is no rate is refused before the preview, and the form keeps its input.
+	p.Go(r.url("/queues/email/settings"))
+	browser.Value[bool](p, `(document.querySelector("input[name=rate]").value = "fast",
+		document.querySelector("input[name='capacity:json']").value = "77", true)`)
+	p.Click("button.primary")
+	p.Until(`document.querySelector(".refused input[name=rate]")?.value === "fast"`)
+	if says := p.Text(".refused [role=alert]"); !strings.Contains(says, "fast") {
+		t.Errorf("the input says %q", says)
+	}
+	p.Until(`document.querySelector("input[name='capacity:json']").value === "77"`)
 	p.Wrong() // the answer of 400
 	rate("4/m")
+
+	// The way back from the preview keeps the input.
+	preview("5/m")
+	p.Click("form[action$=settings] .button:not(.primary)")
+	p.Until(`document.querySelector("input[name=rate]")?.value === "5/m"`)
+	p.Fine()
 }
 
 // A bulk action shows the number of jobs before it acts.
@@ -198,7 +211,7 @@ func TestForbiddenActions(t *testing.T) {
 		t.Errorf("payload: %q", says)
 	}
 	p.Go(r.url("/tokens"))
-	if says := p.Text("#tokens"); !strings.Contains(says, "No tokens yet") {
+	if says := p.Text("#tokens"); says != "You need the admin role to see tokens and subjects." {
 		t.Errorf("a user without the admin role sees tokens: %q", says)
 	}
 	p.Go(r.url("/audit"))
@@ -215,10 +228,62 @@ func TestTokenIsCreated(t *testing.T) {
 	p.Go(r.url("/tokens"))
 	p.Click(".head .ask > summary")
 	p.Type(".ask input[name=note]", "for <i>ci</i>")
+	// A refused form keeps its input.
+	p.Type(".ask input[name=expires_in]", "soon")
 	p.Click(".ask .do .button")
-	p.Until(`document.querySelector("pre")?.textContent.includes('"secret"')`)
+	p.Until(`document.querySelector("#said.bad")?.textContent.includes("duration")`)
+	p.Until(`document.querySelector(".ask input[name=note]").value === "for <i>ci</i>"`)
+	p.Wrong() // the answer of 400
+	browser.Value[bool](p, `(document.querySelector(".ask input[name=expires_in]").value = "720h", true)`)
+	p.Click(".ask .do .button")
+	secret := p.Text(".secret code")
+	if len(secret) < 20 || strings.ContainsAny(secret, "{ \"") {
+		t.Errorf("the token is shown as %q", secret)
+	}
+	if copies := browser.Value[string](p, `document.querySelector(".secret [data-copy]").dataset.copy`); copies != secret {
+		t.Errorf("the button copies %q instead of %q", copies, secret)
+	}
 	p.Click("main a.button")
 	p.Until(`document.querySelector("#tokens")?.textContent.includes("for <i>ci</i>")`)
+	p.Fine()
+}
+
+// Without JavaScript, a refused form is shown again with its input.
+func TestTokenIsCreatedWithoutJavaScript(t *testing.T) {
+	r := newRig(t)
+	p := r.signIn(browser.Options{NoScript: true})
+	p.Go(r.url("/tokens"))
+	p.Click(".head .ask > summary")
+	p.Type(".ask input[name=note]", "for <i>ci</i>")
+	p.Type(".ask input[name=expires_in]", "soon")
+	p.Click(".ask .do .button")
+	if says := p.Text("#detail"); !strings.Contains(says, "must be a duration") {
+		t.Errorf("the page says %q", says)
+	}
+	p.Wrong() // the answer of 400
+	p.Until(`document.querySelector(".fields input[name=note]").value === "for <i>ci</i>"`)
+	browser.Value[bool](p, `(document.querySelector(".fields input[name=expires_in]").value = "720h", true)`)
+	p.Click(".fields .do .button")
+	p.Text(".secret code")
+	p.Click("main a.button")
+	p.Until(`document.querySelector("#tokens")?.textContent.includes("for <i>ci</i>")`)
+	p.Fine()
+}
+
+// The current revision offers no rollback to itself.
+func TestRollbackIsOnlyToEarlierRevisions(t *testing.T) {
+	r := newRig(t)
+	r.queue("email", nil)
+	r.queue("email", fields{"rate": "20/s"})
+	r.must("POST", "/v1/queues/email/pause", fields{})
+	p := r.signIn(browser.Options{})
+	p.Go(r.url("/queues/email/changes"))
+	for row, want := range []bool{false, false, true} { // paused, updated, created
+		may := fmt.Sprintf(`Boolean(document.querySelectorAll("tbody tr")[%d].querySelector(".acts .action"))`, row)
+		if got := browser.Value[bool](p, may); got != want {
+			t.Errorf("row %d offers a rollback: %v", row, got)
+		}
+	}
 	p.Fine()
 }
 

@@ -30,6 +30,8 @@ type action struct {
 	Show bool
 	// Next is the page to open afterwards; empty is the current page.
 	Next string
+	// Reload opens the page anew even if it is the current one, because it changes as a whole.
+	Reload bool
 }
 
 // field is an input of a form.
@@ -43,6 +45,8 @@ type field struct {
 	// Options are the values to choose from; without options any value is allowed.
 	Options  []string
 	Required bool
+	// Wrong is why the value was refused; empty if it was not.
+	Wrong string
 }
 
 // Shell returns the command, quoted for a shell.

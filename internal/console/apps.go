@@ -128,7 +128,7 @@ func changeApp(a *wire.App, create bool) action {
 		Command: []string{"app", "put", a.Name},
 	}
 	if create {
-		change.Label = "Create"
+		change.Label, change.Reload = "Create", true
 	}
 	for _, of := range []struct {
 		name, label, help, flag string

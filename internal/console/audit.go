@@ -84,7 +84,7 @@ func (r *request) auditRow(record *wire.AuditRecord) auditRow {
 		AuditRecord: *record, Key: fmt.Sprintf("%d-%d", e.Partition, e.Number), At: time.UnixMicro(e.At).UTC(),
 		Before: indented(record.Before), After: indented(record.After),
 	}
-	if at := pagesOf[e.Of]; at != "" {
+	if at := pagesOf[e.Of]; at != "" && e.Name != "" {
 		row.Link = r.console.path(at, e.Name)
 	}
 	return row

@@ -49,6 +49,8 @@ func New(o Options) *Console {
 	c.mux.HandleFunc("GET "+Root+"/open/{page}", c.open)
 	c.mux.HandleFunc("POST "+Root+"/queues/{queue}/settings", c.preview)
 	c.mux.HandleFunc("POST "+Root+"/replay", c.replay)
+	c.mux.HandleFunc("POST "+Root+"/new/queue", c.newQueue)
+	c.mux.HandleFunc("POST "+Root+"/new/rule", c.newRule)
 	c.mux.HandleFunc(Root+"/api/", c.pass)
 	for _, p := range pages {
 		c.mux.HandleFunc("GET "+Root+p.path, func(w http.ResponseWriter, r *http.Request) { c.show(&p, w, r) })

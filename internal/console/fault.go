@@ -16,8 +16,9 @@ type fault struct {
 	Title, Detail string
 	Reason        string // the API's error code
 	Field         string
-	Done          int64  // jobs changed before the error
-	Back          string // link to go back; empty is the overview
+	Done          int64   // jobs changed before the error
+	Back          string  // link to go back; empty is the overview
+	Again         *action // the form with the user's input; nil if there is none
 }
 
 func faultOf(err error) *fault {

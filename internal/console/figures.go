@@ -18,13 +18,17 @@ type state struct {
 	Tone   string
 	Until  *time.Time
 	Reason string // with the actor, if known
-	Full   bool
+	Tags   []tag
 }
+
+// tag is a short remark beside a state.
+type tag struct{ Text, Tone string }
 
 // tones maps status codes to the color of the state.
 var tones = map[status.Code]string{
 	status.Flowing: "good", status.Paused: "warn", status.ParentPaused: "warn", status.Throttled: "warn",
 	status.Quota: "warn", status.MaxInFlight: "warn", status.Lanes: "warn", status.NoWorker: "warn",
+	status.Held:     "warn",
 	status.NoTarget: "bad", status.NoDrainer: "bad", status.CircuitOpen: "bad", status.Stalled: "bad",
 }
 
@@ -32,7 +36,9 @@ func stateOf(s *wire.Status) state {
 	does := status.Status{Code: s.Code, Queue: s.Queue}
 	v := state{
 		Code: string(s.Code), Text: does.Text(time.Time{}), Tone: tones[s.Code], Until: s.Until, Reason: s.Reason,
-		Full: s.Full,
+	}
+	if s.Full {
+		v.Tags = append(v.Tags, tag{"full", "bad"})
 	}
 	who := s.By
 	if who == "" {
@@ -42,6 +48,34 @@ func stateOf(s *wire.Status) state {
 		v.Reason = strings.TrimSpace(v.Reason + " (" + who + ")")
 	}
 	return v
+}
+
+// stateOfRow returns the state of a queue in the overview. It looks no calmer than the worst problem of the queue.
+func stateOfRow(q *wire.QueueRow) state {
+	v := stateOf(&q.Status)
+	v.people(q.HeldJobs, q.Dead)
+	v.raise(q.Verdict)
+	return v
+}
+
+// people adds the jobs that wait for a person.
+func (v *state) people(held, dead int64) {
+	if held > 0 {
+		v.Tags = append(v.Tags, tag{num(held) + " to decide", "warn"})
+	}
+	if dead > 0 {
+		v.Tags = append(v.Tags, tag{num(dead) + " dead", "warn"})
+	}
+}
+
+// raise gives the state at least the tone of a problem.
+func (v *state) raise(worst wire.Verdict) {
+	switch {
+	case worst == wire.Wrong:
+		v.Tone = "bad"
+	case worst == wire.Warning && v.Tone != "bad":
+		v.Tone = "warn"
+	}
 }
 
 // gauge is a used amount and its maximum, drawn by {{template "gauge" .}}.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue/status"
 )
@@ -16,7 +17,11 @@ const overviewRows = 50
 // overview is the data of the page.
 type overview struct {
 	wire.Overview
-	Store *wire.Store // nil for users who may not see everything
+	// Attention are the worst problems of all queues, whatever the filter.
+	Attention attention
+	// MayCreate reports whether the user may create a queue.
+	MayCreate bool
+	Store     *wire.Store // nil for users who may not see everything
 	// Name, State and Sort are the query parameters.
 	Name, State, Sort string
 	Columns           []column
@@ -68,10 +73,7 @@ var overviewColumns = []column{
 
 func readOverview(r *request) (any, error) {
 	q := r.URL.Query()
-	page, err := strconv.Atoi(q.Get("page"))
-	if err != nil || page < 1 || page > 10_000 {
-		page = 1
-	}
+	page := pageNumber(q)
 	first := (page - 1) * overviewRows
 	ask := url.Values{"limit": {strconv.Itoa(overviewRows)}, "offset": {strconv.Itoa(first)}}
 	for _, name := range overviewAsks {
@@ -84,6 +86,13 @@ func readOverview(r *request) (any, error) {
 		ask.Set("full", "true")
 	}
 	v := overview{Name: q.Get("name"), State: q.Get("state"), Sort: q.Get("sort")}
+	needs, err := r.api.Attention(r.Context(), "", 0, attentionRows)
+	if err != nil {
+		return nil, err
+	}
+	v.Attention = r.attentionOf(&needs)
+	v.Attention.All = r.console.path("attention")
+	v.MayCreate = mayHave(r.who, auth.Configure)
 	if v.Overview, err = r.api.Overview(r.Context(), ask); err != nil {
 		return nil, err
 	}
@@ -110,6 +119,17 @@ func readOverview(r *request) (any, error) {
 	}
 	return v, nil
 }
+
+// pageNumber returns the number of the page in a query, counted from 1.
+func pageNumber(q url.Values) int {
+	page, err := strconv.Atoi(q.Get("page"))
+	if err != nil || page < 1 || page > 10_000 {
+		return 1
+	}
+	return page
+}
+
+func pageLink(page int) string { return "?page=" + strconv.Itoa(page) }
 
 // overviewAsks are the query parameters that select and sort the queues.
 var overviewAsks = []string{"name", "state", "sort"}
@@ -202,7 +222,7 @@ func (v *overview) rows(r *request) error {
 	}
 	for i := range v.Queues {
 		q := &v.Queues[i]
-		row := queueRow{QueueRow: *q, State: stateOf(&q.Status), Fill: fillOf(q)}
+		row := queueRow{QueueRow: *q, State: stateOfRow(q), Fill: fillOf(q)}
 		row.Spark = spark(past.Queues[q.Name].Values["depth"])
 		parent, short, child := strings.Cut(q.Name, ".")
 		if n := len(v.Rows); child && n > 0 && (v.Rows[n-1].Name == parent || v.Rows[n-1].Parent == parent) {

@@ -35,11 +35,15 @@ type page struct {
 var pages = []page{
 	{
 		name: "overview", path: "/{$}", title: "Overview", nav: "Overview", role: auth.View,
-		operations: []string{"getOverview", "listHistories", "getStore"}, read: readOverview,
+		operations: []string{"getOverview", "listHistories", "getStore", "listAttention"}, read: readOverview,
+	},
+	{
+		name: "attention", path: "/attention", title: "What needs attention", role: auth.View,
+		operations: []string{"listAttention"}, recent: true, read: readAttention,
 	},
 	{
 		name: "queue", path: "/queues/{queue}", title: "Queue", role: auth.View,
-		operations: []string{"getQueue", "getTimetable", "getHistory"}, recent: true, read: readQueue,
+		operations: []string{"getQueue", "getTimetable", "getHistory", "listAttention"}, recent: true, read: readQueue,
 	},
 	{
 		name: "settings", path: "/queues/{queue}/settings", title: "Settings", role: auth.View,
@@ -47,7 +51,7 @@ var pages = []page{
 	},
 	{
 		name: "changes", path: "/queues/{queue}/changes", title: "Changes", role: auth.View,
-		operations: []string{"listChanges"}, read: readChanges,
+		operations: []string{"listChanges", "getQueue"}, read: readChanges,
 	},
 	{
 		name: "jobs", path: "/queues/{queue}/jobs", title: "Jobs", role: auth.View,
@@ -60,6 +64,14 @@ var pages = []page{
 	{
 		name: "job", path: "/queues/{queue}/jobs/{id}", title: "Job", role: auth.View,
 		operations: []string{"getJob"}, read: readJob,
+	},
+	{
+		name: "new-queue", path: "/new/queue", title: "New queue", role: auth.Configure,
+		operations: []string{"putQueue"}, read: readNewQueue,
+	},
+	{
+		name: "new-rule", path: "/new/rule", title: "New rule", role: auth.Configure,
+		operations: []string{"putRule"}, read: readNewRule,
 	},
 	{
 		name: "find", path: "/find", title: "Find a job", nav: "Find", role: auth.View,

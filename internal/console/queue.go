@@ -1,6 +1,8 @@
 package console
 
 import (
+	"errors"
+	"math"
 	"net/url"
 	"strconv"
 	"time"
@@ -19,11 +21,13 @@ const (
 // queueView is the data of a queue's page.
 type queueView struct {
 	wire.Queue
+	Attention attention
 	State     state
 	Fill      gauge
 	PerSecond float64
 	Timetable wire.Timetable
 	Marks     []mark
+	Most      int // departures in the busiest second, if marks stand for seconds
 	Shown     []wire.Departure
 	Unshown   int
 	Standing  string // what ends the standstill; empty if there is no standstill
@@ -43,11 +47,19 @@ type laneRow struct {
 	Leaves gauge
 }
 
-// mark is a departure in the drawing of the next minute. At is in thousandths of its width.
+// mark is a departure in the drawing of the next minute, or several in the same second. At and Width are in thousandths
+// of the width of the drawing, Height is at most 1.
 type mark struct {
-	At    float64
-	Exact bool
+	At, Width float64
+	Height    float64
+	Exact     bool
 }
+
+// Tall returns the height of a mark in the drawing.
+func (m mark) Tall() float64 { return 27 * m.Height }
+
+// Top returns the place of the upper end of a mark.
+func (m mark) Top() float64 { return 31 - m.Tall() }
 
 // part is the number of jobs in a state, with a link to them.
 type part struct {
@@ -63,10 +75,19 @@ func readQueue(r *request) (any, error) {
 		return nil, err
 	}
 	v := queueView{
-		Queue: q, State: stateOf(&q.Status), Window: "15m", Actions: queueActions(&q),
+		Queue: q, State: stateOf(&q.Status), Window: "15m", Actions: append(queueActions(&q), r.console.sendTestJob(name)),
 		Fill: fillOf(&wire.QueueRow{
 			Size: q.Stats.Size(), Capacity: q.Capacity, Bytes: q.Stats.Bytes, MaxBytes: q.Stats.MaxBytes,
 		}),
+	}
+	needs, err := r.api.Attention(r.Context(), name, 0, queueProblems)
+	if err != nil {
+		return nil, err
+	}
+	v.Attention = r.attentionOf(&needs).besides()
+	v.State.people(q.Stats.HeldJobs, q.Stats.Dead)
+	for _, t := range needs.Problems {
+		v.State.raise(t.Verdict)
 	}
 	if r.URL.Query().Get("window") == "24h" {
 		v.Window = "24h"
@@ -91,15 +112,47 @@ func readQueue(r *request) (any, error) {
 // departures fills in the drawing and the list of departures.
 func (v *queueView) departures() {
 	t := &v.Timetable
-	span := t.Until.Sub(t.From)
-	for i := range t.Departures {
-		d := &t.Departures[i]
-		if at := d.At.Sub(t.From); at >= 0 && at <= span && span > 0 {
-			v.Marks = append(v.Marks, mark{1000 * at.Seconds() / span.Seconds(), d.Exact})
-		}
-	}
+	v.Marks, v.Most = marksOf(t)
 	v.Shown = t.Departures[:min(len(t.Departures), maxDepartures)]
 	v.Unshown = len(t.Departures) - len(v.Shown)
+}
+
+// maxMarks is the number of departures in a second up to which each has a mark of its own. More marks would touch each
+// other.
+const maxMarks = 4
+
+// marksOf draws the departures of a timetable. If they are close together, a mark stands for a second, and most is the maximum
+// number of departures in one.
+func marksOf(t *wire.Timetable) (marks []mark, most int) {
+	span := t.Until.Sub(t.From)
+	if span <= 0 {
+		return nil, 0
+	}
+	seconds := int(math.Ceil(span.Seconds()))
+	counts, exact := make([]int, seconds), make([]bool, seconds)
+	for i := range t.Departures {
+		d := &t.Departures[i]
+		at := d.At.Sub(t.From)
+		if at < 0 || at > span {
+			continue
+		}
+		marks = append(marks, mark{1000 * at.Seconds() / span.Seconds(), 2, 1, d.Exact})
+		n := min(int(at.Seconds()), seconds-1)
+		exact[n] = d.Exact && (exact[n] || counts[n] == 0)
+		counts[n]++
+		most = max(most, counts[n])
+	}
+	if most <= maxMarks {
+		return marks, 0
+	}
+	marks = nil
+	each := 1000 / span.Seconds()
+	for n, count := range counts {
+		if count > 0 {
+			marks = append(marks, mark{float64(n) * each, 0.7 * each, float64(count) / float64(most), exact[n]})
+		}
+	}
+	return marks, most
 }
 
 // lanes fills in the lanes of waiting jobs, if there are several.
@@ -123,20 +176,27 @@ func (v *queueView) lanes(c *Console) {
 	}
 }
 
-// queueActions returns the action that an operator can take: pause or resume.
+// queueActions returns the actions that an operator can take: to pause a queue, and to end what stops it.
 func queueActions(q *wire.Queue) []action {
 	if q.Paused {
-		return []action{{
-			Label: "Resume", Method: "POST", Path: apiPath("queues", q.Name, "resume"), Role: auth.Operate,
-			Command: []string{"queue", "resume", q.Name},
-		}}
+		return []action{*resume("Resume", q.Name)}
 	}
-	return []action{{
+	var ends []action
+	switch open := q.CircuitState != nil && q.CircuitState.State == "open"; {
+	case open:
+		ends = append(ends, *resume("Probe now", q.Name))
+	case q.Stop != nil:
+		ends = append(ends, *resume("Resume", q.Name))
+	}
+	if q.Parent != nil && q.Parent.Paused {
+		ends = append(ends, *resume("Resume parent", q.Parent.Name))
+	}
+	return append(ends, action{
 		Label: "Pause", Method: "POST", Path: apiPath("queues", q.Name, "pause"), Role: auth.Operate,
 		Confirm: "No jobs leave until you resume the queue. It still accepts new jobs.",
 		Fields:  []field{{Name: "reason", Label: "Reason", Hint: "shown to other operators"}},
 		Command: []string{"queue", "pause", q.Name},
-	}}
+	})
 }
 
 // changesView is the data of a queue's history of changes.
@@ -166,6 +226,10 @@ func readChanges(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	current, err := currentRevision(r, name)
+	if err != nil {
+		return nil, err
+	}
 	v := changesView{Name: name, Dropped: page.Dropped, Call: action{
 		Method: "GET", Path: apiPath("queues", name, "changes"), Command: []string{"queue", "log", name},
 	}}
@@ -175,7 +239,7 @@ func readChanges(r *request) (any, error) {
 		if c.Before != nil && c.After != nil {
 			row.Edits = editsOf(objectOf(c.Before), objectOf(c.After))
 		}
-		if c.After != nil && c.Revision > 0 && i > 0 {
+		if c.After != nil && c.Revision > 0 && c.Revision != current {
 			row.Rollback = rollback(name, c.Revision)
 		}
 		v.Rows = append(v.Rows, row)
@@ -185,6 +249,15 @@ func readChanges(r *request) (any, error) {
 			url.Values{"before": {strconv.FormatInt(page.Next, 10)}}.Encode()
 	}
 	return v, nil
+}
+
+// currentRevision returns the revision of a queue, 0 if the queue was deleted.
+func currentRevision(r *request, name string) (int64, error) {
+	q, err := r.api.Queue(r.Context(), name)
+	if p := (*client.Problem)(nil); errors.As(err, &p) && p.Reason == "unknown_queue" {
+		return 0, nil
+	}
+	return q.Revision, err
 }
 
 func rollback(name string, revision int64) action {

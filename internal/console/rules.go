@@ -25,6 +25,8 @@ type ruleRow struct {
 type ruleList struct {
 	Rules []ruleRow
 	Next  string // link to the next page; empty on the last page
+	// MayCreate reports whether the user may create a rule.
+	MayCreate bool
 }
 
 func readRules(r *request) (any, error) {
@@ -33,6 +35,7 @@ func readRules(r *request) (any, error) {
 		return nil, err
 	}
 	list := ruleList{Rules: make([]ruleRow, len(page.Rules)), Next: r.behind("after", page.Next)}
+	list.MayCreate = mayHave(r.who, auth.Configure)
 	for i := range page.Rules {
 		list.Rules[i] = rowOf(&page.Rules[i])
 	}

@@ -3,9 +3,11 @@ package console
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -13,16 +15,48 @@ import (
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // settingsView is the data of the form for a queue's settings.
 type settingsView struct {
 	Name     string
 	Revision int64
+	New      bool   // the queue does not exist yet; the form has an input for its name
+	Refused  *fault // why the input was refused
 	Groups   []settingGroup
 	// Kept are settings without an input; they are sent unchanged.
 	Kept    []field
 	Preview string // the path that the form is sent to
+}
+
+// keep replaces the values by those of a form, so that no input is lost.
+func (v *settingsView) keep(form url.Values) {
+	for g := range v.Groups {
+		for i := range v.Groups[g].Fields {
+			if f := &v.Groups[g].Fields[i]; form.Has(f.Name) {
+				f.Value = form.Get(f.Name)
+			}
+		}
+	}
+	for i := range v.Kept {
+		if f := &v.Kept[i]; form.Has(f.Name) {
+			f.Value = form.Get(f.Name)
+		}
+	}
+}
+
+// refuse marks the input that was refused, or the input of the object that contains it.
+func (v *settingsView) refuse(f *fault) {
+	v.Refused = f
+	for g := range v.Groups {
+		for i := range v.Groups[g].Fields {
+			if at := &v.Groups[g].Fields[i]; f.Field == at.Label || strings.HasPrefix(f.Field, at.Label+".") ||
+				strings.HasPrefix(f.Field, at.Label+"[") {
+				at.Wrong = f.Detail
+			}
+		}
+	}
 }
 
 // settingGroup is a group of settings: an object, or the queue's own settings.
@@ -38,9 +72,14 @@ func readSettings(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := settingsView{Name: name, Revision: q.Revision, Preview: r.console.path("queues", name, "settings")}
+	return r.console.settingsOf(&q), nil
+}
+
+// settingsOf returns the form with the settings of a queue.
+func (c *Console) settingsOf(q *wire.Queue) *settingsView {
+	v := &settingsView{Name: q.Name, Revision: q.Revision, Preview: c.path("queues", q.Name, "settings")}
 	v.fill(leaves(objectOf(&q.Spec)))
-	return v, nil
+	return v
 }
 
 // fill makes an input for each setting in the table of settings. present holds the current values.
@@ -138,13 +177,22 @@ func (c *Console) preview(w http.ResponseWriter, r *http.Request) {
 	if err == nil && body != nil {
 		changed, err = exactly(body)
 	}
-	if err != nil {
-		c.badForm(w, r, &fault{Title: "Invalid form", Detail: err.Error(), Back: back})
-		return
+	wrong := err
+	if wrong == nil {
+		wrong = validSpec(name, body)
 	}
 	q, err := req.api.Queue(r.Context(), name)
 	if err != nil {
 		c.refused(w, r, who, err)
+		return
+	}
+	if edits := r.PostForm.Get(formEdit) != ""; wrong != nil || edits {
+		v, status := c.settingsOf(&q), http.StatusOK
+		if v.keep(r.PostForm); wrong != nil && !edits {
+			status = http.StatusBadRequest
+			v.refuse(formFault(wrong))
+		}
+		c.render(w, r, status, "settings", &view{Page: pageOf("settings"), Title: "Settings of " + name, Who: who, Data: v})
 		return
 	}
 	v := previewView{Name: name, Edits: editsOf(objectOf(&q.Spec), changed), Back: back}
@@ -162,6 +210,25 @@ func (c *Console) preview(w http.ResponseWriter, r *http.Request) {
 		v.Save.Match = q.Revision
 	}
 	c.render(w, r, http.StatusOK, "preview", &view{Title: "Settings of " + name, Who: who, Data: v})
+}
+
+// validSpec returns what is wrong with a spec in JSON, as far as it can be known without the store.
+func validSpec(name string, body []byte) error {
+	spec, err := queue.ParseSpec(body)
+	if err != nil {
+		return err
+	}
+	spec.Name = name
+	return spec.Validate()
+}
+
+// formFault returns the fault of input that cannot become an API request.
+func formFault(err error) *fault {
+	f := &fault{Status: http.StatusBadRequest, Title: "Invalid input", Detail: err.Error()}
+	if is := (*invalid.Error)(nil); errors.As(err, &is) {
+		f.Field, f.Detail = is.Field, strings.TrimPrefix(is.Error(), is.Field+": ")
+	}
+	return f
 }
 
 func hidden(name, value string) field { return field{Name: name, Value: value} }

@@ -22,6 +22,11 @@ type Mover interface {
 	ExportQueue(ctx context.Context, name string) (Queue, error)
 	// ExportJobs returns a page of its jobs. Errors: ErrUnknownQueue, an *invalid.Error.
 	ExportJobs(ctx context.Context, r ExportRequest) (Exported, error)
+	// ImportQueues imports queues without jobs that do not exist yet, many in one step, and leaves them as CloseImport
+	// does. Each step has one entry in the audit log, whose After lists its queues. It may be repeated. done reports
+	// which queues are imported, now or before. The others exist, or do not fit other queues or rules: OpenImport tells
+	// why. Errors: an *invalid.Error.
+	ImportQueues(ctx context.Context, queues []Queue, mark string) (done []bool, err error)
 	// OpenImport prepares a new queue, or an empty one with the same spec, for an import, and pauses it. mark
 	// identifies the import. It may be repeated. closed means that the same import was completed before: nothing is
 	// left to do. Errors: ErrImport, ErrHasChildren, an *invalid.Error.
@@ -40,6 +45,10 @@ var ErrImport = errors.New("the queue cannot take this import")
 
 // MaxPageBytes is the approximate maximum of bytes in a page of an export. A page has at least one job.
 const MaxPageBytes = 1 << 20
+
+// MaxStep is the maximum number of queues in one step of ImportQueues. A step holds up departures for as long as it
+// takes.
+const MaxStep = 64
 
 // PauseReason is the reason of the pause during an import.
 const PauseReason = "import in progress"

@@ -42,6 +42,8 @@ type QueueRow struct {
 	Name     string `json:"name"`
 	Revision int64  `json:"revision"`
 	Status   Status `json:"status"`
+	// Verdict is how bad the worst problem of the queue is; empty without problems. See Attention.
+	Verdict Verdict `json:"verdict,omitempty"`
 	// SeenAt is the store's time at which the status, and Scheduled to Lanes below, were read.
 	SeenAt   time.Time `json:"seen_at"`
 	Pull     bool      `json:"pull,omitempty"`

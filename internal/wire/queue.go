@@ -40,12 +40,14 @@ type Flow struct {
 
 // Status is the status of a queue; see status.Status.
 type Status struct {
-	Code   status.Code `json:"code"`
-	Text   string      `json:"text"` // in UTC
-	Until  *time.Time  `json:"until,omitempty"`
-	Queue  string      `json:"queue,omitempty"`
-	Reason string      `json:"reason,omitempty"`
-	By     string      `json:"by,omitempty"`
+	Code status.Code `json:"code"`
+	Text string      `json:"text"` // in UTC
+	// Since is when the queue stopped; nil if unknown, or if it has not stopped.
+	Since  *time.Time `json:"since,omitempty"`
+	Until  *time.Time `json:"until,omitempty"`
+	Queue  string     `json:"queue,omitempty"`
+	Reason string     `json:"reason,omitempty"`
+	By     string     `json:"by,omitempty"`
 	// ClaimedBy is the unverified Penstock-By header of the pause.
 	ClaimedBy string `json:"claimed_by,omitempty"`
 	Full      bool   `json:"full"`

@@ -6,6 +6,8 @@ type Store struct {
 	// Used is the number of bytes in use. At Stop no more jobs are accepted; 0 means no limit.
 	Used int64 `json:"used"`
 	Stop int64 `json:"stop,omitempty"`
+	// Data is the number of bytes of the store's own data if Used is about the whole disk or process.
+	Data int64 `json:"data,omitempty"`
 	// Deferred is the number of jobs on the overflow. Overflow is its state: ok, off, unavailable or stuck.
 	Deferred       int64  `json:"deferred"`
 	Overflow       string `json:"overflow"`

@@ -34,7 +34,8 @@ type Entry struct {
 	// Previous is the digest of the previous entry in the budget, in hex; empty for the first.
 	Previous string `json:"previous"`
 	Actor    Actor  `json:"actor"`
-	// Of is "queue", "rule" or a kind of document, and Name identifies the object.
+	// Of is "queue", "rule" or a kind of document, and Name identifies the object. Name is empty in an entry about many
+	// queues, which Record.After lists: see ListedQueue.
 	Of   string          `json:"of"`
 	Name string          `json:"name"`
 	What changekind.Kind `json:"what"`
@@ -85,6 +86,27 @@ type Record struct {
 	// if Entry.LeftOut names it.
 	Before []byte `json:"before,omitempty"`
 	After  []byte `json:"after,omitempty"`
+}
+
+// ListedQueue is a queue in the After of an entry about many queues that were imported together. The list is never left
+// out.
+type ListedQueue struct {
+	Name string `json:"name"`
+	Spec Digest `json:"spec"` // of the spec with secrets masked
+}
+
+// EncodeList encodes the After of an entry about many queues.
+func EncodeList(list []ListedQueue) ([]byte, error) { return json.Marshal(list) }
+
+// List returns the queues of an entry about many queues from its Record.After, and nothing for other entries.
+func (e *Entry) List(after []byte) (list []ListedQueue, err error) {
+	if e.Name != "" || e.What != changekind.Imported || after == nil {
+		return nil, nil
+	}
+	if err = json.Unmarshal(after, &list); err != nil {
+		err = fmt.Errorf("the queues of entry %d of the audit log: %w", e.Number, err)
+	}
+	return list, err
 }
 
 // Entry parses the text of a record.

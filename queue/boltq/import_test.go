@@ -72,3 +72,31 @@ func TestEveryStepOfAnImportCanFail(t *testing.T) {
 		t.Errorf("exported\n%+v\nwant\n%+v", is, moved)
 	}
 }
+
+// A step of an import of queues can fail for lack of room, changes nothing then, and works when there is room again. It
+// survives a reopening.
+func TestImportOfQueuesCanFail(t *testing.T) {
+	n := &noSpace{}
+	b := start(t, Options{fault: n.fault})
+	ctx := context.Background()
+	b.MustPut("q", "unlimited")
+	b.AppendTo("q", 0, 2)
+	v := b.MustReserve(2)
+	b.MustSettle(queue.Deliver, v)
+	moved, _ := b.exported("q")
+	queues := []move.Queue{moved, moved, moved}
+	queues[0].Spec.Name, queues[1].Spec.Name, queues[2].Spec.Name = "p", "r", "r.child"
+	n.refuse(b, "import", func() error { return second(b.ImportQueues(ctx, queues, "m")) })
+	for range 2 {
+		if done := first(b.ImportQueues(ctx, queues, "m")); fmt.Sprint(done) != "[true true true]" {
+			t.Fatalf("imported %v", done)
+		}
+		b.reopen()
+	}
+	for _, want := range queues {
+		is, jobs := b.exported(want.Spec.Name)
+		if is.Import != "m" || is.Open || is.Counts != want.Counts || is.Turn != want.Turn || len(jobs) > 0 {
+			t.Errorf("exported %+v, want %+v", is, want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package boltq
 
 import (
 	"context"
+	"slices"
 
 	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/leaky"
@@ -27,6 +28,27 @@ func (e *Engine) ExportJobs(ctx context.Context, r move.ExportRequest) (out move
 	}
 	err = e.db.view(func(tx machine.Transaction) error { out = x.Read(tx); return nil })
 	return out, err
+}
+
+// ImportQueues implements move.Mover.
+func (e *Engine) ImportQueues(ctx context.Context, queues []move.Queue, mark string) (done []bool, err error) {
+	list := make([]machine.NewQueue, len(queues))
+	for i := range queues {
+		list[i].Moved = &queues[i]
+		if list[i].Spec, err = machine.SpecTextBy(e.imported.Parse, queues[i].Spec); err != nil {
+			return nil, err
+		}
+	}
+	for step := range slices.Chunk(list, move.MaxStep) {
+		some, err := answerActor(ctx, e, func(now leaky.Instant, by audit.Actor) ([]bool, uint64, error) {
+			return e.machine.ImportQueues(now, by, step, mark)
+		})
+		if err != nil {
+			return nil, err
+		}
+		done = append(done, some...)
+	}
+	return done, nil
 }
 
 // OpenImport implements move.Mover.

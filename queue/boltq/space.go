@@ -66,6 +66,9 @@ func (e *Engine) Space(ctx context.Context) (s queue.Space, err error) {
 	err = e.look(ctx, func(leaky.Instant) error {
 		now := time.Now()
 		s = fuller(e.fileSpace(now), e.heap.space(e.machine.JobsKept(), now))
+		if s.Limit > 0 && e.opts.MaxBytes == 0 || s.Memory { // s is about the disk or the memory
+			s.Data = e.used.Load()
+		}
 		return nil
 	})
 	return s, err

@@ -22,7 +22,8 @@ import (
 // audited is an entry to be written. The log adds its number, its time and its place in the chain.
 type audited struct {
 	entry         audit.Entry
-	before, after []byte // not masked yet
+	before, after []byte     // not masked yet
+	list          []SpecText // of the queues of an entry about many; then there is no before or after
 }
 
 // audited returns the audit entry for a logged change.
@@ -217,6 +218,12 @@ func (a *audited) record(
 		diff := audit.DiffOf(sides[0], sides[1])
 		e.Diff = &diff
 	}
+	if a.list != nil {
+		if r.After, err = a.listed(mask); err != nil {
+			return r, err
+		}
+		e.After = audit.DigestOf(r.After)
+	}
 	r.number, r.budget, r.at, r.dropped = number, last.budget, now, last.dropped
 	e.Number, e.Budget, e.Follows = int64(number), last.budget, int64(last.number)
 	e.At, e.Previous = int64(now), string(last.Digest)
@@ -226,6 +233,15 @@ func (a *audited) record(
 	r.Digest = audit.DigestOf(r.Text)
 	r.bytes = last.bytes + r.size()
 	return r, nil
+}
+
+// listed returns the After of an entry about many queues.
+func (a *audited) listed(mask func(string, []byte) []byte) ([]byte, error) {
+	list := make([]audit.ListedQueue, len(a.list))
+	for i, s := range a.list {
+		list[i] = audit.ListedQueue{Name: s.spec.Name, Spec: audit.DigestOf(mask(a.entry.Of, s.text))}
+	}
+	return audit.EncodeList(list)
 }
 
 // dropAuditMost limits how many entries are dropped at a time, in addition to as many as were written.

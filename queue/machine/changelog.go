@@ -32,8 +32,9 @@ type logged struct {
 	actor audit.Actor
 	// before and after are the specs before and after a change of specs.
 	before, after []byte
-	// byItself is set if the engine made the change by itself; the audit log then skips it.
-	byItself bool
+	// unaudited is set if the audit log has no entry for this change alone: the engine made it by itself, or an entry
+	// about many queues covers it.
+	unaudited bool
 }
 
 // logUpdate is what a commit logs about a subject.
@@ -49,7 +50,7 @@ type logUpdate struct {
 func (c *Commit) logChange(u logUpdate) {
 	c.logUpdates = append(c.logUpdates, u)
 	for i := range u.changes {
-		if !u.changes[i].byItself {
+		if !u.changes[i].unaudited {
 			c.audited = append(c.audited, u.changes[i].audited(u.subject))
 		}
 	}

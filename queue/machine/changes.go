@@ -58,7 +58,7 @@ func (q *queueState) pauseLapsed(now leaky.Instant) []logged {
 		return nil
 	}
 	n := loggedBy(changekind.Resumed, audit.Actor{}, q.revision, q.pause.until)
-	n.Reason, n.byItself = changelog.LapseReason, true
+	n.Reason, n.unaudited = changelog.LapseReason, true
 	return []logged{n}
 }
 

@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/penstock/penstock/internal/document"
@@ -326,6 +327,27 @@ func (e *Engine) ExportJobs(ctx context.Context, r move.ExportRequest) (out move
 		return err
 	})
 	return out, err
+}
+
+func (e *Engine) ImportQueues(ctx context.Context, queues []move.Queue, mark string) (done []bool, err error) {
+	list := make([]NewQueue, len(queues))
+	for i := range queues {
+		list[i].Moved = &queues[i]
+		if list[i].Spec, err = NewSpecText(queues[i].Spec); err != nil {
+			return nil, err
+		}
+	}
+	for step := range slices.Chunk(list, move.MaxStep) {
+		err = e.acting(ctx, func(now leaky.Instant, by audit.Actor) error {
+			some, _, err := e.Machine.ImportQueues(now, by, step, mark)
+			done = append(done, some...)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return done, nil
 }
 
 func (e *Engine) OpenImport(ctx context.Context, q move.Queue, mark string) (closed bool, err error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/status"
 )
 
@@ -48,6 +49,9 @@ func newForecaster(l *queue.Lineup, ask queue.ForecastRequest) (*forecaster, err
 	}
 	if ask.Spec != nil {
 		c.spec = ask.Spec
+		if err := c.spec.Pacer(queue.Horizon).Validate(); err != nil {
+			return nil, invalid.Errorf("rate", "", "%v", err)
+		}
 		if q.paces, err = q.withSpec(ask.Spec, nil, c.now); err != nil {
 			return nil, err
 		}

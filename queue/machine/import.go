@@ -27,6 +27,85 @@ type importState struct {
 // noImport is the read-only state of the many queues that nothing was imported into.
 var noImport importState
 
+// NewQueue is a queue of an import, without jobs, and its spec.
+type NewQueue struct {
+	Moved *move.Queue
+	Spec  SpecText
+}
+
+// ImportQueues imports those of the queues that do not exist and fit the other queues and rules. It returns which are
+// imported, now or before, and the commit that the answer waits for. Errors: see move.Mover.
+func (m *Machine) ImportQueues(
+	now leaky.Instant, actor audit.Actor, list []NewQueue, mark string,
+) (done []bool, wait uint64, err error) {
+	done = make([]bool, len(list))
+	var made []NewQueue
+	revision := m.nextRevision(now)
+	for i, n := range list {
+		if q := m.queues[n.Spec.spec.Name]; q != nil {
+			done[i] = *q.importing == importState{mark: mark}
+			continue
+		}
+		if m.full() != nil { // and nothing is created yet
+			return nil, 0, m.full()
+		}
+		if m.checkSpec(&n.Spec.spec, true) != nil {
+			continue
+		}
+		p, err := m.firstPaces(&n.Spec.spec, now)
+		if err != nil {
+			continue
+		}
+		m.create(n.Spec.spec, p, now)
+		// A revision must not name two specs, here or where the queue came from.
+		done[i], made, revision = true, append(made, n), max(revision, n.Moved.Revision)
+	}
+	if made == nil {
+		return done, m.lastWait(), nil
+	}
+	m.store.revision = revision
+	entry := audited{entry: audit.Entry{
+		Actor: actor, Of: string(queue.OfQueue), What: changekind.Imported, Revision: revision,
+		Detail: changelog.ArchiveDetail(mark),
+	}}
+	for _, n := range made {
+		m.completeImported(&n, actor, mark, now)
+		entry.list = append(entry.list, n.Spec)
+	}
+	m.current.audited = append(m.current.audited, entry)
+	return done, m.wait(), nil
+}
+
+// completeImported gives a queue that was just created everything that the export has, and logs that it was created.
+func (m *Machine) completeImported(n *NewQueue, actor audit.Actor, mark string, now leaky.Instant) {
+	q := m.queues[n.Spec.spec.Name]
+	q.revision = m.store.revision
+	q.turn = max(q.turn, n.Moved.Turn)
+	q.noteCost(n.Moved.MaxCost)
+	change := loggedBy(changekind.Created, actor, q.revision, m.wall(now))
+	change.Was, change.Detail, change.unaudited = 0, changelog.ArchiveDetail(mark), true
+	m.current.logChange(logUpdate{
+		subject: queueSubject(q.name), changes: []logged{change}, revision: q.revision, version: n.Spec.text, created: true,
+	})
+	m.restoreImported(q, n.Moved, mark, now)
+	m.specChanged(q, n.Spec.text, now)
+}
+
+// restoreImported gives a queue its counters, errors, pause and paces of the export, and ends its import.
+func (m *Machine) restoreImported(q *queueState, moved *move.Queue, mark string, now leaky.Instant) {
+	more := q.importedCounters(moved)
+	q.counters.Add(more.Values())
+	for _, f := range slices.Backward(moved.Errors) {
+		m.noteFailure(q, instantOf(f.At), f.ID, f.Reason)
+	}
+	q.importing = &importState{mark: mark}
+	m.current.putImport(q.number, *q.importing)
+	// The buckets of its lanes are unknown, so lanes are delayed.
+	q.openedAt, q.maxCostAtOpen = now, q.maxCost
+	q.pause = pauseOf(moved.Pause)
+	q.continueFrom(moved, now)
+}
+
 // OpenImport prepares a queue of that spec for an import, and returns the commit that the answer waits for. Errors: see
 // move.Mover.
 func (m *Machine) OpenImport(
@@ -97,17 +176,7 @@ func (m *Machine) CloseImport(
 	}
 	m.store.revision, q.revision = max(m.store.revision, revision), revision
 	m.current.logChange(update)
-	more := q.importedCounters(moved)
-	q.counters.Add(more.Values())
-	for _, f := range slices.Backward(moved.Errors) {
-		m.noteFailure(q, instantOf(f.At), f.ID, f.Reason)
-	}
-	q.importing = &importState{mark: mark}
-	m.current.putImport(q.number, *q.importing)
-	// The buckets of its lanes are unknown, so lanes are delayed.
-	q.openedAt, q.maxCostAtOpen = now, q.maxCost
-	q.pause = pauseOf(moved.Pause)
-	q.continueFrom(moved, now)
+	m.restoreImported(q, moved, mark, now)
 	m.specChanged(q, update.version, now)
 	return m.wait(), nil
 }

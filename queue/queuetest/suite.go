@@ -127,7 +127,7 @@ var chapters = []struct {
 	{"LimitChange", limitChangeRules},
 	{"SpringForward", springRules},
 	{"FallBack", autumnRules},
-	{"Move", slices.Concat(moveRules, moveJobRules, movePullRules)},
+	{"Move", slices.Concat(moveRules, moveQueueRules, moveJobRules, movePullRules)},
 	{"Timeline", timelineRules},
 	{"Stops", stopRules},
 	{"StopsDelivered", deliveredStopRules},

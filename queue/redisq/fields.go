@@ -156,8 +156,8 @@ local function packChanged(q, changes, args)
 		packs.String())
 }
 
-// newQueues returns the Lua tables that making a queue needs: QUEUE has the fields that every call reads, in order;
-// RECORDS the names of the values in records; and TERMS the settings among these, by their names.
+// newQueues returns the Lua that making a queue needs. RECORDS has the names of the values in records, and TERMS the
+// settings among these, by their names. packTexts adds the fields without records as arguments for HSET.
 func newQueues() string {
 	kept := new(queue.Spec).Fields()
 	var settings hashFields
@@ -166,9 +166,13 @@ func newQueues() string {
 			settings = append(settings, f)
 		}
 	}
-	return fmt.Sprintf("local QUEUE = { %s }\nlocal RECORDS = { %s }\nlocal TERMS = { %s }\n",
-		slices.Concat(recordFields(queueRecords), queueTexts).each(", ", "'NAME'"),
-		valuesOf(queueRecords).each(", ", "'LUA'"), settings.each(", ", "['NAME'] = 'LUA'"))
+	return fmt.Sprintf(`local RECORDS = { %s }
+local TERMS = { %s }
+local function packTexts(q, args)
+  for _, value in ipairs({ %s }) do args[#args + 1] = value end
+end
+`, valuesOf(queueRecords).each(", ", "'LUA'"), settings.each(", ", "['NAME'] = 'LUA'"),
+		queueTexts.each(", ", "'NAME', q.LUA or ''"))
 }
 
 // readsPartition returns two Lua functions. readPartition returns the partition by name, or nil if the store does not

@@ -1,18 +1,213 @@
 package redisq
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/internal/changelog"
 	"github.com/penstock/penstock/queue/names"
+	"github.com/penstock/penstock/queue/ruleset"
 )
+
+// newQueue is a queue to import, prepared for a script.
+type newQueue struct {
+	moved        *move.Queue
+	ruled        string // the rules of its group that it names
+	text         []byte // of its spec
+	digest, show []byte // see shown
+}
+
+func (e *Engine) newQueue(q *move.Queue) (n newQueue, err error) {
+	n.moved = q
+	q.Spec.Normalize()
+	if err := q.Spec.Validate(); err != nil {
+		return n, err
+	}
+	n.ruled = strings.Join(ruleset.Names(q.Spec.Name, nil, q.Spec.Rules), " ")
+	if n.text, err = queue.EncodeSpec(q.Spec); err == nil {
+		n.digest, n.show = e.shown(string(queue.OfQueue), n.text, n.text)
+	}
+	return n, err
+}
+
+// ImportQueues implements move.Mover.
+func (e *Engine) ImportQueues(ctx context.Context, queues []move.Queue, mark string) ([]bool, error) {
+	by, err := actorArg(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// A script does not compare a queue with others of the same call, so parents come in earlier calls.
+	var parents, children []part[newQueue]
+	for i := range queues {
+		n, err := e.newQueue(&queues[i])
+		if err != nil {
+			return nil, err
+		}
+		to := &parents
+		if names.Parent(queues[i].Spec.Name) != "" {
+			to = &children
+		}
+		*to = place(*to, e.Partition(queues[i].Spec.Name), i, len(queues), n)
+	}
+	done, errs := make([]bool, len(queues)), make([]error, len(e.keys))
+	for _, parts := range [][]part[newQueue]{parents, children} {
+		_ = spread(parts, func(p part[newQueue]) error {
+			errs[p.partition] = e.importPart(ctx, p, by, mark, done)
+			return nil
+		})
+		if err := errors.Join(errs...); err != nil {
+			return nil, err
+		}
+	}
+	return done, nil
+}
+
+// importPart imports the queues of a partition step by step, and notes which are imported.
+func (e *Engine) importPart(ctx context.Context, p part[newQueue], by, mark string, done []bool) error {
+	for from := 0; from < len(p.items); {
+		to, bytes := from, 0
+		for to < len(p.items) && to < from+move.MaxStep && bytes < move.MaxPageBytes {
+			bytes += len(p.items[to].text) + len(p.items[to].show)
+			to++
+		}
+		step := part[newQueue]{p.partition, p.items[from:to], p.at[from:to]}
+		if err := e.importStep(ctx, step, by, mark, done); err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
+}
+
+// What importqueues.lua answers about a queue.
+const (
+	newQueueImported = 1
+	newQueuePossible = 2
+)
+
+// importStep imports the queues of a call. If some of them cannot be imported, it repeats the call with the others.
+func (e *Engine) importStep(ctx context.Context, p part[newQueue], by, mark string, done []bool) error {
+	for len(p.items) > 0 {
+		args, err := e.importArgs(ctx, p, by, mark)
+		if err != nil {
+			return err
+		}
+		v, err := e.repeat(ctx, importQueuesScript, p.partition, args...)
+		if err != nil {
+			return err
+		}
+		r, rest := list(v), part[newQueue]{partition: p.partition}
+		for i, at := range p.at {
+			switch r.int() {
+			case newQueueImported:
+				done[at] = true
+			case newQueuePossible:
+				rest.items, rest.at = append(rest.items, p.items[i]), append(rest.at, at)
+			}
+		}
+		if r.err != nil {
+			return r.err
+		}
+		p = rest
+	}
+	return nil
+}
+
+func (e *Engine) importArgs(ctx context.Context, p part[newQueue], by, mark string) ([]any, error) {
+	listed, revision := make([]audit.ListedQueue, len(p.items)), int64(0)
+	kinds, specs, rows := map[string]int{}, []any{}, []any{len(p.items)}
+	for i := range p.items {
+		n := &p.items[i]
+		q := n.moved
+		listed[i] = audit.ListedQueue{Name: q.Spec.Name, Spec: audit.Digest(hex.EncodeToString(n.digest))}
+		revision = max(revision, q.Revision)
+		kind := settingsOf(n.text, q.Spec.Name)
+		if kinds[kind] == 0 {
+			now, err := e.engineNow(ctx, &q.Spec, p.partition)
+			if err != nil {
+				return nil, err
+			}
+			settings, err := specArgs(&q.Spec, now)
+			if err != nil {
+				return nil, err
+			}
+			kinds[kind], specs = len(kinds)+1, append(specs, settings...)
+		}
+		rows = append(rows, q.Spec.Name, n.ruled, kinds[kind], n.digest, n.show, n.text, q.Turn, q.MaxCost,
+			pauseField(q.Pause), q.Pause.Reason, whoText(q.Pause.By, q.Pause.Note), q.Pause.Since.UnixMicro(),
+			int64(q.Bucket.TAT), q.Bucket.Rem, int64(q.Bucket.Last), q.Bucket.LastCost)
+		rows = appendCounts(rows, q)
+		rows = appendErrors(rows, q.Errors)
+		rows = appendLimits(rows, q.Limits)
+	}
+	text, err := audit.EncodeList(listed)
+	if err != nil {
+		return nil, err
+	}
+	args := []any{
+		e.instant(), mark, by, changelog.ArchiveDetail(mark), revision, queue.MaxChildren, string(audit.DigestOf(text)), text,
+		len(kinds),
+	}
+	return slices.Concat(args, specs, rows), nil
+}
+
+// settingsOf returns the text of a spec after its name, which queues with the same settings share.
+func settingsOf(text []byte, name string) string {
+	_, settings, found := bytes.Cut(text, []byte(`{"name":"`+name+`"`))
+	if !found {
+		settings = text
+	}
+	return string(settings)
+}
+
+// appendCounts appends the counters of a queue without jobs that are not 0.
+func appendCounts(args []any, q *move.Queue) []any {
+	counts := q.Counts
+	counts.Appended -= q.Held // an export of a store in use may have counted jobs that had left
+	at, n := len(args), 0
+	args = append(args, nil)
+	for i, count := range counts.Values() {
+		if count != 0 {
+			args, n = append(args, i+1, count), n+1
+		}
+	}
+	args[at] = n
+	return args
+}
+
+// appendErrors appends the last errors of a queue, the oldest first.
+func appendErrors(args []any, list []queue.LastError) []any {
+	args = append(args, len(list))
+	for _, f := range slices.Backward(list) {
+		at := binary.BigEndian.AppendUint64(nil, uint64(f.At.UnixMicro()))
+		args = append(args, string(at[1:])+f.ID+" "+f.Reason)
+	}
+	return args
+}
+
+// appendLimits appends the states of limits.
+func appendLimits(args []any, states []queue.LimitState) []any {
+	args = append(args, len(states))
+	for _, l := range states {
+		if l.Window != (leaky.Window{}) {
+			args = append(args, int64(l.Window.Ends), l.Window.Used, 0, 0)
+		} else {
+			args = append(args, int64(l.Bucket.TAT), l.Bucket.Rem, int64(l.Bucket.Last), l.Bucket.LastCost)
+		}
+	}
+	return args
+}
 
 // OpenImport implements move.Mover.
 func (e *Engine) OpenImport(ctx context.Context, q move.Queue, mark string) (closed bool, err error) {
@@ -121,20 +316,7 @@ func (e *Engine) CloseImport(ctx context.Context, q move.Queue, mark string) err
 	for _, n := range q.Counts.Values() {
 		args = append(args, n)
 	}
-	args = append(args, len(q.Errors))
-	for i := len(q.Errors) - 1; i >= 0; i-- {
-		f := q.Errors[i]
-		at := binary.BigEndian.AppendUint64(nil, uint64(f.At.UnixMicro()))
-		args = append(args, string(at[1:])+f.ID+" "+f.Reason)
-	}
-	args = append(args, len(q.Limits))
-	for _, l := range q.Limits {
-		if l.Window != (leaky.Window{}) {
-			args = append(args, int64(l.Window.Ends), l.Window.Used, 0, 0)
-		} else {
-			args = append(args, int64(l.Bucket.TAT), l.Bucket.Rem, int64(l.Bucket.Last), l.Bucket.LastCost)
-		}
-	}
+	args = appendLimits(appendErrors(args, q.Errors), q.Limits)
 	v, err := e.repeat(ctx, closeImportScript, e.Partition(name), args...)
 	switch {
 	case err != nil:

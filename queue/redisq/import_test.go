@@ -12,6 +12,7 @@ import (
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/redisq"
 )
 
@@ -61,6 +62,56 @@ func TestMoverLostReply(t *testing.T) {
 			if i := v.info(to.Spec.Name); i.Waiting != 2 || i.Dead != 2 || i.Appended != 4 || i.Died != 2 ||
 				i.Pause.On() {
 				t.Errorf("%+v", i)
+			}
+		})
+	}
+}
+
+// Queues without jobs are imported once, with one entry in the audit log, whatever happens to the script.
+func TestImportQueuesLostReply(t *testing.T) {
+	v, proxy := proxied(t, false)
+	for i, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			v.t = t
+			var queues []move.Queue
+			for k := range 3 {
+				spec := queue.Spec{Name: fmt.Sprintf("q-%d-%d", i, k), Rate: leaky.PerSecond(1), Capacity: 1}
+				queues = append(queues, move.Queue{Spec: spec, MaxCost: 1})
+			}
+			entries := func() (n int) {
+				for p := range v.e.Partitions() {
+					page, err := v.e.Audit(v.ctx, audit.Request{Partition: p, Limit: audit.MaxPage})
+					if err != nil {
+						t.Fatal(err)
+					}
+					for r := range page.Records {
+						e, err := page.Records[r].Entry()
+						if err != nil {
+							t.Fatal(err)
+						}
+						list, err := e.List(page.Records[r].After)
+						if err != nil {
+							t.Fatal(err)
+						}
+						n += len(list)
+					}
+				}
+				return n
+			}
+			before := entries()
+			f.inject(proxy, faultproxy.Script("the-mark"))
+			done, err := v.e.ImportQueues(v.ctx, queues, "the-mark")
+			proxy.Clear()
+			if err != nil || fmt.Sprint(done) != "[true true true]" {
+				t.Fatal(done, err)
+			}
+			if n := entries() - before; n != 3 {
+				t.Errorf("the audit log has %d of 3 queues", n)
+			}
+			for k := range queues {
+				if i := v.info(queues[k].Spec.Name); i.Pause.On() || i.Size() != 0 {
+					t.Errorf("%+v", i)
+				}
 			}
 		})
 	}
@@ -135,8 +186,16 @@ func TestImportOutOfMemory(t *testing.T) {
 	if _, err := v.e.ImportJobs(v.ctx, "target", "m", jobs); !errors.Is(err, queue.ErrStoreFull) {
 		t.Errorf("out of memory: %v", err)
 	}
+	empty := []move.Queue{{Spec: q.Spec, MaxCost: 1}}
+	empty[0].Spec.Name = "empty"
+	if _, err := v.e.ImportQueues(v.ctx, empty, "m"); !errors.Is(err, queue.ErrStoreFull) {
+		t.Errorf("a queue, out of memory: %v", err)
+	}
 	if err := client.ConfigSet(v.ctx, "maxmemory", "0").Err(); err != nil {
 		t.Fatal(err)
+	}
+	if done, err := v.e.ImportQueues(v.ctx, empty, "m"); err != nil || !done[0] {
+		t.Errorf("a queue, with memory: %v, %v", done, err)
 	}
 	if i := v.info("target"); i.Size() != 0 {
 		t.Errorf("%d jobs came in", i.Size())

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// limitArgs returns the limits as arguments of put.lua.
+// limitArgs returns the limits as create.lua reads them.
 func limitArgs(s *queue.Spec, now time.Time) ([]any, error) {
 	low, args := leaky.Instant(0), []any{"limits", len(s.Limits)}
 	for i := range s.Limits {

@@ -18,7 +18,7 @@ func (e *Engine) Lineup(ctx context.Context, name string) (l queue.Lineup, err e
 		return l, err
 	}
 	for after := ""; ; {
-		r, err := e.lineup(ctx, name, after, false)
+		r, err := e.lineup(ctx, name, after, lineupPage, false)
 		if err != nil {
 			return l, err
 		}
@@ -45,7 +45,7 @@ func (e *Engine) Lanes(ctx context.Context, r queue.LanesRequest) (p queue.Lanes
 		after = string(r.After[:])
 	}
 	for {
-		page, err := e.lineup(ctx, r.Queue, after, true)
+		page, err := e.lineup(ctx, r.Queue, after, min(r.Limit+1, lineupPage), true)
 		if err != nil {
 			return p, err
 		}
@@ -66,8 +66,8 @@ type lineupReply struct {
 	siblings []queue.Sibling
 }
 
-func (e *Engine) lineup(ctx context.Context, name, after string, keys bool) (l lineupReply, err error) {
-	v, err := e.ask(ctx, lineupScript, e.Partition(name), e.instant(), name, after, lineupPage, keys)
+func (e *Engine) lineup(ctx context.Context, name, after string, most int, keys bool) (l lineupReply, err error) {
+	v, err := e.ask(ctx, lineupScript, e.Partition(name), e.instant(), name, after, most, keys)
 	if err != nil {
 		return l, err
 	}

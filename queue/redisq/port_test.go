@@ -38,7 +38,8 @@ var partOf = map[string]string{
 	"revision": "clock", "rulekeys": "tallyset", "ruleusers": "rules", "shares": "grant",
 	"stored": "job queue", "timeline": "job", "turnorder": "groups laneturns", "turns": "laneturns grant receiver",
 	"unsent": "jobacts lane", "versions": "changelog", "visit": "grant agenda", "pacechange": "specs pace",
-	"withdraw": "overflow", "closeimport": "import", "decide": "jobacts dead", "info": "info laneturns",
+	"withdraw": "overflow", "closeimport": "import", "create": "specs pace", "decide": "jobacts dead",
+	"importqueues": "import", "info": "info laneturns",
 	"put": "specs laneturns", "readmit": "readmit room", "reserve": "reserve grant dead", "deadqueues": "dead",
 	"settle": "settle receiver", "extend": "leases receiver", "calls/job": "jobinfo dead eta",
 	"putrule": "rules", "recheck": "tallyset",
@@ -59,7 +60,8 @@ var ofRedis = map[string]string{
 var ownNames = map[string]string{
 	"names and types of keys": `
 		agendaKey askedOf auditKey checkChangeKeys checkDeadKeys checkExpiryKeys checkKeys checkKeysFor checkLaneKey
-		checkSettle checkLaneKeys checkNumbers checkRuleKeys heldKey isField jobKey laneError logKey numberOf ruleKey stopKey
+		checkSettle checkLaneKeys checkLogKeys checkAuditKeys checkNumbers checkRuleKeys
+		heldKey isField jobKey laneError logKey numberOf ruleKey stopKey
 		versionsKey waitingKey groupOf parentOf`,
 	"packing and unpacking": `
 		adapted auditRow boundsOf bytesOf circuitOf costOf documentOf encodeAdapted endedRecord headOf keptLimits keptText
@@ -70,7 +72,8 @@ var ownNames = map[string]string{
 		add keepBucket keepKeys keepVersionAgain load loadLanes loadLimitsAndGroup loadLimits loadMember
 		loadOverflow loadReceiver save saveBucket saveLimits saveLinks saveReceiver set writeAll writeDepartures
 		writeMember writeTurns unsay count countLane costUnder begin finish readPause auditEnds publish
-		writeSettled endAppend writeSpec limitRules raise errorText rowsOf importOf
+		writeSettled endAppend writeSpec writeCreated setTerms
+		specFrom behind changeSpec formerOf listCreated raise errorText rowsOf importOf
 		nextNumber isNow recheckUntil noteOldest readOn following`,
 	"rows of an answer": `
 		addGroups broken byPlace drainer firstAt full held inLane inRange indexBefore laneOf limitsOf matches page

@@ -30,7 +30,7 @@ var withoutScript = map[string]string{
 		newForecaster newPool newRehearsal ownPools passMarks pool pour remaining renew run runDry simplified
 		station stop tap turn verdict waitingLanes whole within`,
 	"read or write the file of boltq, or the state that it is loaded into": `
-		auditJobAct auditLog audited beginAudit budget budgetKey chains clockOf counters decode decodeAudit
+		auditJobAct auditLog audited listed beginAudit budget budgetKey chains clockOf counters decode decodeAudit
 		decodeAuditNumber decodeDeferral decodeEnded decodeJob decodeLease decodePaces decodeQueue decodeSpec
 		deferred deletedKey deletedUntil deletedUntilKey dropDeferral dropEnded dropJob dropKeys dropLeftPaces
 		dropNamed dropOld dropQueue dropRetention dropRule dropTally each encode encodeDeferral encodeEnded
@@ -51,6 +51,8 @@ var withoutScript = map[string]string{
 		takeQuotas tallies tally tat touch unlessDurable wait waitsForDeferral waitsForEnded waitsForGrants
 		waitsForJob want`,
 	"do what the Go of this package does before or after a script": `
+		addEnded again asStored cameIn checkRequest checkRuleNames condition 
+		completeImported countRuleUses deadFrom deadJobFound decideDocument decodeChange deferredJobInfo document documentKey
 		again asStored cameIn checkImportable checkRequest checkRuleNames condition continueFrom
 		countRuleUses deadFrom deadJobFound decideDocument decodeChange deferredJobInfo document documentKey
 		documentNow drainers dueAfter encodeChange encodeDocument endedJobInfo exportQueue findAsks findRules
@@ -72,7 +74,7 @@ var withoutScript = map[string]string{
 		interval intervals isParent job jobsKept judgeETA keepSpec keyed known lane laneDigest laneGranted
 		laneRetryAfter lanesTakeTurns leastJobs leaveBehind lookAfter lostSlots markSeen namesBehind
 		neededUntil needsSweep negative newLimit newReadmission newReturning newShares noneWaits notPlain note
-		noteCalendars notePause noteServed onAgenda onOverflow opens outlookOf outlookOfNew ownOverflow
+		notePause noteServed onAgenda onOverflow opens outlookOf outlookOfNew ownOverflow
 		ownVerdict pace pacing parent passOverGroup patience pauseOf paused peekRule plus possible priority
 		priorityOf pullQueueOf pushWaiting ranOut rateSignal rearm rearmAndWake rearmGroup recall recalling
 		recordOf release removeDeferral removeJob renewCalendar repairBuckets reposition restorePassed rule

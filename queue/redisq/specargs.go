@@ -6,12 +6,28 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/penstock/penstock/queue"
 )
 
-// specFields returns the settings that scripts use, and values that follow from them, by name. put.lua keeps them as
-// fields of the queue, except for empty ones.
+// specArgs returns the settings of a spec as create.lua reads them; now is what calendars begin at.
+func specArgs(s *queue.Spec, now time.Time) ([]any, error) {
+	limits, err := limitArgs(s, now)
+	if err != nil {
+		return nil, err
+	}
+	n, d := s.Rate.Fraction()
+	args := slices.Concat([]any{
+		"n", n, "d", d, "burst", s.Burst, "pull", flag(s.Pull), "adapt", adaptRule(s),
+	}, limits, laneArgs(s))
+	settings := specFields(s)
+	return slices.Concat([]any{len(args)}, args, []any{len(settings)}, settings), nil
+}
+
+// specFields returns the settings that scripts use, and values that follow from them, by name. The queue keeps
+// them as fields, except for empty ones.
 func specFields(s *queue.Spec) []any {
 	return append(s.Fields(),
 		"mark", s.Mark(), "deferred.max_age.text", s.Deferred.MaxAge.String(), "circuit", circuitField(s),

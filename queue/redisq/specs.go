@@ -38,19 +38,15 @@ func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again b
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	limits, err := limitArgs(&spec, now)
+	settings, err := specArgs(&spec, now)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
 	digest, show := e.shown(string(queue.OfQueue), text, text)
-	n, d := spec.Rate.Fraction()
-	args := slices.Concat([]any{
-		"name", spec.Name, "spec", text, "n", n, "d", d, "burst", spec.Burst, "expect", expect, "stamp", randomID(),
-		"most_children", queue.MaxChildren, "pull", flag(spec.Pull), "rules", strings.Join(ruled, " "),
-		"adapt", adaptRule(&spec), "by", by, "again", flag(again), "digest", digest,
-		"shown", show,
-	}, limits, laneArgs(&spec))
-	args = slices.Concat([]any{e.instant(), len(args)}, args, specFields(&spec))
+	args := append([]any{
+		e.instant(), spec.Name, text, expect, randomID(), queue.MaxChildren, strings.Join(ruled, " "), by, flag(again),
+		digest, show,
+	}, settings...)
 	v, err := e.repeat(ctx, putScript, partition, args...)
 	if err != nil {
 		return queue.PutResult{}, err

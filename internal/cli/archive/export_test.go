@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"testing"
+
+	"github.com/penstock/penstock/queue"
 )
 
 // Multiplied is a file of one queue, q000000, with so many like it.
@@ -25,6 +27,11 @@ func Multiplied(t testing.TB, file []byte, n int) []byte {
 	}
 	sum := sha256.Sum256(out.Bytes())
 	trailer := *l.Trailer
+	for state := queue.Waiting; state <= queue.Expired; state++ {
+		if jobs := trailer.Jobs.of(state); jobs != nil {
+			*jobs *= int64(n)
+		}
+	}
 	trailer.Queues, trailer.Lines, trailer.SHA256 = int64(n), int64(1+n*(len(lines)-2)), hex.EncodeToString(sum[:])
 	text, err := (&line{Trailer: &trailer}).encode()
 	if err != nil {

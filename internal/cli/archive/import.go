@@ -144,18 +144,21 @@ func (f *File) Import(ctx context.Context, s Target, o ImportOptions) (Imported,
 		err = &Refused{fmt.Sprintf("queues or rules are in the way: %s; delete them (penstock queue rm, rule rm) or "+
 			"import into another store. Nothing was changed", firstNames(conflicts))}
 	}
-	sum := &importing{store: s, specs: &f.specs, opts: o}
+	sum := &importing{store: s, specs: &f.specs, opts: o, left: map[string]bool{}}
 	sum.done.Jobs, sum.done.Queues, sum.done.Rules = f.Trailer.Jobs, f.Trailer.Queues, f.Trailer.Rules
-	count := cmp.Or(o.Together, 16)
 	if err == nil {
-		err = f.inParallel(ctx, count, func([]byte) bool { return true }, func() lineFunc {
+		err = f.importEmpty(ctx, sum)
+	}
+	count := cmp.Or(o.Together, 16)
+	if err == nil && len(sum.left) > 0 {
+		err = f.inParallel(ctx, count, sum.leftLines(func([]byte) bool { return true }), func() lineFunc {
 			i := &importer{importing: sum, mark: f.Mark}
 			return i.take
 		})
 	}
-	if err == nil {
+	if err == nil && len(sum.left) > 0 {
 		// Jobs may leave only now that all are in.
-		err = f.inParallel(ctx, count, isHead, func() lineFunc {
+		err = f.inParallel(ctx, count, sum.leftLines(isHead), func() lineFunc {
 			i := &importer{importing: sum, mark: f.Mark}
 			return i.close
 		})
@@ -241,14 +244,16 @@ type importing struct {
 
 	mu   sync.Mutex
 	done Imported
+	left map[string]bool // queues that are not imported yet, after those without jobs
 }
 
-// importer imports queues, one after the other.
+// importer imports rules and queues, one after the other.
 type importer struct {
 	*importing
 	mark  string
-	at    move.Queue // the present one
-	over  bool       // already imported
+	at    move.Queue   // the present one
+	some  []move.Queue // without jobs, to be imported together
+	over  bool         // already imported
 	jobs  []move.Job
 	bytes int // of their records
 	held  int // bytes of unfinished lines
@@ -273,8 +278,6 @@ func (i *importer) take(ctx context.Context, n int64, text []byte) (done int, er
 
 func (i *importer) line(ctx context.Context, l *line) (err error) {
 	switch {
-	case l.Rule != nil:
-		return i.rule(ctx, l.Rule)
 	case l.Queue != nil:
 		if i.at, err = l.Queue.queue(i.specs); err == nil {
 			i.over, err = i.store.OpenImport(ctx, i.at, i.mark)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,11 +16,14 @@ import (
 	"github.com/penstock/penstock/queue/queuetest"
 )
 
-// manyQueues writes an archive of so many queues without jobs.
-func manyQueues(t testing.TB, n int) []byte {
+// manyQueues writes an archive of so many queues, each with so many jobs.
+func manyQueues(t testing.TB, n, jobs int) []byte {
 	t.Helper()
 	e, clock := newStore(t)
 	put(t, e, "q000000", "14/s")
+	for i := range jobs {
+		add(t, e, job("q000000", i))
+	}
 	clock.Advance(time.Second)
 	file, _ := export(t, e, archive.ExportOptions{})
 	return archive.Multiplied(t, file, n)
@@ -37,13 +41,13 @@ func (m *meeting) OpenImport(ctx context.Context, q move.Queue, mark string) (bo
 	return m.Target.OpenImport(ctx, q, mark)
 }
 
-// Queues are put in together, so that an embedded store has them on disk in few commits.
+// Queues with jobs are imported concurrently, so that an embedded store writes them to disk in few commits.
 func TestImportTogether(t *testing.T) {
 	const n = 8
 	clock := queuetest.NewClock()
 	m := &meeting{Target: embedded(t, filepath.Join(t.TempDir(), "new"), clock)}
 	m.wait.Add(n)
-	file := verify(t, manyQueues(t, n))
+	file := verify(t, manyQueues(t, n, 1))
 	done, err := file.Import(t.Context(), m, archive.ImportOptions{Together: 4096})
 	if err != nil || done.Queues != n {
 		t.Errorf("%+v, %v", done, err)
@@ -53,7 +57,7 @@ func TestImportTogether(t *testing.T) {
 func TestImportManyQueues(t *testing.T) {
 	const n = 2000
 	to := embedded(t, filepath.Join(t.TempDir(), "new"), queuetest.NewClock())
-	file := verify(t, manyQueues(t, n))
+	file := verify(t, manyQueues(t, n, 0))
 	done, err := file.Import(t.Context(), to, archive.ImportOptions{Together: 4096})
 	if err != nil || done.Queues != n {
 		t.Fatalf("%+v, %v", done, err)
@@ -84,11 +88,10 @@ func TestImportManyQueues(t *testing.T) {
 	}
 }
 
-// The goal is 20,000 queues a second, on two cores that nobody else uses. On Redis, two entries of the audit log for a
-// queue take most of the time: a script computes their digests.
+// The goal is 20,000 queues a second, on two cores that nobody else uses.
 func BenchmarkImportQueues(b *testing.B) {
 	const n = 20_000
-	text := manyQueues(b, n)
+	text := manyQueues(b, n, 0)
 	for _, c := range []struct {
 		name     string
 		together int
@@ -140,12 +143,60 @@ func TestImportAsksOfWhatIsThere(t *testing.T) {
 	}
 	put(t, to, "q000500", "14/s")
 	c := &counted{Target: to}
-	file := verify(t, manyQueues(t, n))
+	file := verify(t, manyQueues(t, n, 0))
 	done, err := file.Import(t.Context(), c, archive.ImportOptions{Together: 4096})
 	if err != nil || done.Queues != n {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	if c.asked != 1 || c.lists > 15 {
 		t.Errorf("%d queues were asked about and %d pages listed", c.asked, c.lists)
+	}
+}
+
+// single counts the queues that are imported one by one.
+type single struct {
+	archive.Target
+	mu     sync.Mutex
+	opened []string
+}
+
+func (s *single) OpenImport(ctx context.Context, q move.Queue, mark string) (bool, error) {
+	s.mu.Lock()
+	s.opened = append(s.opened, q.Spec.Name)
+	s.mu.Unlock()
+	return s.Target.OpenImport(ctx, q, mark)
+}
+
+// Only queues with jobs, and queues that exist, are imported one by one. All others are imported together, and after an
+// interruption not again.
+func TestImportOneByOne(t *testing.T) {
+	source, clock := newStore(t)
+	for _, name := range []string{"a", "a.child", "b", "c", "d", "d.child"} {
+		put(t, source, name, "14/s")
+	}
+	add(t, source, job("a", 1), job("d.child", 1))
+	clock.Advance(time.Second)
+	file, _ := export(t, source, archive.ExportOptions{})
+	for name, to := range map[string]engine{
+		"embedded": embedded(t, filepath.Join(t.TempDir(), "new"), clock),
+		"redis":    onRedis(t, redistest.New(t, redistest.Options{}).Client(), "ps", 2, clock),
+	} {
+		put(t, to, "b", "14/s")
+		for _, want := range []string{"[a b d.child]", "[a d.child]"} { // the second time, b is imported
+			s := &single{Target: to}
+			done, err := verify(t, file).Import(t.Context(), s, archive.ImportOptions{})
+			if err != nil || done.Queues != 6 {
+				t.Fatalf("%s: %+v, %v", name, done, err)
+			}
+			slices.Sort(s.opened)
+			if got := fmt.Sprint(s.opened); got != want {
+				t.Errorf("%s: opened %v, want %v", name, got, want)
+			}
+		}
+		again, _ := export(t, to, archive.ExportOptions{})
+		same(t, name, essence(again), essence(file))
+		if g, err := to.Get(t.Context(), "d"); err != nil || g.Group.Children != 1 || g.Group.Waiting != 1 {
+			t.Errorf("%s: %+v, %v", name, g.Group, err)
+		}
 	}
 }

@@ -250,6 +250,13 @@ func (b *breaking) step() error {
 	return nil
 }
 
+func (b *breaking) ImportQueues(ctx ctx, queues []move.Queue, mark string) ([]bool, error) {
+	if err := b.step(); err != nil {
+		return nil, err
+	}
+	return b.engine.ImportQueues(ctx, queues, mark)
+}
+
 func (b *breaking) OpenImport(ctx ctx, q move.Queue, mark string) (bool, error) {
 	if err := b.step(); err != nil {
 		return false, err

@@ -170,6 +170,9 @@ func details(record *wire.AuditRecord) string {
 	if e.Times > 1 {
 		parts = append(parts, fmt.Sprintf("%d times", e.Times))
 	}
+	if list, err := e.List(record.After); err == nil && list != nil {
+		parts = append(parts, show.Count(int64(len(list)), "queue"))
+	}
 	if e.Jobs > 0 {
 		parts = append(parts, show.Jobs(e.Jobs))
 	}

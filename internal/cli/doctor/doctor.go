@@ -18,13 +18,13 @@ import (
 )
 
 // Verdict is the result of a check.
-type Verdict string
+type Verdict = wire.Verdict
 
 // The verdicts.
 const (
 	OK      Verdict = "ok"
-	Warning Verdict = "warning" // it works, but perhaps not for long or not as expected
-	Wrong   Verdict = "wrong"
+	Warning         = wire.Warning
+	Wrong           = wire.Wrong
 )
 
 // Finding is one result of a check.

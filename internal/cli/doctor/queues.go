@@ -2,15 +2,11 @@ package doctor
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/attention"
 	"github.com/penstock/penstock/internal/cli/show"
 	"github.com/penstock/penstock/internal/wire"
-	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue/status"
 )
 
@@ -19,123 +15,37 @@ func (v *visit) drained(context.Context) {
 	if v.err != nil {
 		return
 	}
-	if len(v.drainers.Drainers) == 0 {
-		waits := slices.ContainsFunc(v.queues, func(q wire.Queue) bool { return q.Status.Code == status.NoDrainer })
-		if waits {
-			v.wrong(v.Start, "no drainer is running, but jobs wait")
-		} else {
-			v.warn(v.Start, "no drainer is running")
-		}
-		return
+	f := attention.Fleet{
+		Drainers: &v.drainers, Peer: "the ingress", Version: v.drainers.Version, Start: v.Start, Needed: len(v.queues) == 0,
 	}
-	with := map[string][]string{} // names by version
-	for _, d := range v.drainers.Drainers {
-		with[d.Version] = append(with[d.Version], d.Name)
-	}
-	peer, version := "the ingress", v.drainers.Version
 	if v.Direct {
-		peer, version = "this penstock", v.Version
+		f.Peer, f.Version = "this penstock", v.Version
 	}
-	for other, names := range with {
-		if other == version {
-			continue
+	for n := range v.queues {
+		q := &v.queues[n]
+		f.Needed = f.Needed || !q.Pull
+		if q.Status.Code == status.NoDrainer {
+			f.Undrained = append(f.Undrained, q.Name)
 		}
-		slices.Sort(names)
-		v.warn("penstock version", "%s with version %s (%s), but %s has %s: upgrade drainers first, then ingress",
-			show.Count(int64(len(names)), "drainer"), shown(other), strings.Join(names[:min(3, len(names))], ", "), peer,
-			shown(version))
+	}
+	for _, t := range attention.Drainers(&f) {
+		v.trouble(&t)
 	}
 	if v.silent() {
-		v.ok("%s with version %s", show.Count(int64(len(v.drainers.Drainers)), "drainer"), shown(version))
+		v.ok("%s with version %s", show.Count(int64(len(v.drainers.Drainers)), "drainer"), f.Version)
 	}
 }
 
-func shown(version string) string {
-	if version == "" {
-		return "unknown"
+// trouble reports a problem.
+func (v *visit) trouble(t *wire.Trouble) {
+	text := t.Text
+	if t.Since != nil {
+		text += " for " + show.Duration(v.drainers.Now.Sub(*t.Since).Round(time.Second))
 	}
-	return version
-}
-
-// standings are the problems of a queue and what to do about them. NAME stands for the queue, PARENT for its parent,
-// and HALF and TWICE for multiples of its rate.
-var standings = []struct {
-	is      func(q *wire.Queue) bool
-	verdict Verdict
-	what    string // before the status of the queue
-	do      string
-}{
-	{does(status.Stalled), Wrong, "jobs could leave, but none does", "penstock queue timetable NAME"},
-	{
-		func(q *wire.Queue) bool { return q.NeedsTarget() && q.Stats.Children == 0 && q.Stats.Size() > 0 },
-		Wrong, "its jobs have nowhere to go: it has neither deliver nor pull", setTarget,
-	},
-	{does(status.CircuitOpen), Wrong, "its target is down", "penstock queue resume NAME"},
-	{does(status.Throttled), Warning, "its receiver throttles it", "penstock queue set NAME rate=HALF"},
-	{does(status.NoWorker), Warning, "jobs wait, but no worker reserves them", "penstock queue info NAME"},
-	{
-		func(q *wire.Queue) bool { return q.Status.Code == status.Paused && q.Stats.Size()+q.Stats.Deferred > 0 },
-		Warning, "it is paused with jobs in it", "penstock queue resume NAME",
-	},
-	{
-		func(q *wire.Queue) bool { return q.Status.Code == status.ParentPaused && q.Stats.Size() > 0 },
-		Warning, "its parent is paused", "penstock queue resume PARENT",
-	},
-	{func(q *wire.Queue) bool { return q.Status.Full }, Warning, "it is full", "penstock queue quote NAME --rate TWICE"},
-	{
-		func(q *wire.Queue) bool { return !q.Status.Full && q.Stats.Size() >= q.Capacity-q.Capacity/10 },
-		Warning, "it is nearly full", "penstock queue quote NAME --rate TWICE",
-	},
-	{usedUp, Warning, "a quota is used up", "penstock queue timetable NAME"},
-	{
-		func(q *wire.Queue) bool { return q.Stats.HeldJobs > 0 },
-		Warning, "jobs may have been sent, and need a decision", "penstock held ls NAME",
-	},
-	{
-		func(q *wire.Queue) bool { return q.Stats.Dead > 0 },
-		Warning, "it has dead jobs, which stay until a person replays or deletes them", "penstock dead ls NAME",
-	},
-	{
-		func(q *wire.Queue) bool { return q.NeedsTarget() && q.Stats.Children == 0 && q.Stats.Size() == 0 },
-		Warning, "it has neither deliver nor pull: its jobs will have nowhere to go", setTarget,
-	},
-}
-
-const setTarget = "penstock queue set NAME deliver.http.url=https://HOST/PATH"
-
-// usedUp reports whether a quota of a queue is used up.
-func usedUp(q *wire.Queue) bool {
-	return slices.ContainsFunc(q.Stats.Quotas, func(u wire.Quota) bool { return u.Left == 0 })
-}
-
-// scaled returns a rate times a factor, to three digits, in a unit that needs no exponent.
-func scaled(r leaky.Rate, factor float64) string {
-	perSecond := 10.0
-	if !r.Unlimited() {
-		perSecond = r.PerSecond()
+	if t.Reason != "" {
+		text += ": " + t.Reason
 	}
-	n := perSecond * factor
-	for _, unit := range []struct {
-		name string
-		of   float64
-	}{{"/s", 1}, {"/m", 60}, {"/h", 3600}} {
-		if n*unit.of >= 1 {
-			return digits(n*unit.of) + unit.name
-		}
-	}
-	return digits(n*86400) + "/d"
-}
-
-func digits(n float64) string {
-	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(n, 'g', 3, 64), 64)
-	return strconv.FormatFloat(rounded, 'f', -1, 64)
-}
-
-// slackLimit is the maximum slack of a queue.
-const slackLimit = time.Minute
-
-func does(code status.Code) func(*wire.Queue) bool {
-	return func(q *wire.Queue) bool { return q.Status.Code == code }
+	v.add(t.Verdict, t.Fix.Command, "%s", text)
 }
 
 // standing checks the queues.
@@ -143,50 +53,48 @@ func (v *visit) standing(ctx context.Context) {
 	if v.err != nil {
 		return
 	}
-	for _, row := range standings { // the worst first
-		for n := range v.queues {
-			q := &v.queues[n]
-			if !row.is(q) {
-				continue
-			}
-			parent, _, _ := strings.Cut(q.Name, ".")
-			what := fmt.Sprintf("%s: %s (%s)", q.Name, row.what, q.Status.Text)
-			if q.Status.Reason != "" {
-				what += ": " + q.Status.Reason
-			}
-			do := strings.NewReplacer(
-				"NAME", q.Name, "PARENT", parent, "HALF", scaled(q.Rate, 0.5), "TWICE", scaled(q.Rate, 2),
-			).Replace(row.do)
-			v.add(row.verdict, do, "%s", what)
+	released, refused := v.API.Releases(ctx, v.queues), v.refused(ctx)
+	var found []attention.Finding
+	for n := range v.queues {
+		q := attention.OfWire(&v.queues[n])
+		q.Refused = refused[q.Name]
+		if r := released[q.Name]; r.Many() {
+			q.Released = attention.ReleasedOf(r.Text(), v.queues[n].EffectiveSlack(), v.queues[n].Lease.D())
 		}
+		found = append(found, attention.Find(&q)...)
 	}
-	v.releasing(ctx)
+	attention.Sort(found)
+	for _, f := range found {
+		t := f.Trouble()
+		v.trouble(&t)
+	}
 	if v.silent() {
 		v.ok("%s, none stopped, full or waiting for a person, and no dead jobs", show.Count(int64(len(v.queues)), "queue"))
 	}
 }
 
-// releasing finds queues with more than 1% of their departures released. Only the processes that released them know the
-// reasons.
-func (v *visit) releasing(ctx context.Context) {
-	all := v.API.Releases(ctx, v.queues)
+// refused returns the present refusals per second of full queues, as far as the server knows them.
+func (v *visit) refused(ctx context.Context) map[string]float64 {
+	var full []string
 	for n := range v.queues {
-		q := &v.queues[n]
-		released := all[q.Name]
-		if !released.Many() {
-			continue
+		if v.queues[n].Status.Full && len(full) < maxFindings {
+			full = append(full, v.queues[n].Name)
 		}
-		slack := q.EffectiveSlack()
-		do := "penstock queue history " + q.Name
-		if wider := min(2*slack, slackLimit, q.Lease.D()); wider > slack {
-			do = fmt.Sprintf("penstock queue set %s slack=%v", q.Name, wider)
-		}
-		clients := "its drainers"
-		if q.Pull {
-			clients = "the ingresses"
-		}
-		v.warn(do, "%s: %s were given back unused, usually because they were later than the slack of %v; see the reasons "+
-			"at /readyz of %s, and check that those have enough CPU and a short way to the store",
-			q.Name, released.Text(), slack, clients)
 	}
+	if len(full) == 0 {
+		return nil
+	}
+	past, err := v.API.Histories(ctx, full, "15m", "refused")
+	if err != nil {
+		return nil // an older server, or no answer
+	}
+	now := map[string]float64{}
+	for name, of := range past.Queues {
+		for _, per := range of.Values["refused"] {
+			if per == per { // known
+				now[name] = float64(per)
+			}
+		}
+	}
+	return now
 }

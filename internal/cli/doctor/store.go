@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/penstock/penstock/internal/attention"
 	"github.com/penstock/penstock/internal/cli/show"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/queue/redisq"
@@ -27,22 +28,10 @@ func (v *visit) store(ctx context.Context) {
 		v.wrong("penstock doctor --redis URL", "jobs are refused: %v", err)
 	case err != nil:
 		v.wrong("penstock whoami", "%v", err)
-	case ready.Store == "full":
-		v.wrong("penstock top", "%s", ready.Detail)
-	case ready.Store == "filling":
-		v.warn("penstock top", "%s", ready.Detail)
-	case ready.Store == "clock":
-		v.warn("timedatectl set-ntp true", "%s", ready.Detail)
-	case ready.Store == "unavailable", ready.Overflow == "unavailable":
-		v.wrong("penstock doctor --redis URL --nats URL", "%s", ready.Detail)
-	case ready.Overflow == "stuck":
-		v.wrong("nats stream view PENSTOCK_DEAD", "%s", ready.Detail)
-	case ready.Pull == "late", ready.Drainers == "late":
-		v.warn("penstock queue set NAME slack=20ms", "%s", ready.Detail)
-	case ready.Pull == "releasing", ready.Drainers == "releasing":
-		v.warn("penstock queue history NAME", "%s", ready.Detail)
-	case ready.Drainers == "hanging":
-		v.warn("penstock queue set NAME deliver.http.timeout=5s", "%s", ready.Detail)
+	default:
+		if t := attention.Store(&ready); t != nil {
+			v.trouble(t)
+		}
 	}
 	if err == nil && ready.Auth == "off" && !v.Direct {
 		v.warn("penstock up --help", "authentication is disabled (--no-auth)")

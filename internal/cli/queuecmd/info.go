@@ -25,7 +25,7 @@ type report struct {
 	// DrainerSeen is when any drainer was last seen; nil if unknown.
 	DrainerSeen *time.Time `json:"drainer_seen,omitempty"`
 	// Releases are departures given back unused; may be nil.
-	Releases *client.Releases `json:"releases,omitempty"`
+	Releases *wire.Releases `json:"releases,omitempty"`
 }
 
 func (c *infoCmd) Run(r *command.Run, api *client.Client) error {
@@ -124,7 +124,7 @@ func countersText(c *queue.Counters, group string) string {
 }
 
 // releasesText explains that many departures were released, and what to do. It is empty if few were.
-func releasesText(q *wire.Queue, releases *client.Releases) string {
+func releasesText(q *wire.Queue, releases *wire.Releases) string {
 	if releases == nil || !releases.Many() {
 		return ""
 	}

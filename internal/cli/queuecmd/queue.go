@@ -18,6 +18,7 @@ type Cmd struct {
 	Log       logCmd             `cmd:"" help:"Show the history of changes to a queue."`
 	Rollback  rollbackCmd        `cmd:"" help:"Roll a queue back to an earlier revision."`
 	Quote     quoteCmd           `cmd:"" help:"Estimate when jobs would leave, or the effect of another rate."`
+	Forecast  forecastCmd        `cmd:"" help:"Show when the jobs of a queue will have left, and what delays them."`
 	Timetable timetableCmd       `cmd:"" help:"Show the next departures of a queue, or why it is stopped."`
 	History   historyCmd         `cmd:"" help:"Chart the last 15 minutes or 24 hours of a queue."`
 	Events    eventsCmd          `cmd:"" help:"Stream the events of a queue."`

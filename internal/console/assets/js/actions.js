@@ -7,17 +7,18 @@ async function act(form, button) {
 	button.disabled = true;
 	try {
 		const answer = await fetch(form.action, {
-			method: "POST", headers: { Accept: "application/json" }, body: new URLSearchParams(new FormData(form)),
+			method: "POST", headers: { Accept: form.elements._show ? "text/html" : "application/json" }, body: new URLSearchParams(new FormData(form)),
 		});
 		if (answer.status === 401) return location.reload();
 		if (!answer.ok) {
-			const problem = await answer.json().catch(() => ({}));
+			const problem = await problemOf(answer);
 			return say([problem.field, problem.detail || problem.title || answer.statusText].filter(Boolean).join(": "), true);
 		}
+		if (form.elements._show) return show(await answer.text());
 		say(`${button.textContent.trim()}: done`);
 		form.closest("details")?.removeAttribute("open");
 		const next = form.elements._next.value;
-		if (new URL(next, location).pathname !== location.pathname) location.assign(next);
+		if ("reload" in form.dataset || new URL(next, location).pathname !== location.pathname) location.assign(next);
 		else await refresh();
 	} catch {
 		say("The server does not answer. The action may have been done: check before you retry.", true);
@@ -26,9 +27,32 @@ async function act(form, button) {
 	}
 }
 
+// problemOf returns the problem in a refusal: JSON, or a page.
+async function problemOf(answer) {
+	const text = await answer.text();
+	if (!(answer.headers.get("Content-Type") || "").startsWith("text/html")) {
+		try {
+			return JSON.parse(text);
+		} catch {
+			return {};
+		}
+	}
+	const page = new DOMParser().parseFromString(text, "text/html");
+	return { detail: (page.getElementById("detail") ?? page.querySelector("h1"))?.textContent.trim() };
+}
+
+// show replaces the page by an answer: a new token, which is not shown again. Until then, the form keeps its input.
+function show(text) {
+	const page = new DOMParser().parseFromString(text, "text/html");
+	const main = document.getElementById("main");
+	main.replaceChildren(...page.getElementById("main").childNodes);
+	main.focus();
+	scrollTo(0, 0);
+}
+
 addEventListener("submit", (event) => {
 	const form = event.target;
-	if (!form.dataset.action || form.elements._show) return; // the server shows the answer on a page
+	if (!form.dataset.action) return;
 	event.preventDefault();
 	if ("bulk" in form.dataset) return actOnAll(form);
 	act(form, event.submitter || form.querySelector("button"));

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: counters, changelog, agenda, import, departures, pause
+-- needs: counters, changelog, agenda, import, pause
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -39,29 +39,7 @@ for i = arg + 1, arg + tonumber(ARGV[arg]) do
 end
 call('LTRIM', B .. 'r' .. nr, 0, 9)
 
--- laterBucket gives a bucket its exported state if that is later than its present state. A new queue may continue from
--- a deleted one of the same name, whose bucket may be the later one.
-local function laterBucket(l, at)
-  local b = { n = l.n, d = l.d, burst = l.burst, tat = tonumber(ARGV[at]), rem = tonumber(ARGV[at + 1]),
-    last = tonumber(ARGV[at + 2]), lastCost = tonumber(ARGV[at + 3]) }
-  bounded(b)
-  bounded(l)
-  if b.tat > l.tat or b.tat == l.tat and b.rem > l.rem then
-    l.tat, l.rem, l.last, l.lastCost = b.tat, b.rem, b.last, b.lastCost
-  end
-end
-
-laterBucket(q, 7)
-local limitsAt = arg + 1
-for i, l in ipairs(q.limits or {}) do
-  local at = limitsAt + 4 * i - 3
-  if i <= tonumber(ARGV[limitsAt]) and l.max == 0 then
-    laterBucket(l, at)
-  elseif i <= tonumber(ARGV[limitsAt]) then
-    local ends, used = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
-    if ends > l.windowEnds or ends == l.windowEnds and used > l.used then l.windowEnds, l.used = ends, used end
-  end
-end
+continueFrom(q, 7, arg + 1)
 saveBucket(q)
 set(q, 'lastFence', 0)
 -- The buckets of its lanes are unknown, so they are delayed, see bucketOf.

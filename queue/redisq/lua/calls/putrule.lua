@@ -73,7 +73,7 @@ isNow(name, nr, rev, salt)
 if created == 1 then call('HSET', ruleKey(name), 'made', rev) end
 call('ZADD', B .. 'U', 0, name)
 askedAnew(groupOf(name))
-if created == 1 then unmarkDeleted('rule', name) end
+if created == 1 then unmarkDeleted('rule', { name }) end
 keepVersion('rule', name, rev, packText(ARGV[13], ARGV[14], ARGV[7]))
 logChange('rule', name, wall, ARGV[8], created == 1 and 'created' or 'changed', rev, was, '', '', 0)
 finish()

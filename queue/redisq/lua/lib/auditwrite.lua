@@ -64,7 +64,7 @@ local function textOf(number, budget, follows, previous, e, leftOut)
     .. numberField('revision', e.revision) .. numberField('was', e.was) .. textField('detail', e.detail)
     .. textField('reason', e.reason) .. numberField('until', e.till) .. numberField('jobs', e.jobs)
     .. (ids[1] and ',"ids":[' .. table.concat(ids, ',') .. ']' or '')
-    .. textField('before', e.before and e.before.digest) .. textField('after', e.after and e.after.digest)
+    .. textField('before', e.before and e.before.digest) .. textField('after', (e.list or e.after or {}).digest)
     .. (leftOut[1] and ',"left_out":[' .. table.concat(leftOut, ',') .. '],"diff":'
       .. diffOf(e.before and e.before.text or '', e.after and e.after.text or '') or '') .. '}'
 end
@@ -119,12 +119,14 @@ local function keptText(e, side, leftOut)
 end
 
 -- writeAudit writes an entry. Its fields are at, by (see actorArg), of, name and what. Optional are refused, times,
--- revision, was, detail, reason, till, jobs and ids; and before and after, see shown.lua.
+-- revision, was, detail, reason, till, jobs and ids; and before and after, see shown.lua. An entry about many queues
+-- has a list of them in place of after, which is never left out.
 local function writeAudit(e)
   local budget = budgetOf(e.by, e.refused)
   local last, follows, newest, oldest = auditEnds(budget)
   local number, leftOut = last + 1, {}
-  local before, after = keptText(e, 'before', leftOut), keptText(e, 'after', leftOut)
+  local before = keptText(e, 'before', leftOut)
+  local after = e.list and e.list.text or keptText(e, 'after', leftOut)
   local text = textOf(number, budget, follows, newest and newest.digest or '', e, leftOut)
   local spent = (newest and newest.bytes or 0) + #text + #before + #after + OVERHEAD
   local forced

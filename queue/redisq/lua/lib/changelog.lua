@@ -94,17 +94,27 @@ local function logJobAct(q, by, what, detail, reason, jobs, ids)
   end
 end
 
--- checkChangeKeys raises unless both logs can be read and written, including an entry of a pause that has ended. It is
--- called before anything is written.
-local function checkChangeKeys(kind, name, by)
+-- checkLogKeys raises unless the change log and the versions can be read and written.
+local function checkLogKeys(kind, name)
+  if call('EXISTS', logKey(kind, name), versionsKey(kind, name)) == 0 then return end
   for index = -1, 0 do
     local entry = call('LINDEX', logKey(kind, name), index)
     if entry then unpackStruct(ENTRY, entry) end
   end
   for _, version in ipairs(call('LRANGE', versionsKey(kind, name), 0, 1)) do unpackText(version, 8) end
+end
+
+-- checkAuditKeys raises unless the audit log can be read and written, including an entry of a pause that has ended.
+local function checkAuditKeys(by)
   call('ZCARD', B .. 'G')
   auditEnds(budgetOf(by))
   auditEnds(budgetOf(''))
+end
+
+-- checkChangeKeys raises unless both logs can be read and written. It is called before anything is written.
+local function checkChangeKeys(kind, name, by)
+  checkLogKeys(kind, name)
+  checkAuditKeys(by)
 end
 
 -- logPauseEnd logs that the pause of a queue ended by itself. The entry has no actor. It goes to the change log only:
@@ -127,14 +137,17 @@ local function markDeleted(kind, name)
   if gone[1] then call('ZREM', G, unpack(gone)) end
 end
 
--- unmarkDeleted is called when a queue or rule is made. The log of a deleted one of the same name continues if it is
+-- unmarkDeleted is called when queues or a rule are made. The log of a deleted one of the same name continues if it is
 -- still kept.
-local function unmarkDeleted(kind, name)
-  local member = kind .. ':' .. name
-  local till = tonumber(call('ZSCORE', B .. 'G', member))
-  if not till then return end
-  for _, key in ipairs({ logKey(kind, name), versionsKey(kind, name) }) do
-    if till <= wall then call('UNLINK', key) else call('PERSIST', key) end
+local function unmarkDeleted(kind, names)
+  local members = {}
+  for i, name in ipairs(names) do members[i] = kind .. ':' .. name end
+  for i, till in ipairs(call('ZMSCORE', B .. 'G', unpack(members))) do
+    if till then
+      for _, key in ipairs({ logKey(kind, names[i]), versionsKey(kind, names[i]) }) do
+        if tonumber(till) <= wall then call('UNLINK', key) else call('PERSIST', key) end
+      end
+      call('ZREM', B .. 'G', members[i])
+    end
   end
-  call('ZREM', B .. 'G', member)
 end

@@ -35,7 +35,7 @@ end
 
 -- reportWaiting updates the waiting jobs of a group after a change of a member.
 local function reportWaiting(q)
-  if q.laned then lanes.loadLanes(q) end
+  if q.laned then withLanes(q) end
   local g, waiting = q.group, call('ZCARD', B .. 'w' .. q.nr) + (q.keyedWaiting or 0)
   if waiting == q.toldWaiting then return end
   set(g, 'groupWaiting', max(0, g.groupWaiting + waiting - q.toldWaiting))

@@ -60,7 +60,7 @@ local function addMember(g, nr)
   restAsOnAgenda(nr, g)
 end
 
--- joinGroup adds a new queue to its group, if it has a parent or children. Its name is on the list of names already.
+-- joinGroup adds a new queue to its group, if it has a parent or children. It is written already.
 local function joinGroup(q, name)
   local base = parentOf(name)
   local nr = base and numberOf(base)
@@ -72,7 +72,7 @@ local function joinGroup(q, name)
     armGroup(g)
     return save(g)
   end
-  if base or countChildren(name) == 0 then return saveLinks(q) end
+  if base or countChildren(name) == 0 then return end
   ensureGroup(q)
   set(q, 'groupSince', now)
   for _, nr in ipairs(childNumbers(name)) do addMember(q, nr) end

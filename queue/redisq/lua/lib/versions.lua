@@ -18,8 +18,8 @@ end
 -- keepVersion keeps the packed text of a queue or rule as of a revision. Only the last versions are kept.
 local function keepVersion(kind, name, rev, packed)
   local key = versionsKey(kind, name)
-  call('LPUSH', key, pack('>I7', rev) .. packed)
-  call('LTRIM', key, 0, MOST_VERSIONS - 1)
+  local count = call('LPUSH', key, pack('>I7', rev) .. packed)
+  if count > MOST_VERSIONS then call('LTRIM', key, 0, MOST_VERSIONS - 1) end
 end
 
 -- keepVersionAgain keeps the newest version under another revision.
