@@ -46,7 +46,7 @@ func TestFindAJob(t *testing.T) {
 	p.Fine()
 }
 
-// Dead jobs are grouped by reason, and a group can be replayed.
+// Dead jobs are grouped by reason, and a group can be deleted.
 func TestFailuresByReason(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		http.Error(w, "no template "+q.Header.Get("Kind"), http.StatusBadRequest)
@@ -72,10 +72,11 @@ func TestFailuresByReason(t *testing.T) {
 	p.Click("#failures tbody tr:nth-child(2) th a")
 	p.Until(`document.querySelectorAll("#jobs tbody tr").length === 2`)
 	p.Go(r.url("/queues/reports/failures"))
-	p.Click("#failures tbody tr:first-child .action:last-child summary")
-	p.Click("#failures tbody tr:first-child .action:last-child form button")
-	p.Until(`document.querySelector("#failures tbody tr:first-child .action:last-child form button").textContent.includes("5 jobs")`)
-	p.Click("#failures tbody tr:first-child .action:last-child form button")
+	const remove = "#failures tbody tr:first-child .action:last-child"
+	p.Click(remove + " summary")
+	p.Click(remove + " form button")
+	p.Until(`document.querySelector("` + remove + ` form button").textContent.includes("5 jobs")`)
+	p.Click(remove + " form button")
 	p.Until(`document.querySelectorAll("#failures tbody tr").length === 1`)
 	p.Fine()
 }

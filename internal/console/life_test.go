@@ -31,7 +31,8 @@ func TestLifeOfAJob(t *testing.T) {
 	}{
 		{"unknown", wire.Job{State: queue.Waiting}, ""},
 		{
-			"paused", wire.Job{State: queue.Waiting, AppendedAt: at(0), Why: &wire.Why{By: cause.Paused}},
+			"paused",
+			wire.Job{State: queue.Waiting, AppendedAt: at(0), Why: &wire.Why{By: cause.Paused}},
 			"waits for the queue to be resumed 0 to 100 lasts",
 		},
 		{
@@ -75,11 +76,13 @@ func TestLifeOfAJob(t *testing.T) {
 			"waits for its turn 0 to 1, throttled 1 to 2, waits: the receiver throttled 2 to 9, under_way 9 to 100 lasts",
 		},
 		{
-			"departing", wire.Job{State: queue.Leased, AppendedAt: at(0), Timeline: []wire.Attempt{{At: at(101)}}},
+			"departing",
+			wire.Job{State: queue.Leased, AppendedAt: at(0), Timeline: []wire.Attempt{{At: at(101)}}},
 			"waits for its turn 0 to 101, under_way 101 to 101 lasts",
 		},
 		{
-			"cancelled", wire.Job{State: queue.Cancelled, AppendedAt: at(0), EndedAt: at(5)},
+			"cancelled",
+			wire.Job{State: queue.Cancelled, AppendedAt: at(0), EndedAt: at(5)},
 			"waits for its turn 0 to 5",
 		},
 		{

@@ -216,7 +216,8 @@ func (p *jobPage) byInstant(all *sorted[*lease], c *queue.Cursor) {
 	}
 }
 
-// leasesOf returns the leases of a queue, or of all if q is nil, after a cursor, in the order in which they were granted.
+// leasesOf returns the leases of a queue, or of all if q is nil, after a cursor, in the order in which they were
+// granted.
 func (m *Machine) leasesOf(q *queueState, c *queue.Cursor) (some []*lease) {
 	for ls := range m.leases.all {
 		if (q == nil || ls.job.lane.queue == q) && (c == nil || ls.fence.number > uint64(c.At)) {

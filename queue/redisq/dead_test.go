@@ -161,7 +161,9 @@ func TestFindBesideABrokenQueue(t *testing.T) {
 		v.bury("broken", 2)
 		v.append(job("broken", 1), job("email", 1), job("email", 3))
 		plant(t, s, "ps{0}"+key)
-		for _, req := range []queue.FindRequest{{ID: "job-0003"}, {ID: "job-0003", Prefix: true}, {ID: "job-00", Prefix: true}} {
+		for _, req := range []queue.FindRequest{
+			{ID: "job-0003"}, {ID: "job-0003", Prefix: true}, {ID: "job-00", Prefix: true},
+		} {
 			req.Limit = 10
 			found, err := v.e.FindJobs(v.ctx, req)
 			if err != nil || found.Next != "" || !slices.ContainsFunc(found.Jobs, func(j queue.JobInfo) bool {

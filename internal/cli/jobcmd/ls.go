@@ -14,7 +14,7 @@ import (
 
 type lsCmd struct {
 	Queue string  `arg:"" help:"Name of the queue."`
-	State string  `enum:"waiting,scheduled,leased,held,dead,delivered,cancelled,expired" default:"waiting" placeholder:"STATE"`
+	State string  `enum:"waiting,scheduled,leased,held,dead,delivered,cancelled,expired" default:"waiting"`
 	Lane  *string `help:"Only waiting jobs in this lane; empty is the lane of jobs without a key." placeholder:"KEY"`
 	Limit int     `help:"Maximum number of jobs; 0 lists all." default:"100"`
 
