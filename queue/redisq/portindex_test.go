@@ -52,7 +52,7 @@ var withoutScript = map[string]string{
 		takeQuotas tallies tally tat touch unlessDurable wait waitsForDeferral waitsForEnded waitsForGrants
 		waitsForJob want`,
 	"do what the Go of this package does before or after a script": `
-		addEnded again asStored cameIn checkRequest checkRuleNames completeImported condition countRuleUses
+		again asStored cameIn checkRequest checkRuleNames completeImported condition countRuleUses
 		deadFrom deadJobFound decideDocument decodeChange deferredJobInfo document documentKey
 		documentNow drainers dueAfter encodeChange encodeDocument endedJobInfo exportQueue findAsks findRules
 		forgetDocuments formatPair getMany grantFresh hasLog importNotOpen importedCounters info infoWithParent
