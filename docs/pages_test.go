@@ -15,7 +15,7 @@ import (
 )
 
 // most is the maximum number of words on all pages together.
-const most = 27_300
+const most = 27_650
 
 // budgets are the maximum numbers of words of all pages.
 var budgets = map[string]int{
@@ -25,7 +25,7 @@ var budgets = map[string]int{
 	"deploy/README.md":       1300,
 	"docs/design.md":         3700,
 	"docs/api.md":            3472,
-	"docs/console.md":        168,
+	"docs/console.md":        185,
 	"docs/cli.md":            1700,
 	"docs/configuration.md":  3400,
 	"docs/access.md":         1008,

@@ -38,8 +38,8 @@ type FindCursor struct {
 	Within    *Cursor
 }
 
-// FindStates are the states in which a search looks at the jobs of a queue, in this order. The leased jobs of all queues
-// come before them.
+// FindStates are the states in which a search looks at the jobs of a queue, in this order. The leased jobs of all
+// queues come before them.
 var FindStates = []State{Waiting, Scheduled, Held, Dead, Delivered}
 
 // Exact reports whether the request is for one id, which is looked up in each queue.

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/machine"
+	"github.com/penstock/penstock/queue/quote"
 )
 
 // getForecast answers when the jobs of a queue leave, at its rate or at another one.
@@ -31,7 +31,7 @@ func (h *handler) getForecast(w http.ResponseWriter, r *http.Request) {
 		spec.Rate = *rate
 		ask.Spec = &spec
 	}
-	f, err := machine.Forecast(&l, ask)
+	f, err := quote.Curve(&l, ask)
 	if err != nil {
 		httpio.ProblemOf(err).Write(w)
 		return

@@ -50,7 +50,8 @@ func statusOf(i *queue.Info) wire.Status {
 // shownStatus converts a status, as of the time when the queue was read.
 func shownStatus(s *status.Status, i *queue.Info) wire.Status {
 	return wire.Status{
-		Code: s.Code, Text: s.Text(i.Now.UTC()), Since: instant(s.Since), Until: instant(s.Until), Queue: s.Queue, Reason: s.Reason, By: s.By,
+		Code: s.Code, Text: s.Text(i.Now.UTC()), Since: instant(s.Since), Until: instant(s.Until), Queue: s.Queue,
+		Reason: s.Reason, By: s.By,
 		ClaimedBy: s.Note,
 		Full:      s.Full,
 		LastAsked: instant(i.Asked),

@@ -152,7 +152,8 @@ func line(t wire.Trouble) string {
 func TestSort(t *testing.T) {
 	var all []attention.Finding
 	for _, q := range []attention.Queue{
-		{Name: "b", Capacity: 9, Dead: 1}, {Name: "a", Capacity: 9, Dead: 1},
+		{Name: "b", Capacity: 9, Dead: 1},
+		{Name: "a", Capacity: 9, Dead: 1},
 		{Name: "c", Capacity: 9, Status: wire.Status{Code: status.CircuitOpen}},
 	} {
 		all = append(all, attention.Find(&q)...)
@@ -220,11 +221,15 @@ func TestDrainers(t *testing.T) {
 func TestStore(t *testing.T) {
 	for want, ready := range map[string]wire.Readiness{
 		"": {Status: "ready"},
-		"wrong: it is full [Show the fullest queues] penstock top":                  {Store: "full", Detail: "it is full"},
-		"warning: it fills [Show the fullest queues] penstock top":                  {Store: "filling", Detail: "it fills"},
-		"warning: it jumped [Synchronize the clock] timedatectl set-ntp true":       {Store: "clock", Detail: "it jumped"},
-		"wrong: it is away [Find the cause] penstock doctor --redis URL --nats URL": {Store: "unavailable", Detail: "it is away"},
-		"wrong: stuck [Find the cause] nats stream view PENSTOCK_DEAD":              {Store: "ok", Overflow: "stuck", Detail: "stuck"},
+		"wrong: it is full [Show the fullest queues] penstock top":            {Store: "full", Detail: "it is full"},
+		"warning: it fills [Show the fullest queues] penstock top":            {Store: "filling", Detail: "it fills"},
+		"warning: it jumped [Synchronize the clock] timedatectl set-ntp true": {Store: "clock", Detail: "it jumped"},
+		"wrong: it is away [Find the cause] penstock doctor --redis URL --nats URL": {
+			Store: "unavailable", Detail: "it is away",
+		},
+		"wrong: stuck [Find the cause] nats stream view PENSTOCK_DEAD": {
+			Store: "ok", Overflow: "stuck", Detail: "stuck",
+		},
 	} {
 		got := ""
 		if trouble := attention.Store(&ready); trouble != nil {

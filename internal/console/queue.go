@@ -121,8 +121,8 @@ func (v *queueView) departures() {
 // other.
 const maxMarks = 4
 
-// marksOf draws the departures of a timetable. If they are close together, a mark stands for a second, and most is the maximum
-// number of departures in one.
+// marksOf draws the departures of a timetable. If they are close together, a mark stands for a second, and most is the
+// maximum number of departures in one.
 func marksOf(t *wire.Timetable) (marks []mark, most int) {
 	span := t.Until.Sub(t.From)
 	if span <= 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// Rehearsal is a queue as an Info shows it, without its store. It computes by the machine's rules when jobs will depart,
-// assuming no new jobs and no failures.
+// Rehearsal is a queue as an Info shows it, without its store. It computes by the machine's rules when single jobs will
+// depart, assuming no new jobs and no failures. Forecast is for queues of any size, and does not know single jobs.
 type Rehearsal struct {
 	queue *queueState
 	goes  leaky.Instant // from when on jobs depart, considering pauses and the stop

@@ -9,7 +9,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/machine"
+	"github.com/penstock/penstock/queue/quote"
 )
 
 // scenario is a queue whose departures a forecast must foretell.
@@ -109,7 +109,7 @@ func (c *course) foretellIf(total int) {
 	}
 	l, err := c.e.Lineup(c.ctx, c.of)
 	c.rig.check(err)
-	f, err := machine.Forecast(&l, queue.ForecastRequest{})
+	f, err := quote.Curve(&l, queue.ForecastRequest{})
 	c.rig.check(err)
 	c.forecasts = append(c.forecasts, foretold{f, c.clock.Now(), len(c.departed)})
 }
@@ -159,7 +159,9 @@ func (c *course) check() {
 		rest := c.departed[f.before:]
 		left := int(math.Round(f.Bends[0].Remaining))
 		if never := len(rest) < left; never != f.Never() {
-			c.Errorf("forecast %d, at %v: never is %v, but %d of %d jobs left\n%s", n, f.at.Time(), f.Never(), len(rest), left, show(f))
+			c.Errorf(
+				"forecast %d, at %v: never is %v, but %d of %d jobs left\n%s", n, f.at.Time(), f.Never(), len(rest), left, show(f),
+			)
 			return
 		}
 		if n == 0 && (f.Exact != c.exact || f.Never() != c.never) {
@@ -176,7 +178,10 @@ func (c *course) check() {
 				bound += interval
 			}
 			if off := (got - want).Abs(); off > bound {
-				c.Errorf("forecast %d, at %v: job %d of %d leaves after %v, forecast was %v, off by %v of %v\n%s", n, f.at.Time(), k, left, want, got, off, bound, show(f))
+				c.Errorf(
+					"forecast %d, at %v: job %d of %d left after %v, forecast was %v, off by %v of %v\n%s", n, f.at.Time(), k,
+					left, want, got, off, bound, show(f),
+				)
 				return
 			}
 		}
@@ -186,7 +191,8 @@ func (c *course) check() {
 	}
 }
 
-// interval is the longest interval between two departures that the queue's paces ask for, and what a grant may be ahead.
+// interval is the longest interval between two departures that the queue's paces ask for, and how far a grant may be
+// ahead.
 func (c *course) interval() time.Duration {
 	s := c.info(c.of).Spec
 	longest := s.Rate.Interval()

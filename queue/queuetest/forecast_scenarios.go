@@ -214,7 +214,10 @@ var flightScenarios = []scenario{
 		name: "in-flight limit", set: plainly("100/s", 600, maxInFlight(5)), flight: 500 * time.Millisecond,
 		warm: 21 * time.Second,
 	},
-	{name: "in-flight limit that does not matter", set: plainly("5/s", 200, maxInFlight(50)), flight: 100 * time.Millisecond},
+	{
+		name: "in-flight limit that does not matter", set: plainly("5/s", 200, maxInFlight(50)),
+		flight: 100 * time.Millisecond,
+	},
 	{
 		name: "in-flight limit of lanes", flight: 500 * time.Millisecond, warm: 21 * time.Second, set: func(r *rig) {
 			r.queue("q", "100/s", everyLane(queue.LaneRule{MaxInFlight: 2}))

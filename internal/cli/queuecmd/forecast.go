@@ -48,7 +48,9 @@ func curveText(v wire.QueueForecast, _ time.Time) string {
 	text := t.String()
 	switch last := v.Bends[len(v.Bends)-1]; {
 	case v.FinishAt == nil:
-		text += fmt.Sprintf("%s jobs will not leave: they wait for %s\n", plainNumber(last.Remaining), cause.Cause(last.Why).Text())
+		text += fmt.Sprintf(
+			"%s jobs will not leave: they wait for %s\n", plainNumber(last.Remaining), cause.Cause(last.Why).Text(),
+		)
 	case last.At.Equal(v.Now) && last.Remaining == 0:
 		text += "the queue is empty\n"
 	default:
