@@ -72,11 +72,14 @@ type LanesPage struct {
 	More  bool
 }
 
-// MeanCost returns the mean cost of a waiting job, at least 1.
+// MeanCost returns the mean cost of a waiting or scheduled job, at least 1.
 func (l *Lineup) MeanCost() float64 {
 	jobs, cost := int64(0), int64(0)
 	for i := range l.Lanes {
 		jobs, cost = jobs+l.Lanes[i].Waiting, cost+l.Lanes[i].Cost
+	}
+	for _, d := range l.Due {
+		jobs, cost = jobs+d.Jobs, cost+d.Cost
 	}
 	if jobs == 0 {
 		return 1

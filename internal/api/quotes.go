@@ -262,7 +262,9 @@ func shownForecast(ctx context.Context, l *queue.Lineup, f *queue.Forecast, keys
 		Now: l.Now.UTC(), Bends: make([]wire.Bend, 0, len(f.Bends)), FinishAt: instant(f.Finish), Exact: f.Exact,
 		Estimated: f.Estimated,
 	}
-	round := func(v float64) float64 { return math.Round(v*1000) / 1000 }
+	round := func(v float64) float64 { // to a millionth: 1/h is 0.000278/s
+		return math.Round(v*1e6) / 1e6
+	}
 	for _, b := range f.Bends {
 		shown := wire.Bend{
 			At: b.At.UTC(), Remaining: round(b.Remaining), Rate: round(b.Rate), Why: string(b.By), Until: instant(b.Until),

@@ -97,9 +97,10 @@ type hours struct {
 	queue.Window
 	origin leaky.Instant
 	edges  int
+	rough  *bool // set when the hours are no longer followed
 }
 
-// mostEdges is how many openings and closings of hours are followed. After that they count as always open.
+// mostEdges is how many openings of hours are followed. After that they count as always open.
 const mostEdges = 64
 
 func (h *hours) at(t float64) time.Time { return (h.origin + leaky.Instant(math.Round(t*1e6))).Time() }
@@ -111,7 +112,9 @@ func (h *hours) opens(t float64) float64 {
 	}
 	at := h.at(t)
 	if opens := h.Opens(at); opens.After(at) {
-		h.edges++
+		if h.edges++; h.edges > mostEdges {
+			*h.rough = true
+		}
 		return t + opens.Sub(at).Seconds()
 	}
 	return t

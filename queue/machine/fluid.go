@@ -27,7 +27,8 @@ type fluid struct {
 	drained int       // the lane that did last, or -1
 	shares  []share   // scratch
 	work    int
-	rough   bool // the rest was extrapolated
+	half    bend // the present when half of the work was done
+	rough   bool // it was not followed to the end
 	bends   []bend
 }
 
@@ -57,14 +58,17 @@ type inflow struct {
 // fill divides what can leave in a time, or the rates now if dt is 0. It returns the queue's part. limited says that
 // the group gives it less than it could use.
 func (f *fluid) fill(dt float64) (total float64, limited bool) {
-	f.work += len(f.pools) + len(f.siblings)
+	f.work += 1 + len(f.pools) + len(f.siblings)
 	f.shares = f.shares[:0]
 	inPools, behind := 0.0, 0.0
 	for i := range f.pools {
 		p := &f.pools[i]
-		asks := p.within(f.t, dt)
-		f.shares = append(f.shares, share{asks: asks, weight: p.lanes, rests: p.rests && p.credit <= tiny})
+		asks, rests := p.within(f.t, dt), p.rests && p.credit <= tiny
 		inPools = min(inf, inPools+asks*p.lanes)
+		if rests && asks > 0 && dt > 0 { // what it rests for does not depend on its depth
+			asks = p.tap.within(dt)
+		}
+		f.shares = append(f.shares, share{asks: asks, weight: p.lanes, rests: rests})
 	}
 	if f.overflow != nil {
 		behind = f.overflow.within(f.t, dt)
@@ -75,7 +79,10 @@ func (f *fluid) fill(dt float64) (total float64, limited bool) {
 	}
 	divide(min(total, inPools), f.shares[:len(f.pools)])
 	for i := range f.pools {
-		f.pools[i].got = f.shares[i].gets
+		p := &f.pools[i]
+		if p.got = f.shares[i].gets; dt > 0 {
+			p.got = min(p.got, p.depth())
+		}
 	}
 	if f.overflow != nil {
 		f.overflow.got = min(behind, max(0, total-inPools))
@@ -102,9 +109,9 @@ func (f *fluid) fillGroup(asks, dt float64) (gets float64, limited bool) {
 // run lets everything flow out.
 func (f *fluid) run() {
 	for steps := 0; ; steps++ {
-		f.own.turn(f.t)
+		f.own.renew(f.t)
 		if f.group != nil {
-			f.group.turn(f.t)
+			f.group.renew(f.t)
 		}
 		f.flowIn()
 		rate, limited := f.fill(0)
@@ -125,9 +132,15 @@ func (f *fluid) run() {
 		if dt == inf {
 			return
 		}
-		if f.work > mostWork {
-			f.extrapolate(left)
+		if f.work > mostWork && f.half.left > f.jobsLeft() {
+			f.extrapolate()
 			return
+		} else if f.work > mostWork {
+			f.rough = true
+			return
+		}
+		if f.work > mostWork/2 && f.half.left == 0 {
+			f.half = bend{t: f.t, left: f.jobsLeft()}
 		}
 		f.fill(dt)
 		f.pass(dt)
@@ -235,8 +248,11 @@ func (f *fluid) passMarks(dt float64) {
 	}
 }
 
-// next returns after how long something changes at that outflow.
+// next returns after how long something changes at that outflow; inf if nothing does.
 func (f *fluid) next(rate float64) float64 {
+	if f.own.opens >= inf || f.group != nil && f.group.opens >= inf {
+		return inf
+	}
 	dt := f.own.changes(f.t, rate)
 	if len(f.inflows) > 0 {
 		dt = min(dt, f.inflows[0].at-f.t)
@@ -287,12 +303,11 @@ func (f *fluid) jobs() (n float64) {
 	return n
 }
 
-// extrapolate lets the rest flow at the mean rate so far.
-func (f *fluid) extrapolate(left float64) {
+// extrapolate lets the rest flow as it has flowed since half of the work was done.
+func (f *fluid) extrapolate() {
 	f.rough = true
-	first, last := f.bends[0], f.bends[len(f.bends)-1]
-	if mean := (first.left - last.left) / max(moment, f.t-first.t); mean > 0 {
-		f.t += last.left / mean
+	if gone, left := f.half.left-f.jobsLeft(), f.jobsLeft(); gone > 0 {
+		f.t += left * (f.t - f.half.t) / gone
 	}
 	for p := range f.ownPools {
 		for p.left = 0; len(p.ends) > 0; p.ends = p.ends[1:] {

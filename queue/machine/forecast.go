@@ -70,7 +70,7 @@ func newForecaster(l *queue.Lineup, ask queue.ForecastRequest) (*forecaster, err
 	c.addDeferred()
 	for _, due := range l.Due {
 		c.inflows = append(c.inflows, inflow{
-			at: max(0, due.At.Sub(l.Now).Seconds()), depth: float64(due.Cost), pool: c.pool(due.Lane),
+			at: max(0, due.At.Sub(l.Now).Seconds()), depth: float64(due.Cost), pool: c.pool(due.Lane, float64(due.Cost)/float64(due.Jobs)),
 		})
 	}
 	if a := ask.Append; a.Jobs+a.Deferred > 0 {
@@ -86,6 +86,7 @@ func (c *forecaster) addStations(q *queueState) error {
 	switch {
 	case i.Group.Children > 0: // the paces of a parent apply to the whole group
 		g := c.station(&q.paces, "")
+		c.pause(&g, i.Pause, "")
 		c.group, c.own = &g, station{}
 	case i.Parent != nil:
 		p, err := shownQueue(i.Parent, c.now)
@@ -189,7 +190,7 @@ func (c *forecaster) stop() {
 		opens = i.Stop.Until.Sub(i.Now).Seconds()
 	}
 	s.close(opens, v)
-	s.rises = true
+	s.rises = opens
 }
 
 // close closes a station until an instant, unless it is closed for longer.
@@ -199,12 +200,12 @@ func (s *station) close(until float64, why verdict) {
 	}
 }
 
-// limitInFlight adds a tap for the queue's limit of jobs in flight, once it is reached. It lets out as much as has left
-// lately: how long deliveries take is not known otherwise.
+// limitInFlight adds a tap for the queue's limit of jobs in flight, unless less than half of them are. How long
+// deliveries take is known only from what has left lately.
 func (c *forecaster) limitInFlight() {
 	most := c.spec.MaxInFlight
 	flight, known := c.flight()
-	if most == 0 || c.lineup.Leased < most || !known {
+	if most == 0 || 2*c.lineup.Leased < most || !known {
 		return
 	}
 	c.own.taps = append(c.own.taps, tap{
@@ -262,7 +263,7 @@ func (c *forecaster) ensureOverflow(jobCost float64) *pool {
 	if c.overflow == nil {
 		c.overflow = &pool{tap: open(cause.Deferred), jobCost: jobCost}
 		if w, err := c.spec.Deferred.Window(); err == nil && w != (queue.Window{}) {
-			c.overflow.hours = &hours{Window: w, origin: c.now}
+			c.overflow.hours = &hours{Window: w, origin: c.now, rough: &c.rough}
 		}
 	}
 	return c.overflow
@@ -280,7 +281,7 @@ func (c *forecaster) append(a queue.ForecastAppend) {
 		c.marks = append(c.marks, mark{pool: at, left: p.depth()})
 	}
 	if a.Jobs > 0 {
-		n := c.pool(queue.DigestLane(a.Lane))
+		n := c.pool(queue.DigestLane(a.Lane), cost)
 		add(&c.pools[n], n, a.Jobs)
 	}
 	if a.Deferred > 0 {
@@ -337,7 +338,7 @@ func (c *forecaster) forecast() queue.Forecast {
 // isExact reports whether arithmetic alone decides when jobs leave.
 func (c *forecaster) isExact() bool {
 	i := &c.lineup.Info
-	return i.Lanes <= 1 && (len(c.lineup.Lanes) == 0 || c.lineup.Lanes[0].Digest == queue.LaneDigest{}) &&
+	return c.cost <= 1 && i.Lanes <= 1 && (len(c.lineup.Lanes) == 0 || c.lineup.Lanes[0].Digest == queue.LaneDigest{}) &&
 		i.Size() == i.Waiting && i.Deferred == 0 && c.group == nil && len(c.spec.Limits) == 0 &&
 		c.spec.MaxInFlight == 0 && !c.spec.Ordered && !c.spec.Adapt.On() && !c.spec.Pull && c.own.opens == 0 &&
 		!i.Circuit.Open()

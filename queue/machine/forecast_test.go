@@ -77,3 +77,48 @@ func BenchmarkForecast(b *testing.B) {
 		}
 	}
 }
+
+// A forecast ends in bounded time, whatever holds the jobs up.
+func TestForecastEnds(t *testing.T) {
+	for _, tt := range []struct {
+		what   string
+		change func(l *queue.Lineup)
+		finish time.Duration // -1 is never
+	}{
+		{"only deferred jobs, a quota, and nobody asks", func(l *queue.Lineup) {
+			l.Lanes, l.Waiting, l.Deferred, l.Asked = nil, 0, 90, time.Time{}
+			l.Spec.Limits = []queue.Limit{{Quota: queue.Quota{Max: 5, Per: "m"}}}
+		}, -1},
+		{"paused for years, and a quota", func(l *queue.Lineup) {
+			l.Pause = queue.Pause{Since: forecastNow, Until: forecastNow.Add(5 * 365 * 24 * time.Hour)}
+			l.Spec.Limits = []queue.Limit{{Quota: queue.Quota{Max: 200, Per: "m"}}}
+		}, 5*365*24*time.Hour + 9900*time.Millisecond},
+		{"deferred jobs behind waiting ones", func(l *queue.Lineup) { l.Deferred, l.DeferredCost = 50, 50 }, 14900 * time.Millisecond},
+		{"deferred jobs that come back at night", func(l *queue.Lineup) {
+			l.Deferred, l.DeferredCost = 50, 50
+			l.Spec.Deferred.ReadmitBetween = "22:00-06:00"
+		}, 14*time.Hour + 4900*time.Millisecond},
+		{"more windows than are followed", func(l *queue.Lineup) {
+			l.Deferred, l.DeferredCost = 10_000_000, 10_000_000
+			l.Spec.Limits = []queue.Limit{{Quota: queue.Quota{Max: 1, Per: "m"}}}
+		}, 10_000_099 * time.Minute},
+		{"scheduled jobs of a high cost", func(l *queue.Lineup) {
+			l.Lanes, l.Waiting, l.Scheduled = nil, 0, 10
+			l.Due = []queue.DueJobs{{At: forecastNow, Jobs: 10, Cost: 1000}}
+		}, 90 * time.Second},
+	} {
+		l := lineup(t, "10/s", laneOf("", 100))
+		tt.change(l)
+		f, err := machine.Forecast(l, queue.ForecastRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := f.Finish.Sub(forecastNow)
+		if f.Never() {
+			got = -1
+		}
+		if off := (got - tt.finish).Abs(); off > 200*time.Millisecond+tt.finish.Abs()/1000 {
+			t.Errorf("%s: finished after %v, want %v; bends %+v", tt.what, got, tt.finish, f.Bends[:min(4, len(f.Bends))])
+		}
+	}
+}

@@ -91,13 +91,13 @@ func (c *forecaster) newPool(digest queue.LaneDigest, b leaky.Bucket, cost float
 	return p
 }
 
-// pool returns the pool of a lane, new if it has no waiting jobs.
-func (c *forecaster) pool(digest queue.LaneDigest) int {
+// pool returns the pool of a lane, new for jobs of that cost if it has no waiting jobs.
+func (c *forecaster) pool(digest queue.LaneDigest, cost float64) int {
 	n, known := c.poolOf[digest]
 	if !known {
 		n = len(c.pools)
 		c.poolOf[digest] = n
-		c.pools = append(c.pools, c.newPool(digest, leaky.Bucket{}, c.cost))
+		c.pools = append(c.pools, c.newPool(digest, leaky.Bucket{}, cost))
 	}
 	return n
 }

@@ -101,7 +101,7 @@ type station struct {
 	dams   []dam
 	opens  float64 // nothing leaves before
 	closed verdict // why
-	rises  bool    // it earns nothing before it opens
+	rises  float64 // it earns nothing before
 	single float64 // the credit of one job
 }
 
@@ -129,7 +129,7 @@ func (s *station) within(t, dt float64) float64 {
 func (s *station) pass(t, dt, amount float64) {
 	for i := range s.taps {
 		s.taps[i].pass(dt, amount)
-		if s.rises && s.opens > t {
+		if s.rises > t {
 			s.taps[i].credit = min(s.taps[i].credit, s.single)
 		}
 	}
@@ -139,10 +139,10 @@ func (s *station) pass(t, dt, amount float64) {
 }
 
 func (s *station) changes(t, rate float64) float64 {
-	next := inf
 	if s.opens > t {
-		next = s.opens - t
+		return s.opens - t
 	}
+	next := inf
 	for i := range s.taps {
 		next = min(next, s.taps[i].changes(rate))
 	}
@@ -156,12 +156,12 @@ func (s *station) changes(t, rate float64) float64 {
 	return next
 }
 
-// turn begins new windows of quotas.
-func (s *station) turn(t float64) {
+// renew begins the windows of quotas that are due.
+func (s *station) renew(t float64) {
 	for i := range s.dams {
-		if s.dams[i].ends <= t+tiny {
-			s.dams[i].renew(s.dams[i].ends, s.dams[i].ahead)
-			s.dams[i].ahead = 0
+		if d := &s.dams[i]; d.ends <= t+tiny {
+			d.renew(max(t, d.ends), d.ahead)
+			d.ahead = 0
 		}
 	}
 }
@@ -202,7 +202,6 @@ type pool struct {
 	hours   *hours  // of the overflow
 	got     float64 // rate or amount, of each lane
 	flows   float64 // got, as a rate
-	dry     float64 // when the last lane ran dry
 }
 
 // laneEnd is where a lane ends, or several ones of the same depth.
@@ -211,7 +210,7 @@ type laneEnd struct {
 	index        int // in Lineup.Lanes, or -1
 }
 
-// add adds a lane, or to the last lane of a pool that is one.
+// add adds a lane, or several of the same depth.
 func (p *pool) add(e laneEnd) {
 	p.lanes += e.lanes
 	p.left += (e.depth - p.served) * e.lanes
@@ -254,8 +253,8 @@ func (p *pool) pass(t, dt float64, dry func(index int, at float64)) {
 	p.left = max(0, p.left-p.got*p.lanes)
 	for p.served += p.got; len(p.ends) > 0 && p.depth() <= tiny; p.ends = p.ends[1:] {
 		p.lanes -= p.ends[0].lanes
-		if p.dry = t + dt; p.ends[0].index >= 0 {
-			dry(p.ends[0].index, p.dry)
+		if p.ends[0].index >= 0 {
+			dry(p.ends[0].index, t+dt)
 		}
 	}
 	if len(p.ends) == 0 {

@@ -19,7 +19,6 @@ func scenarioRules(list []scenario) (rules []rule) {
 func forecastScenarios() []scenario {
 	return slices.Concat(
 		plainScenarios, laneScenarios(), limitScenarios, stopScenarios, flightScenarios, scheduleScenarios, groupScenarios,
-		overflowScenarios,
 	)
 }
 
@@ -42,7 +41,7 @@ var plainScenarios = []scenario{
 	{name: "no rate", set: plainly("unlimited", 100), exact: true},
 	{name: "one job", set: plainly("1/h", 1), exact: true},
 	{name: "no job", set: plainly("1/h", 0), exact: true},
-	{name: "costs", set: costly("10/s"), cost: 3, exact: true},
+	{name: "costs", set: costly("10/s"), cost: 3},
 	{name: "priorities", set: func(r *rig) {
 		r.queue("q", "10/s")
 		for n := range 60 {
@@ -107,6 +106,11 @@ func laneScenarios() (all []scenario) {
 		}
 	}
 	return append(all,
+		scenario{name: "limited lanes beside many jobs without a lane", set: func(r *rig) {
+			r.queue("q", "20/s", everyLane(queue.LaneRule{Rate: leaky.PerSecond(1)}))
+			r.spread("q", slices.Repeat([]int{50}, 18)...)
+			r.fills("q", 400)
+		}},
 		scenario{name: "lanes beside jobs without one", set: func(r *rig) {
 			r.queue("q", "10/s", everyLane(queue.LaneRule{Rate: leaky.PerSecond(1)}))
 			r.spread("q", 30, 10)
@@ -199,6 +203,15 @@ var stopScenarios = []scenario{
 		s.After, s.NoTarget, s.Reason = 24*time.Hour, true, "none"
 		r.settle(s)
 	}), alone: true, never: true},
+	{name: "paused, under a quota", set: then(plainly("1/s", 50, limited("quota 20/m")), func(r *rig) {
+		r.pauses("q", 0, "lunch")
+	}), never: true},
+	{name: "stopped, and paused for longer", set: then(plainly("10/s", 80, bursting(40)), func(r *rig) {
+		s := settlement(queue.Throttle, r.reserve("q", 1)[0])
+		s.After = 30 * time.Second
+		r.settle(s)
+		r.pauses("q", r.clock.Now().Add(10*time.Minute), "lunch")
+	})},
 	{name: "paused, then a quota", set: then(plainly("1/s", 100, limited("quota 30/m")), func(r *rig) {
 		r.pauses("q", r.clock.Now().Add(90*time.Second), "lunch")
 	})},
@@ -305,6 +318,10 @@ var groupScenarios = []scenario{
 	})},
 	{name: "jobs of the parent", of: "g.q", set: then(children("10/s", "20/s", 100), func(r *rig) { r.fills("g", 30) })},
 	{name: "the parent itself", of: "g", set: then(children("10/s", "20/s", 40), func(r *rig) { r.fills("g", 100) })},
+	{name: "a paused parent's own jobs", of: "g", set: then(children("10/s", "20/s", 60), func(r *rig) {
+		r.fills("g", 60)
+		r.pauses("g", r.clock.Now().Add(time.Minute), "lunch")
+	})},
 	{name: "a child with lanes", of: "g.q", set: func(r *rig) {
 		r.queue("g", "10/s")
 		r.queue("g.q", "20/s", everyLane(queue.LaneRule{Rate: leaky.PerSecond(3)}))
@@ -313,5 +330,3 @@ var groupScenarios = []scenario{
 		r.fills("g.a", 60)
 	}},
 }
-
-var overflowScenarios []scenario

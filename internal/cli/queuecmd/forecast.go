@@ -45,13 +45,16 @@ func curveText(v wire.QueueForecast, _ time.Time) string {
 			show.Duration(b.At.Sub(v.Now)), show.Instant(&b.At), plainNumber(b.Remaining), plainNumber(b.Rate), becauseText(b),
 		)
 	}
+	if len(v.Bends) == 0 {
+		return "nothing is known\n"
+	}
 	text := t.String()
 	switch last := v.Bends[len(v.Bends)-1]; {
 	case v.FinishAt == nil:
 		text += fmt.Sprintf(
 			"%s jobs will not leave: they wait for %s\n", plainNumber(last.Remaining), cause.Cause(last.Why).Text(),
 		)
-	case last.At.Equal(v.Now) && last.Remaining == 0:
+	case v.Bends[0].Remaining == 0:
 		text += "the queue is empty\n"
 	default:
 		text += fmt.Sprintf("empty in %s, at %s", show.Duration(v.FinishAt.Sub(v.Now)), show.Instant(v.FinishAt))
@@ -64,7 +67,7 @@ func curveText(v wire.QueueForecast, _ time.Time) string {
 	return text
 }
 
-// plainNumber returns a number with at most three decimals.
+// plainNumber returns a number without an exponent.
 func plainNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 func becauseText(b *wire.Bend) string {
