@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/attention"
@@ -93,6 +94,9 @@ func readOffset(text string) (int, *httpio.Problem) {
 	return offset, nil
 }
 
+// readyAge is how old the readiness may be in a list of problems. Reading it costs the store more than all else.
+const readyAge = 15 * time.Second
+
 // storeTroubles returns the problems of the store and its drainers. Callers who may not see everything only learn which
 // of their queues no drainer asks for.
 func (h *handler) storeTroubles(
@@ -116,7 +120,7 @@ func (h *handler) storeTroubles(
 		return nil, err
 	}
 	fleet.Drainers = &s.Drainers
-	ready, err := h.ready.Get(ctx, struct{}{}, storeAge, func(ctx context.Context) (wire.Readiness, error) {
+	ready, err := h.ready.Get(ctx, struct{}{}, readyAge, func(ctx context.Context) (wire.Readiness, error) {
 		a, p := h.readiness(ctx)
 		if p != nil { // the survey is more patient than the readiness of the server
 			a = wire.Readiness{Store: "unavailable", Detail: p.Detail}

@@ -108,12 +108,14 @@ func TestQueues(t *testing.T) {
 			"warning: mail has 357 dead jobs [Replay 357] penstock dead ls mail",
 		}},
 		"releasing": {[]change{released(time.Second)}, []string{
-			"warning: mail wastes departures: 9 of 90 departures in the last 15m (10.0%) were released, usually because " +
+			"warning: mail wastes departures: 9 of 90 departures in the last 15m (10.0%) were given back unused, " +
+				"usually because " +
 				"they were later than the slack of 5ms; see the reasons at /readyz of its drainers, and give those enough " +
 				"CPU and a short way to the store [Widen the slack] penstock queue set mail slack=10ms",
 		}},
 		"releasing with a short lease": {[]change{released(5 * time.Millisecond)}, []string{
-			"warning: mail wastes departures: 9 of 90 departures in the last 15m (10.0%) were released, usually because " +
+			"warning: mail wastes departures: 9 of 90 departures in the last 15m (10.0%) were given back unused, " +
+				"usually because " +
 				"they were later than the slack of 5ms; see the reasons at /readyz of its drainers, and give those enough " +
 				"CPU and a short way to the store [Widen the slack] penstock queue history mail",
 		}},

@@ -132,8 +132,8 @@ var checks = []check{
 			if q.Pull {
 				clients = "the ingresses"
 			}
-			return fmt.Sprintf("wastes departures: %s were released, usually because they were later than the slack of %v; "+
-				"see the reasons at /readyz of %s, and give those enough CPU and a short way to the store",
+			return fmt.Sprintf("wastes departures: %s were given back unused, usually because they were later than the slack "+
+				"of %v; see the reasons at /readyz of %s, and give those enough CPU and a short way to the store",
 				q.Released.Text, q.Released.Slack, clients)
 		},
 		action: WidenSlack, label: "Widen the slack", command: "penstock queue history NAME",

@@ -63,12 +63,12 @@ func TestInfoShowsReleases(t *testing.T) {
 	}
 
 	found := examined(t, "-s", url)
-	do := finds(t, found, "queues", doctor.Warning, "many: 5 of 100 "+what)
+	do := finds(t, found, "queues", doctor.Warning, "many wastes departures: 5 of 100 "+what)
 	if do != "penstock queue history many" { // its slack is its lease already
 		t.Errorf("what to do: %s", do)
 	}
 	for _, f := range found {
-		if strings.HasPrefix(f.What, "few:") && strings.Contains(f.What, "given back") {
+		if strings.HasPrefix(f.What, "few ") && strings.Contains(f.What, "given back") {
 			t.Errorf("a handful is reported: %+v", f)
 		}
 	}

@@ -70,7 +70,8 @@ func newForecaster(l *queue.Lineup, ask queue.ForecastRequest) (*forecaster, err
 	c.addDeferred()
 	for _, due := range l.Due {
 		c.inflows = append(c.inflows, inflow{
-			at: max(0, due.At.Sub(l.Now).Seconds()), depth: float64(due.Cost), pool: c.pool(due.Lane, float64(due.Cost)/float64(due.Jobs)),
+			at: max(0, due.At.Sub(l.Now).Seconds()), depth: float64(due.Cost),
+			pool: c.pool(due.Lane, float64(due.Cost)/float64(due.Jobs)),
 		})
 	}
 	if a := ask.Append; a.Jobs+a.Deferred > 0 {

@@ -93,7 +93,9 @@ func TestForecastEnds(t *testing.T) {
 			l.Pause = queue.Pause{Since: forecastNow, Until: forecastNow.Add(5 * 365 * 24 * time.Hour)}
 			l.Spec.Limits = []queue.Limit{{Quota: queue.Quota{Max: 200, Per: "m"}}}
 		}, 5*365*24*time.Hour + 9900*time.Millisecond},
-		{"deferred jobs behind waiting ones", func(l *queue.Lineup) { l.Deferred, l.DeferredCost = 50, 50 }, 14900 * time.Millisecond},
+		{"deferred jobs behind waiting ones", func(l *queue.Lineup) {
+			l.Deferred, l.DeferredCost = 50, 50
+		}, 14900 * time.Millisecond},
 		{"deferred jobs that come back at night", func(l *queue.Lineup) {
 			l.Deferred, l.DeferredCost = 50, 50
 			l.Spec.Deferred.ReadmitBetween = "22:00-06:00"

@@ -21,7 +21,7 @@ var commandFor = strings.NewReplacer(
 	"POST /v1/tokens", `"penstock token create"`,
 	"PUT /v1/subjects/{subject}", `"penstock subject put"`,
 	"GET /v1/whoami", `"penstock whoami"`,
-	"and GET shows which", `and "penstock rule info" shows which`,
+	"GET lists them", `"penstock rule info" lists them`,
 	"GET /readyz with the role view for everything shows", `"penstock doctor" with the role view for everything shows`,
 	"with ?force=true", "with --force",
 )
