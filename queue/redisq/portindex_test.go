@@ -28,7 +28,7 @@ var withoutScript = map[string]string{
 		addDeferred addLanes addSiblings addStations bend burst depth divide divideByTurns earns ensureOverflow
 		extrapolate fill fillGroup flight flow flowIn forecast isExact jobsLeft keepRates kind lanes limitInFlight
 		newForecaster newPool newRehearsal ownPools passMarks pool pour remaining renew run runDry simplified
-		station stop tap turn verdict waitingLanes whole within`,
+		station stop tap verdict waitingLanes whole within`,
 	"read or write the file of boltq, or the state that it is loaded into": `
 		auditJobAct auditLog audited listed beginAudit budget budgetKey chains clockOf counters decode decodeAudit
 		decodeAuditNumber decodeDeferral decodeEnded decodeJob decodeLease decodePaces decodeQueue decodeSpec
