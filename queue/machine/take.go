@@ -21,8 +21,8 @@ func (m *Machine) Take(
 	if err != nil {
 		return nil, 0, err
 	}
-	if entry != nil && len(m.owed) >= maxOwedTakes {
-		return nil, 0, fmt.Errorf("%w: %d entries of the audit log are waiting for room", queue.ErrStoreFull, len(m.owed))
+	if n := m.countOwed(); entry != nil && n >= maxOwedTakes {
+		return nil, 0, fmt.Errorf("%w: %d entries of the audit log are waiting for room", queue.ErrStoreFull, n)
 	}
 	if wait := m.unlessDurable(r.commit); wait != 0 {
 		return nil, wait, nil
@@ -76,6 +76,16 @@ type owedTakes struct {
 }
 
 const maxOwedTakes = 100
+
+// countOwed returns how many entries of the audit log are not durable, those of commits under way included: a commit
+// that fails gives them back.
+func (m *Machine) countOwed() int {
+	n := len(m.owed)
+	for _, c := range m.taken {
+		n += len(c.owed)
+	}
+	return n
+}
 
 // writeOwed adds the owed entries to a commit.
 func (m *Machine) writeOwed(c *Commit) {

@@ -46,7 +46,7 @@ var withoutScript = map[string]string{
 		addIncoming addTally allowsMore arrive arriving arrivingBefore carryOver ceilings clients collect
 		collectLast commitOf complete covers dropLease dropTallies durable failing forgetForMemory formerPaces
 		holdGrants holdLane jobLike lastWait lease leases lookahead max neededCeilings newCommit noteCost
-		oneGrantCeilings oneGrantTAT owedAudits paces pending pendingBytes persistLease pickWindows queue
+		oneGrantCeilings oneGrantTAT countOwed owedAudits paces pending pendingBytes persistLease pickWindows queue
 		raiseForGrant raiseWithAppend raisedAhead readySince removeIncoming replaceCeilings reservePlace
 		restore restoredBucket ripe signals stateToBe stretchedCeiling successor takeAgain takeBackPersisted
 		takeQuotas tallies tally tat touch unlessDurable wait waitsForDeferral waitsForEnded waitsForGrants
