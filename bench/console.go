@@ -21,8 +21,8 @@ import (
 // consoleVisits is how often each page is requested; the median counts.
 const consoleVisits = 5
 
-// consoleParameters maps path parameters of pages to objects that consoleStore makes. Pages with other parameters, of an
-// app and of a subject, are left out: they need authentication, and show neither queues nor jobs.
+// consoleParameters maps path parameters of pages to objects that consoleStore makes. The pages of an app and of a
+// subject are left out: they need authentication, and show neither queues nor jobs.
 var consoleParameters = strings.NewReplacer("{$}", "", "{queue}", queueName, "{id}", "deep-7", "{rule}", "limit")
 
 // consolePages measures how long the server takes for the slowest page of the console.

@@ -190,7 +190,7 @@ func shownJobTo(ctx context.Context, i *queue.JobInfo) wire.Job {
 }
 
 // shownRuleTo returns a function that converts a rule to what the caller may see of it. The engine names the queues of
-// the rule's own group; the last survey adds those of other groups.
+// the rule's own group; the last survey adds the queues of other groups.
 func (h *handler) shownRuleTo(ctx context.Context) func(*rules.Info) wire.Rule {
 	askers := h.findings.of(h, h.o.Survey.Latest()).askers
 	return func(i *rules.Info) wire.Rule {

@@ -87,7 +87,7 @@ func (f Finding) Trouble() wire.Trouble {
 	return t
 }
 
-// statuses are the checks of a status. The reason and the end of the problem are those of the status.
+// statuses are the checks of a status. The problem has the reason and the end of the status.
 var statuses = map[string]status.Code{
 	"stalled": status.Stalled, "no_target": status.NoTarget, "circuit_open": status.CircuitOpen,
 	"throttled": status.Throttled, "paused": status.Paused, "parent_paused": status.ParentPaused, "quota": status.Quota,

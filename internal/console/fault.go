@@ -18,7 +18,7 @@ type fault struct {
 	Field         string
 	Done          int64   // jobs changed before the error
 	Back          string  // link to go back; empty is the overview
-	Again         *action // the form with the user's input; nil if there is none
+	Again         *action // the form with the user's input; may be nil
 }
 
 func faultOf(err error) *fault {

@@ -18,7 +18,7 @@ const formName = "_name"
 
 func readNewQueue(r *request) (any, error) { return r.console.newQueueForm(), nil }
 
-// newQueueForm returns the empty form of a queue. The settings are those of the table of settings.
+// newQueueForm returns the empty form of a queue. It has a field for each row of the table of settings.
 func (c *Console) newQueueForm() *settingsView {
 	v := &settingsView{New: true, Preview: c.path("new", "queue")}
 	v.fill(map[string]json.RawMessage{})
@@ -51,7 +51,7 @@ type newRuleView struct {
 
 func readNewRule(*request) (any, error) { return &newRuleView{Fields: ruleFields()}, nil }
 
-// ruleFields returns the inputs of a rule. The numbers of each algorithm are those of its table.
+// ruleFields returns the inputs of a rule. Each algorithm has the numbers of its table.
 func ruleFields() []field {
 	var algorithms []string
 	var numbers []string

@@ -30,7 +30,7 @@ type settingsView struct {
 	Preview string // the path that the form is sent to
 }
 
-// keep replaces the values by those of a form, so that no input is lost.
+// keep takes over the values of a form, so that no input is lost.
 func (v *settingsView) keep(form url.Values) {
 	for g := range v.Groups {
 		for i := range v.Groups[g].Fields {

@@ -108,7 +108,7 @@ func (f *fluid) fillGroup(asks, dt float64) (gets float64, limited bool) {
 
 // run lets everything flow out.
 func (f *fluid) run() {
-	for steps := 0; ; steps++ {
+	for {
 		f.own.renew(f.t)
 		if f.group != nil {
 			f.group.renew(f.t)

@@ -124,3 +124,27 @@ func TestForecastEnds(t *testing.T) {
 		}
 	}
 }
+
+// Jobs assumed to be appended leave behind the waiting ones of their lane, and deferred ones behind all.
+func TestForecastOfAppendedJobs(t *testing.T) {
+	for _, tt := range []struct {
+		ask         queue.ForecastAppend
+		first, last time.Duration
+	}{
+		{queue.ForecastAppend{Jobs: 10}, 10 * time.Second, 10900 * time.Millisecond},
+		{queue.ForecastAppend{Jobs: 1, Deferred: 9}, 10 * time.Second, 10900 * time.Millisecond},
+	} {
+		f, err := machine.Forecast(lineup(t, "10/s", laneOf("", 100)), queue.ForecastRequest{Append: tt.ask})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first, last := f.First.Sub(forecastNow), f.Last.Sub(forecastNow); first != tt.first || last != tt.last {
+			t.Errorf("%+v: from %v to %v, want %v to %v", tt.ask, first, last, tt.first, tt.last)
+		}
+	}
+	l := lineup(t, "10/s", laneOf("a", 10), laneOf("b", 30))
+	f, err := machine.Forecast(l, queue.ForecastRequest{})
+	if err != nil || !f.Lanes[0].Before(f.Lanes[1]) || !f.Lanes[1].Equal(f.Finish) {
+		t.Errorf("lanes are empty at %v, all at %v: %v", f.Lanes, f.Finish, err)
+	}
+}
