@@ -117,7 +117,9 @@ func consoleStore(ctx context.Context, e queue.Engine) error {
 		jobs := make([]queue.Job, batch)
 		for i := range jobs {
 			n := from + i
-			jobs[i] = queue.Job{Queue: queueName, ID: fmt.Sprint("deep-", n), Payload: payload, Lane: fmt.Sprint("lane-", n%1000)}
+			jobs[i] = queue.Job{
+				Queue: queueName, ID: fmt.Sprint("deep-", n), Payload: payload, Lane: fmt.Sprint("lane-", n%1000),
+			}
 			if n >= count/2 {
 				jobs[i].Queue, jobs[i].Lane = names[n%len(names)], ""
 			}

@@ -50,6 +50,8 @@ var figures = []Figure{
 	dueOutage,
 	goodput,
 	lastingGoodput,
+	clientStream("go", 60_000), clientStream("typescript", 25_000), clientStream("python", 15_000),
+	clientTurn("go", 0.1), clientTurn("typescript", 0.3), clientTurn("python", 0.3), clientsShare,
 	far,
 	pacing(14),
 	pacing(100),

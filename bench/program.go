@@ -53,7 +53,8 @@ type program struct {
 	log string // its log file
 }
 
-var saidURL = regexp.MustCompile(`"url":"(http://[^"]+)"`)
+// saidURL is in the log of ingress and drainer, and in what penstock up prints.
+var saidURL = regexp.MustCompile(`(?:"url":"|listening on )(http://[^"\s]+)`)
 
 // start starts a program, which runs until stop, and returns once it has printed its address.
 func start(ctx context.Context, dir, name string, args ...string) (*program, error) {
@@ -63,11 +64,13 @@ func start(ctx context.Context, dir, name string, args ...string) (*program, err
 	}
 	defer func() { _ = log.Close() }() // the program has its own descriptor
 	p := &program{log: log.Name()}
-	p.cmd = exec.CommandContext(ctx, filepath.Join(dir, name), append(
-		args, "--listen", "127.0.0.1:0", "--log-format", "json",
-	)...)
+	args = append(args, "--listen", "127.0.0.1:0")
+	if name != "penstock" {
+		args = append(args, "--log-format", "json")
+	}
+	p.cmd = exec.CommandContext(ctx, filepath.Join(dir, name), args...)
 	p.cmd.Env = append(os.Environ(), "PENSTOCK_NO_AUTH=true") // only this process calls it
-	p.cmd.Stderr = log
+	p.cmd.Stdout, p.cmd.Stderr = log, log
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ type crowd struct {
 func ruleMillion(a leaky.Algorithm) Figure {
 	return millionFigure("rule-million-"+string(a), "keys/s, 1,000,000 distinct keys, embedded",
 		func(ctx context.Context, c *crowd) (float64, error) {
-			r := rules.Rule{Name: "r", Key: "{lane}", Algorithm: a, Bound: millionBound(a)}
+			r := rules.Rule{Name: "r", Key: "{lane}", Algorithm: a, Bound: millionBound(a), MaxKeys: 4 * million}
 			if _, err := c.PutRule(ctx, r, queue.AnyRevision); err != nil {
 				return 0, err
 			}

@@ -20,7 +20,8 @@ const (
 	HeaderQueue       = "Penstock-Queue"
 	HeaderContentType = "Content-Type"
 	HeaderCost        = "Penstock-Cost"
-	HeaderLane        = "Penstock-Lane" // URL-encoded
+	HeaderLane        = "Penstock-Lane"  // URL-encoded
+	HeaderBatch       = "Penstock-Batch" // URL-encoded
 	HeaderPriority    = "Penstock-Priority"
 	HeaderNotBefore   = "Penstock-Not-Before"
 	HeaderExpiresAt   = "Penstock-Expires-At"
@@ -91,6 +92,9 @@ func (s *Stream) write(l *deadLetter) *nats.Msg {
 		h.Set(HeaderDeferredAt, stamp(i))
 		if i.Lane != "" {
 			h.Set(HeaderLane, url.PathEscape(i.Lane))
+		}
+		if i.Batch != "" {
+			h.Set(HeaderBatch, url.PathEscape(i.Batch))
 		}
 		if i.Priority > 0 {
 			h.Set(HeaderPriority, strconv.Itoa(i.Priority))

@@ -35,7 +35,7 @@ func TestBrokenPages(t *testing.T) {
 		"an unknown setting":            {block("yaml", "queues:\n  - {name: a, rate: 1/s, none: 1}"), "none"},
 		"JSON without a schema":         {block("json", "{}"), "names its schema"},
 		"JSON that violates its schema": {block("json Job", `{"paylaod": 1}`), "paylaod"},
-		"Go that nothing compiles":      {block("go", "nonesuch()"), "nothing compiles them"},
+		"Go that nothing compiles":      {block("go", "nonesuch()"), "nothing tests them"},
 		"invalid PromQL":                {block("promql", "rate(penstock_jobs[5m]"), "could not parse"},
 		"an unknown state": {
 			block("mermaid", "stateDiagram-v2\nwaiting --> asleep"), "asleep is no state",

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -42,8 +44,8 @@ func (p *page) check(t testing.TB) {
 			checkYAML(t, where, b.code)
 		case "json":
 			checkJSON(t, where, b)
-		case "go":
-			checkGo(t, where, b.code)
+		case "go", "python", "js":
+			checkSource(t, where, b.lang, b.code)
 		case "promql":
 			checkPromQL(t, where, b.code)
 		case "mermaid":
@@ -57,7 +59,8 @@ func (p *page) check(t testing.TB) {
 			}
 		default:
 			t.Errorf(
-				"%s: no check is known for a block of %q; known are sh, console, yaml, json, go, promql, mermaid and text", where,
+				"%s: no check is known for a block of %q; known are sh, console, yaml, json, go, python, js, promql, mermaid "+
+					"and text", where,
 				b.lang,
 			)
 		}
@@ -127,30 +130,36 @@ var schemas = sync.OnceValue(func() *jsonschema.Compiler {
 	return c
 })
 
-// checkGo looks for the lines, ignoring indentation, in a program that the tests compile.
-func checkGo(t testing.TB, where, code string) {
+// extensions are those of the files in which the lines of a block must stand.
+var extensions = map[string]string{"go": ".go", "python": ".py", "js": ".ts"}
+
+// checkSource looks for the lines, ignoring indentation, in a program that the tests compile or run.
+func checkSource(t testing.TB, where, lang, code string) {
 	t.Helper()
 	whole := strings.HasPrefix(code, "package ")
-	for _, source := range sources() {
-		if whole && strings.HasSuffix(source, code) || !whole && strings.Contains(flat(source), flat(code)) {
+	for _, f := range sources() {
+		if filepath.Ext(f.name) == extensions[lang] &&
+			(whole && strings.HasSuffix(f.text, code) || !whole && strings.Contains(flat(f.text), flat(code))) {
 			return
 		}
 	}
-	t.Errorf("%s: no file in examples/ or docs/ has these lines, so nothing compiles them", where)
+	t.Errorf("%s: no file in docs/, examples/ or clients/*/examples/ has these lines, so nothing tests them", where)
 }
 
 var indent = regexp.MustCompile(`(?m)^[ \t]+`)
 
 func flat(code string) string { return "\n" + indent.ReplaceAllString(code, "") }
 
-var sources = sync.OnceValue(func() (all []string) {
-	for _, dir := range []string{"examples", "docs"} {
+type sourceFile struct{ name, text string }
+
+var sources = sync.OnceValue(func() (all []sourceFile) {
+	for _, dir := range []string{"examples", "docs", "client", "clients/python/examples", "clients/typescript/examples"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(name string, _ fs.DirEntry, err error) error {
-			if err == nil && strings.HasSuffix(name, ".go") {
-				var source []byte
-				source, err = os.ReadFile(name)
-				all = append(all, string(source))
+			if err != nil || !slices.Contains(slices.Collect(maps.Values(extensions)), filepath.Ext(name)) {
+				return err
 			}
+			text, err := os.ReadFile(name)
+			all = append(all, sourceFile{name, string(text)})
 			return err
 		})
 		if err != nil {

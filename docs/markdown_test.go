@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -125,7 +126,8 @@ func pages(t *testing.T) (names []string) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && name != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "bin" || d.Name() == "data"):
+		case d.IsDir() && name != root && (strings.HasPrefix(d.Name(), ".") ||
+			slices.Contains([]string{"bin", "data", "dist", "node_modules"}, d.Name())):
 			return fs.SkipDir
 		case strings.HasSuffix(name, ".md"):
 			names = append(names, filepath.ToSlash(strings.TrimPrefix(name, root+string(filepath.Separator))))

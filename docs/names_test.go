@@ -44,7 +44,7 @@ func (p *page) names(t testing.TB) {
 			}
 		}
 		for _, m := range metricName.FindAllString(s.code, -1) {
-			if !strings.Contains(metrics(), m) {
+			if m != "penstock_server" && !strings.Contains(metrics(), m) { // that is a fixture of pytest
 				t.Errorf("%s: no metric is called %s", p.at(s.line), m)
 			}
 		}

@@ -15,22 +15,26 @@ import (
 )
 
 // most is the maximum number of words on all pages together.
-const most = 27_650
+const most = 30_300
 
 // budgets are the maximum numbers of words of all pages.
 var budgets = map[string]int{
-	"README.md":              1200,
+	"README.md":              1300,
 	"CONTRIBUTING.md":        800,
 	"CHANGELOG.md":           600,
 	"deploy/README.md":       1300,
 	"docs/design.md":         3700,
 	"docs/api.md":            3472,
-	"docs/console.md":        185,
+	"docs/console.md":        330,
 	"docs/cli.md":            1700,
 	"docs/configuration.md":  3400,
 	"docs/access.md":         1008,
 	"docs/admission.md":      1100,
 	"docs/roles.md":          250,
+	"docs/go.md":             600,
+	"docs/python.md":         600,
+	"docs/typescript.md":     600,
+	"docs/testing.md":        300,
 	"docs/limiters.md":       850,
 	"docs/deferred.md":       950,
 	"docs/metrics.md":        1500,
@@ -38,7 +42,7 @@ var budgets = map[string]int{
 	"docs/tracing.md":        300,
 	"docs/backup.md":         880,
 	"docs/prove.md":          1000,
-	"docs/benchmarks.md":     1350,
+	"docs/benchmarks.md":     1220,
 	"docs/targets/asynq.md":  504,
 	"docs/targets/custom.md": 300,
 	"docs/targets/http.md":   1000,
@@ -46,7 +50,9 @@ var budgets = map[string]int{
 	"docs/targets/sms.md":    800,
 	"docs/targets/smtp.md":   800,
 
-	"queue/redisq/lua/README.md": 1000,
+	"queue/redisq/lua/README.md":   1000,
+	"clients/python/README.md":     150,
+	"clients/typescript/README.md": 400,
 }
 
 func TestPages(t *testing.T) {

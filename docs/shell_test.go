@@ -70,8 +70,10 @@ func newSite(t testing.TB, p *page) *site {
 		write(filepath.Join("bin", name), "#!/bin/sh\n"+asProgram+"="+name+" exec '"+self+"' \"$@\"\n")
 	}
 	write(".curlrc", "silent\nshow-error\nfail-with-body\n") // a refusal fails the block
-	if err := os.Symlink(filepath.Join(here, "deploy"), filepath.Join(s.dir, "deploy")); err != nil {
-		t.Fatal(err)
+	for _, dir := range []string{"deploy", "clients"} {
+		if err := os.Symlink(filepath.Join(here, dir), filepath.Join(s.dir, dir)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := os.CopyFS(filepath.Join(s.dir, "examples"), os.DirFS(filepath.Join(here, "examples"))); err != nil {
 		t.Fatal(err)

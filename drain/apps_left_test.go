@@ -3,6 +3,7 @@ package drain_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -93,44 +94,53 @@ func TestQueuesOfAnAppAskForItsRemainingHandlers(t *testing.T) {
 }
 
 // Idle queues of an app claim little of the app's remaining handlers, and last. Its busy queues need not ask twice, and
-// once the drainer knows all queues, no job is reserved in vain.
+// once the drainer knows all queues, no job is reserved in vain. How often it asks depends on the order of goroutines,
+// too, so the median of several runs counts.
 func TestIdleQueuesOfAnAppLeaveItsHandlersToBusyOnes(t *testing.T) {
+	var asked []float64
+	for range 5 {
+		synctest.Test(t, func(t *testing.T) { asked = append(asked, askedByAnApp(t)) })
+	}
+	slices.Sort(asked)
+	if median := asked[len(asked)/2]; median > 9./20 {
+		t.Errorf("%.2f requests a job; all runs: %.2f", median, asked)
+	}
+}
+
+// askedByAnApp returns how often the drainer of an app with busy and idle queues asked for each job that it delivered.
+func askedByAnApp(t *testing.T) float64 {
 	const busy, idle, rate, last = 2, 28, 60, 10 * time.Second
-	synctest.Test(t, func(t *testing.T) {
-		e := embedded(t)
-		defer e.Close()
-		for i := range idle { // one job a second each, at different instants
-			name := fmt.Sprint("acme-idle", i)
-			put(t, e, queue.Spec{Name: name, Rate: leaky.PerSecond(1)})
-			push(t, e, name, 0, 20)
-			time.Sleep(time.Second / idle)
-		}
-		for i := range busy {
-			name := fmt.Sprint("acme-busy", i)
-			put(t, e, queue.Spec{Name: name, Rate: leaky.PerSecond(rate)})
-			push(t, e, name, 0, 800)
-		}
-		a := &apps{shares: map[string]float64{"acme": .5}}
-		c := &requests{releases: newReleases()}
-		var done atomic.Int64
-		d := start(e, drain.HandlerFunc(func(context.Context, *drain.Job) error {
-			time.Sleep(40 * time.Millisecond)
-			done.Add(1)
-			return nil
-		}), drain.Options{PlainTimers: true, Concurrency: 16, AppOf: a.of, Observer: c, Grace: time.Millisecond})
-		time.Sleep(time.Second)
-		met := c.of(drain.NoHandler)
-		time.Sleep(last - time.Second)
-		delivered, inVain, asked := done.Load(), c.of(drain.NoHandler)-met, c.n.Load()
-		d.finish(t)
-		if inVain > 0 {
-			t.Errorf("%d jobs were reserved in vain", inVain)
-		}
-		if want := int64((busy*rate + idle) * (last / time.Second)); delivered < want*95/100 {
-			t.Errorf("%d delivered of %d", delivered, want)
-		}
-		if asked > delivered*9/20 {
-			t.Errorf("%d requests for %d jobs", asked, delivered)
-		}
-	})
+	e := embedded(t)
+	defer e.Close()
+	for i := range idle { // one job a second each, at different instants
+		name := fmt.Sprint("acme-idle", i)
+		put(t, e, queue.Spec{Name: name, Rate: leaky.PerSecond(1)})
+		push(t, e, name, 0, 20)
+		time.Sleep(time.Second / idle)
+	}
+	for i := range busy {
+		name := fmt.Sprint("acme-busy", i)
+		put(t, e, queue.Spec{Name: name, Rate: leaky.PerSecond(rate)})
+		push(t, e, name, 0, 800)
+	}
+	a := &apps{shares: map[string]float64{"acme": .5}}
+	c := &requests{releases: newReleases()}
+	var done atomic.Int64
+	d := start(e, drain.HandlerFunc(func(context.Context, *drain.Job) error {
+		time.Sleep(40 * time.Millisecond)
+		done.Add(1)
+		return nil
+	}), drain.Options{PlainTimers: true, Concurrency: 16, AppOf: a.of, Observer: c, Grace: time.Millisecond})
+	time.Sleep(time.Second)
+	met := c.of(drain.NoHandler)
+	time.Sleep(last - time.Second)
+	delivered, inVain, asked := done.Load(), c.of(drain.NoHandler)-met, c.n.Load()
+	d.finish(t)
+	if inVain > 0 {
+		t.Errorf("%d jobs were reserved in vain", inVain)
+	}
+	if want := int64((busy*rate + idle) * (last / time.Second)); delivered < want*95/100 {
+		t.Errorf("%d delivered of %d", delivered, want)
+	}
+	return float64(asked) / float64(delivered)
 }

@@ -118,6 +118,7 @@ func (d *drainer) run(ctx context.Context) error {
 	d.observer.Free(MaxHandlers(d.options.Concurrency))
 	d.options.Usage.attach(d)
 	defer d.options.Usage.attach(nil)
+	wakeups := d.engine.Wake(d.stop) // before the first request, or jobs that come after it would wake nobody
 	keeping, endKeeping := context.WithCancel(lasting)
 	var leases, settlers sync.WaitGroup
 	for _, p := range d.parts {
@@ -125,7 +126,7 @@ func (d *drainer) run(ctx context.Context) error {
 		settlers.Go(p.settler.run)
 		d.loops.Go(p.run)
 	}
-	d.loops.Go(d.listen)
+	d.loops.Go(func() { d.listen(wakeups) })
 
 	<-d.stop.Done()
 	var closed error
@@ -232,8 +233,8 @@ func (d *drainer) giveBack() {
 }
 
 // listen passes wakeups to their partitions.
-func (d *drainer) listen() {
-	for w := range d.engine.Wake(d.stop) {
+func (d *drainer) listen(wakeups <-chan queue.Wakeup) {
+	for w := range wakeups {
 		if w.Queue == "" && w.Partition >= 0 && w.Partition < len(d.parts) {
 			d.parts[w.Partition].woken(w.Client)
 		}

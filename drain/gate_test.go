@@ -57,7 +57,7 @@ func TestWindow(t *testing.T) {
 				if err := gate.Wait(ctx); err != nil {
 					return err
 				}
-				start = f.now() - c.trip
+				start = f.now() - f.pinged()
 				return nil
 			}), Options{Observer: w})
 			time.Sleep(time.Minute)
@@ -78,7 +78,7 @@ func TestWindow(t *testing.T) {
 			if v := f.verdicts()["a"].Verdict; v != want {
 				t.Errorf("settled as %v, want %v", v, want)
 			}
-			if at := closes.Sub(f.begin) - c.trip; !closes.IsZero() && (at-c.closes).Abs() > drifted {
+			if at := closes.Sub(f.begin) - f.pinged(); !closes.IsZero() && (at-c.closes).Abs() > drifted {
 				t.Errorf("the gate closes at %v, want %v", at, c.closes)
 			}
 		})

@@ -39,7 +39,7 @@ func TestASlowAnswer(t *testing.T) {
 			if (start - c.start).Abs() > ms/10 {
 				t.Errorf("started at %v, want %v", start, c.start)
 			}
-			if lead := f.asked()[2].Lead; lead < c.trip-ms || lead > max(c.trip, queue.Horizon/2) {
+			if lead := f.asked()[2].Lead; lead < min(c.trip, queue.Horizon)-ms || lead > max(c.trip, queue.Horizon/2) {
 				t.Errorf("the next request has a lead of %v", lead)
 			}
 		})

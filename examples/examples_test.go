@@ -24,7 +24,8 @@ var built = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir,
-		"./custom", "./embed", "./middleware", "./pacedclient", "./producer", "../cmd/penstock")
+		"./custom", "./embed", "./middleware", "./pacedclient", "./producer", "./client_hello", "./client_worker",
+		"./client_paced", "./client_producer", "../cmd/penstock")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as what is shipped, which other tests have compiled
 	out, err := build.CombinedOutput()
 	if err != nil {

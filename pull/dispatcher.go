@@ -92,8 +92,9 @@ func New(engine Engine, o Options) *Dispatcher {
 // Run receives the engine's wakeups until ctx ends. Then it answers waiting and later requests without jobs, and gives
 // back granted jobs without a request.
 func (d *Dispatcher) Run(ctx context.Context) error {
+	wakeups := d.engine.Wake(d.stop)
 	d.loops.Go(func() {
-		for w := range d.engine.Wake(d.stop) {
+		for w := range wakeups {
 			if w.Queue == "" {
 				continue
 			}

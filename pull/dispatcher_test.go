@@ -101,10 +101,17 @@ func TestAnAppendReachesAWaitingRequest(t *testing.T) {
 	b := start(t, pull.Options{}, func(e pull.Engine) pull.Engine { return noted{patient{e}, asked} })
 	b.put("q", "unlimited")
 	got := make(chan []told, 1)
-	go func() { got <- b.take("q", 9, time.Hour, "a") }()
+	go func() { got <- b.take("q", 1, time.Hour, "a") }()
 	<-asked // and found nothing
 	b.append("q", "a")
-	<-got
+	for n := 0; ; n++ {
+		select {
+		case <-got:
+			return
+		case <-time.After(time.Second): // the dispatcher was not listening yet: it starts beside the test
+			b.append("q", fmt.Sprint("later", n))
+		}
+	}
 }
 
 // noted reports when the engine has answered.

@@ -116,6 +116,10 @@ type Specs interface {
 	// Resume restarts departures at the queue's rate; nothing was saved up. It overrides the receiver too: it ends a
 	// Stop and closes an open circuit. It may be repeated. Errors also: ErrUnknownQueue.
 	Resume(ctx context.Context, name string) error
+	// Throttle stops a queue because its receiver asked for a delay, as a settlement with the verdict Throttle does, and
+	// returns until when the queue stops. It never ends a stop that lasts longer, and may be repeated. A stop lasts at
+	// most MaxStop. Errors also: ErrUnknownQueue; an *invalid.Error if after is not positive, or the queue has children.
+	Throttle(ctx context.Context, queue string, after time.Duration, reason string) (until time.Time, err error)
 }
 
 // Watch is for programs that look at all queues again and again, such as metrics.

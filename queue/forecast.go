@@ -37,6 +37,7 @@ type ForecastRequest struct {
 // ForecastAppend are jobs that are assumed to be appended now: Jobs into the queue, and Deferred onto the overflow.
 type ForecastAppend struct {
 	Lane           string
+	State          LaneInfo // of the lane; needed if none of its jobs wait
 	Jobs, Deferred int64
 	Cost           int64 // of each; 0 is 1
 }

@@ -75,6 +75,24 @@ type LimitState struct {
 	Window leaky.Window
 }
 
+// QuotaWindow returns the present window of Spec.Limits[k]. ok is false if the limit is a pace, if it is newer than
+// i.Limits, or if this machine does not know its time zone.
+func (i *Info) QuotaWindow(k int) (w leaky.Window, ok bool) {
+	l := &i.Spec.Limits[k]
+	if l.Paced() || k >= len(i.Limits) {
+		return w, false
+	}
+	calendar, err := l.Calendar(i.Now)
+	if err != nil {
+		return w, false
+	}
+	w = i.Limits[k].Window
+	if now := leaky.Instant(i.Now.UnixMicro()); now >= w.Ends {
+		w = leaky.Window{Ends: calendar.End(now)}
+	}
+	return w, true
+}
+
 // GroupInfo sums up a parent and its children.
 type GroupInfo struct {
 	Children int64 // if 0, the other fields are 0
@@ -190,6 +208,7 @@ type JobInfo struct {
 	ETA        ETA   // while waiting, scheduled or deferred
 	Cost       int64
 	Lane       string
+	Batch      string
 	Priority   int
 	Attempts   int       // attempts that ended or were lost
 	AppendedAt time.Time // of a deferred job, when it was deferred
@@ -201,8 +220,8 @@ type JobInfo struct {
 	Reason  string    // of the last failure
 	Why     Why       // only from Jobs.Job
 	// Timeline has the attempts, oldest first: the first and the latest, at most MaxTimeline, plus one in progress. A
-	// delivered job has only the last attempt; a cancelled or expired job has none. Set by Jobs.Job, and for dead jobs
-	// in lists.
+	// delivered job has only the last attempt; a cancelled or expired job has none. Lists show it only for dead jobs, and
+	// for delivered jobs without the drainer.
 	Timeline []Attempt
 	// Payload, ContentType and Headers are set by Jobs.Job while the engine keeps them: until the job ends, or beyond
 	// if it is dead. For a deferred job the overflow has them.

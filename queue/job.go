@@ -44,6 +44,8 @@ type Job struct {
 	// Lane is the key of the job's lane, such as its tenant or its recipient's domain. Jobs without a key share a
 	// lane.
 	Lane string
+	// Batch is the label of the batch to which the job belongs, such as a campaign; see Batch. Empty means none.
+	Batch string
 	// Priority orders the jobs of a lane: jobs with a higher priority leave first. 0 to MaxPriority.
 	Priority int
 	// NotBefore schedules the job: it does not depart earlier. Zero or a past time means at once. It has microsecond
@@ -121,6 +123,11 @@ func (j *Job) Validate() error {
 	}
 	if err := ValidateLane(j.Lane); err != nil {
 		return err
+	}
+	if j.Batch != "" {
+		if err := ValidateBatch(j.Batch); err != nil {
+			return err
+		}
 	}
 	if j.Priority < 0 || j.Priority > MaxPriority {
 		return invalid.Errorf("priority", "", "is %d, must be from 0 to %d", j.Priority, MaxPriority)

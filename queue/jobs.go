@@ -25,6 +25,9 @@ type Jobs interface {
 	// state and queue; a job that changes its state meanwhile may be missing or found twice. Errors also: an
 	// *invalid.Error.
 	FindJobs(ctx context.Context, r FindRequest) (FoundJobs, error)
+	// Batches returns batches of a queue, sorted by the bytes of their labels. Errors also: ErrUnknownQueue, an
+	// *invalid.Error.
+	Batches(ctx context.Context, r BatchesRequest) ([]Batch, error)
 	// Purge cancels waiting or scheduled jobs, oldest turn first in each lane. Each repetition cancels more of them.
 	// Errors also: ErrUnknownQueue, an *invalid.Error.
 	Purge(ctx context.Context, r PurgeRequest) (Purged, error)

@@ -20,6 +20,31 @@ type Lineup struct {
 	Due []DueJobs
 	// Siblings are the other members of the queue's group that have jobs to let out, at most MaxSiblings.
 	Siblings []Sibling
+	// Flight is how long the jobs delivered last were in flight, at most MaxFlights of them, on average. It is 0 if that
+	// is not known.
+	Flight time.Duration
+}
+
+// MaxFlights is the maximum number of jobs behind Lineup.Flight.
+const MaxFlights = 16
+
+// PlainLineup returns the Lineup of a queue without reading more of it. ok is false if it must be read: jobs wait that
+// lanes, limits of jobs in flight or other members of the group delay, or jobs are scheduled.
+func (i *Info) PlainLineup() (l Lineup, ok bool) {
+	s, head := &i.Spec, i
+	if i.Parent != nil {
+		head = i.Parent
+	}
+	limited := s.Ordered || s.MaxInFlight > 0 || s.Lanes.MaxInFlight > 0 || !s.Lanes.Rate.Unlimited() ||
+		len(s.Lanes.Overrides) > 0 || i.LanesRest
+	if i.Scheduled > 0 || i.Waiting > 0 && (i.Lanes > 1 || limited) || head.Group.Waiting > i.Waiting {
+		return Lineup{}, false
+	}
+	l.Info = *i
+	if i.Waiting > 0 {
+		l.Lanes = []LaneState{{LaneInfo: LaneInfo{Waiting: i.Waiting}, Cost: i.Ahead}}
+	}
+	return l, true
 }
 
 // LaneState is a lane of a queue.
@@ -72,9 +97,10 @@ type LanesPage struct {
 	More  bool
 }
 
-// MeanCost returns the mean cost of a waiting or scheduled job, at least 1.
-func (l *Lineup) MeanCost() float64 {
-	jobs, cost := int64(0), int64(0)
+// MeanCost returns the mean cost of a waiting, scheduled or appended job, at least 1.
+func (l *Lineup) MeanCost(a ForecastAppend) float64 {
+	jobs := a.Jobs + a.Deferred
+	cost := jobs * max(1, a.Cost)
 	for i := range l.Lanes {
 		jobs, cost = jobs+l.Lanes[i].Waiting, cost+l.Lanes[i].Cost
 	}

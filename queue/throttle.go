@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/backoff"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // A receiver that answers "too many requests", such as with a 429, throttles its queue. The target distinguishes this
@@ -30,4 +31,17 @@ func ThrottleStop(said time.Duration, times int64, id string) time.Duration {
 	d := backoff.Doubled(MinThrottleStop, maxThrottleStop, int(min(times, 10)))
 	sum := sha1.Sum([]byte(id)) //nolint:gosec // as above
 	return (d + d/4*time.Duration(binary.BigEndian.Uint16(sum[:]))/65536).Truncate(time.Microsecond)
+}
+
+// ValidateThrottle returns why a queue cannot be throttled for that long, or nil.
+func ValidateThrottle(after time.Duration) error {
+	if after > 0 {
+		return nil
+	}
+	return invalid.Errorf("after", after.String(), "must be positive")
+}
+
+// NoReceiver returns why a parent cannot be throttled.
+func NoReceiver(parent string) error {
+	return invalid.Errorf("queue", parent, "is a parent and has no receiver; throttle its children")
 }

@@ -67,6 +67,11 @@ func (i *JobInfo) ToWall(ahead time.Duration) {
 	}
 }
 
+// ToWall converts b to wall-clock times.
+func (b *Batch) ToWall(ahead time.Duration) {
+	b.FirstAt, b.LastAt, b.EndedAt = toWall(b.FirstAt, ahead), toWall(b.LastAt, ahead), toWall(b.EndedAt, ahead)
+}
+
 // ToWall converts d to wall-clock times by its own Clock.
 func (d *Drainers) ToWall() {
 	ahead := d.Clock.Ahead

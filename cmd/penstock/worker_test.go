@@ -27,13 +27,13 @@ func python(t *testing.T) string {
 	return path
 }
 
-// worker runs examples/worker.py and returns the lines that it prints.
-func worker(t *testing.T, s *server, queue string) <-chan string {
+// worker runs examples/worker.py and returns the lines that it prints, and its notices.
+func worker(t *testing.T, s *server, queue string) (<-chan string, *transcript.Buffer) {
 	t.Helper()
 	cmd := exec.Command(python(t), "../../examples/worker.py", s.url, queue)
 	cmd.Env = append(os.Environ(), "PENSTOCK_TOKEN="+s.token(t))
-	var errs transcript.Buffer
-	cmd.Stderr = &errs
+	notices := &transcript.Buffer{}
+	cmd.Stderr = notices
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -54,10 +54,10 @@ func worker(t *testing.T, s *server, queue string) <-chan string {
 		_ = cmd.Process.Kill() // an error means that it has ended
 		<-ended
 		if t.Failed() {
-			t.Logf("worker.py said: %s", errs.String())
+			t.Logf("worker.py said: %s", notices)
 		}
 	})
-	return lines
+	return lines, notices
 }
 
 // next is the next line of a worker.
@@ -131,7 +131,7 @@ func worksInPython(t *testing.T, s *server) {
 	if out := must(t, s, "queue", "info", "resize"); !strings.Contains(out, "pull") {
 		t.Errorf("info does not tell of pull:\n%s", out)
 	}
-	lines := worker(t, s, "resize") // waits: there is nothing yet
+	lines, _ := worker(t, s, "resize") // waits: there is nothing yet
 	must(t, s, "push", "resize", "-f", "../../examples/messages.ndjson")
 	seen := map[string]int{}
 	for range 400 {
@@ -147,15 +147,13 @@ func worksInPython(t *testing.T, s *server) {
 		return strings.Contains(must(t, s, "queue", "info", "resize", "-o", "json"), `"delivered": 400`)
 	})
 
-	// A queue that is not for workers: it says so and ends.
+	// A queue that is not for workers: it says so, and works once the queue is.
 	must(t, s, "queue", "set", "plain", "rate=1/s")
-	refused := worker(t, s, "plain")
-	select {
-	case line, ok := <-refused:
-		if ok {
-			t.Errorf("it got %s", line)
-		}
-	case <-time.After(time.Minute):
-		t.Error("it asks on")
-	}
+	later, notices := worker(t, s, "plain")
+	await.Until(t, "it says why it gets no jobs", func() bool {
+		return strings.Contains(notices.String(), "not a pull queue")
+	})
+	must(t, s, "queue", "set", "plain", "pull=true")
+	must(t, s, "push", "plain", "-f", "../../examples/messages.ndjson")
+	next(t, later)
 }

@@ -6,6 +6,8 @@
 // against a running Penstock.
 package grafana
 
+import "slices"
+
 // Dashboard is a Grafana dashboard and the file of the same name.
 type Dashboard struct {
 	// Name is the name of the file, and part of the URL in Grafana.
@@ -15,11 +17,22 @@ type Dashboard struct {
 	Rows  []Row
 }
 
-// Pick is a label whose values the user can choose; initially all are chosen. Queries refer to it as $LABEL.
+// Pick is a variable with values of a label that the user can choose; initially all are chosen. Queries refer to it as
+// $NAME.
 type Pick struct {
-	Label string
-	// Metric is a metric with the label.
-	Metric string
+	// Name is the name of the variable; "" is Label.
+	Name, Label string
+	// Metric is a metric with the label, and Of an optional selector of its series.
+	Metric, Of string
+	// Regex, if not "", cuts each value to its first group.
+	Regex string
+}
+
+// Mark is a query whose series mark times in all charts of a dashboard: a span for as long as a series exists.
+type Mark struct {
+	Name, Expr, Color string
+	// Text describes the mark. {{label}} becomes the label's value.
+	Text string
 }
 
 // Row is a row of panels with an optional title.
@@ -59,6 +72,7 @@ type Kind string
 // Kinds of panels.
 const (
 	Chart    Kind = "timeseries"
+	Heatmap  Kind = "heatmap"        // the buckets of a histogram over time
 	Number   Kind = "stat"           // the latest value
 	Bars     Kind = "bargauge"       // the latest value of each series
 	Table    Kind = "table"          // labels and latest value of each series
@@ -79,3 +93,11 @@ const (
 
 // All lists the dashboards.
 var All = []Dashboard{overview, queue, lanes, overflow, drainers, store}
+
+// Marks returns the marks of the dashboard.
+func (d Dashboard) Marks() []Mark {
+	if slices.Contains(d.Picks, byTeam) {
+		return append(slices.Clone(marksOfQueues), deployments)
+	}
+	return []Mark{deployments}
+}

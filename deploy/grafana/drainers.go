@@ -1,7 +1,7 @@
 package grafana
 
 var drainers = Dashboard{
-	Name: "drainers", Title: "Drainers", Picks: []Pick{byQueue},
+	Name: "drainers", Title: "Drainers", Picks: []Pick{byTeam, byQueue},
 	About: "Deliveries by drainer, and jobs handed to workers of pull queues.",
 	Rows: []Row{
 		{Title: "What is moving", Height: 8, Panels: []Panel{
@@ -51,7 +51,7 @@ var drainers = Dashboard{
 		}},
 		{Height: 8, Panels: []Panel{
 			{
-				Title: "Returned unused", Kind: Chart, Width: 8, Unit: Share, Stacked: true, Bad: 0.01,
+				Title: "Returned unused", Kind: Chart, Width: 6, Unit: Share, Stacked: true, Bad: 0.01,
 				About: "Share of departures returned unused, by reason; late means too little CPU or slack, or a distant store.",
 				Queries: quiet(
 					`sum by (reason) (rate(penstock_releases_total{`+ofQueues+`}[$__rate_interval])) / on () group_left () (`+
@@ -61,7 +61,7 @@ var drainers = Dashboard{
 				),
 			},
 			{
-				Title: "Expired leases", Kind: Chart, Width: 8, Unit: Rate,
+				Title: "Expired leases", Kind: Chart, Width: 6, Unit: Rate,
 				About: "A drainer died or lost the store; the jobs are delivered again.",
 				Queries: []Query{
 					{
@@ -80,11 +80,18 @@ var drainers = Dashboard{
 				},
 			},
 			{
-				Title: "Circuits opened", Kind: Chart, Width: 8, Unit: Rate,
+				Title: "Circuits opened", Kind: Chart, Width: 6, Unit: Rate,
 				About: "Circuits opened because a target was down.",
 				Queries: quiet(
 					`sum by (queue) (rate(penstock_circuit_opened_total{`+ofQueues+`}[$__rate_interval]))`, "{{queue}}",
 					fromFirst,
+				),
+			},
+			{
+				Title: "Slowest receivers", Kind: Bars, Width: 6, Unit: Seconds,
+				About: "Duration of a delivery by queue, 99th percentile: the ten longest.",
+				Queries: one(
+					"topk(10, "+quantile(0.99, "penstock_handler_seconds", "queue", ofQueues)+" > 0)", "{{queue}}",
 				),
 			},
 		}},
@@ -92,17 +99,17 @@ var drainers = Dashboard{
 			{
 				Title: "Start after departure", Kind: Chart, Width: 6, Unit: Seconds,
 				About:   "Time from departure to start; jobs later than the queue's slack are returned.",
-				Queries: spread("penstock_start_lateness_seconds"),
+				Queries: spread("penstock_start_lateness_seconds", ""),
 			},
 			{
 				Title: "Handed to a worker after departure", Kind: Chart, Width: 6, Unit: Seconds,
 				About:   "Time from departure until a pulling worker has its job.",
-				Queries: spread("penstock_pull_lateness_seconds"),
+				Queries: spread("penstock_pull_lateness_seconds", ""),
 			},
 			{
 				Title: "Duration of deliveries", Kind: Chart, Width: 6, Unit: Seconds,
-				About:   "Multiplied by the rate, it is the number of handlers that a queue needs.",
-				Queries: spread("penstock_handler_seconds"),
+				About:   "Multiplied by the rate, it is the number of handlers that the chosen queues need.",
+				Queries: spread("penstock_handler_seconds", ofQueues),
 			},
 			{
 				Title: "Waiting workers", Kind: Chart, Width: 6, Unit: Count,

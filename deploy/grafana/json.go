@@ -2,6 +2,7 @@ package grafana
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strings"
 )
@@ -12,11 +13,14 @@ func (d Dashboard) JSON() ([]byte, error) {
 		"uid": "penstock-" + d.Name, "title": "Penstock / " + d.Title, "description": d.About,
 		"tags": []string{"penstock"}, "schemaVersion": 39, "editable": true, "graphTooltip": 1, "timezone": "browser",
 		"refresh": "30s", "time": object{"from": "now-1h", "to": "now"},
-		"annotations": object{"list": []any{}},
-		"links": []any{object{
-			"type": "dashboards", "tags": []string{"penstock"}, "title": "Penstock", "icon": "external link",
-			"asDropdown": false, "includeVars": true, "keepTime": true, "targetBlank": false,
-		}},
+		"annotations": object{"list": d.marks()},
+		"links": []any{
+			object{
+				"type": "dashboards", "tags": []string{"penstock"}, "title": "Penstock", "icon": "external link",
+				"asDropdown": false, "includeVars": true, "keepTime": true, "targetBlank": false,
+			},
+			object{"type": "link", "title": "Console", "icon": "external link", "url": "$console", "targetBlank": true},
+		},
 		"templating": object{"list": d.variables()}, "panels": d.panels(),
 	}
 	var out bytes.Buffer
@@ -38,12 +42,35 @@ func (d Dashboard) variables() []any {
 		"name": "datasource", "label": "data source", "type": "datasource", "query": "prometheus", "hide": 0,
 	}}
 	for _, p := range d.Picks {
-		ask := "label_values(" + p.Metric + ", " + p.Label + ")"
+		of := ""
+		if p.Of != "" {
+			of = "{" + p.Of + "}"
+		}
+		ask := "label_values(" + p.Metric + of + ", " + p.Label + ")"
 		all = append(all, object{
-			"name": p.Label, "type": "query", "datasource": source, "definition": ask, "hide": 0,
+			"name": cmp.Or(p.Name, p.Label), "type": "query", "datasource": source, "definition": ask, "hide": 0,
 			"query": object{"query": ask, "refId": "A"}, "refresh": 2, "sort": 1, // refresh when the time range changes
+			"regex": p.Regex,
 			"multi": true, "includeAll": true, "allValue": ".*",
 			"current": object{"selected": true, "text": []string{"All"}, "value": []string{"$__all"}},
+		})
+	}
+	return append(all, object{
+		"name": "console", "label": "console", "type": "textbox", "hide": 0, "query": console,
+		"current": object{"text": console, "value": console},
+	})
+}
+
+// console is the initial address of the console, which the user can change.
+const console = "http://localhost:8080/console"
+
+// marks returns the marks of the dashboard as Grafana's annotations.
+func (d Dashboard) marks() []any {
+	var all []any
+	for _, m := range d.Marks() {
+		all = append(all, object{
+			"name": m.Name, "datasource": source, "enable": true, "hide": false, "iconColor": m.Color, "expr": m.Expr,
+			"step": "60s", "titleFormat": m.Name, "textFormat": m.Text, "tagKeys": "",
 		})
 	}
 	return all
@@ -64,9 +91,7 @@ func (d Dashboard) panels() []any {
 		x := 0
 		for _, p := range row.Panels {
 			panel := p.object()
-			if len(d.Picks) == 0 {
-				panel["fieldConfig"].(object)["defaults"].(object)["links"] = p.toQueue()
-			}
+			panel["fieldConfig"].(object)["defaults"].(object)["links"] = d.toQueue(p)
 			add(panel, x, p.Width, row.Height)
 			x += p.Width
 		}
@@ -98,19 +123,23 @@ func (p Panel) object() object {
 	return panel
 }
 
-// toQueue returns the link from a queue's series to the queue's dashboard.
-func (p Panel) toQueue() []any {
+// toQueue returns the links from a queue's series to the queue's page in the console, and to its dashboard.
+func (d Dashboard) toQueue(p Panel) []any {
 	name := "${__field.labels.queue}"
 	switch {
 	case p.Kind == Table && strings.Contains(p.Queries[0].Expr, "by (queue"):
 		name = "${__data.fields.queue}"
-	case p.Queries[0].Legend != "{{queue}}":
+	case !strings.HasPrefix(p.Queries[0].Legend, "{{queue}}"):
 		return []any{}
 	}
-	return []any{object{
+	links := []any{object{"title": "Console: " + name, "url": "${console}/queues/" + name, "targetBlank": true}}
+	if d.Name == queue.Name {
+		return links
+	}
+	return append(links, object{
 		"title": "Queue " + name,
 		"url":   "/d/penstock-queue?var-queue=" + name + "&var-datasource=${datasource}&${__url_time_range}",
-	}}
+	})
 }
 
 func (p Panel) targets() []any {
@@ -118,8 +147,11 @@ func (p Panel) targets() []any {
 	latest := p.Kind == Bars || p.Kind == Table
 	for i, q := range p.Queries {
 		format := "time_series"
-		if p.Kind == Table {
+		switch p.Kind {
+		case Table:
 			format = "table"
+		case Heatmap:
+			format = "heatmap"
 		}
 		all[i] = object{
 			"refId": string(rune('A' + i)), "datasource": source, "editorMode": "code", "expr": q.Expr,
@@ -179,6 +211,12 @@ func (p Panel) options() object {
 		return object{
 			"reduceOptions": last, "displayMode": "basic", "orientation": "horizontal", "valueMode": "text",
 			"showUnfilled": true,
+		}
+	case Heatmap:
+		return object{
+			"calculate": false, "cellGap": 1, "yAxis": object{"unit": p.Unit, "axisPlacement": "left"},
+			"color": object{"mode": "scheme", "scheme": "Blues", "steps": 64}, "legend": object{"show": true},
+			"rowsFrame": object{"layout": "auto"}, "tooltip": object{"mode": "single"},
 		}
 	case Table:
 		return object{"showHeader": true, "cellHeight": "sm", "footer": object{"show": false}}

@@ -1,7 +1,7 @@
 package grafana
 
 var lanes = Dashboard{
-	Name: "lanes", Title: "Lanes and rules", Picks: []Pick{byQueue, byRule},
+	Name: "lanes", Title: "Lanes and rules", Picks: []Pick{byTeam, byQueue, byRule},
 	About: "Waiting and full lanes, and decisions of rules; individual lanes and keys have no series.",
 	Rows: []Row{
 		{Title: "Lanes: what is moving", Height: 8, Panels: []Panel{

@@ -1,7 +1,7 @@
 package grafana
 
 var overflow = Dashboard{
-	Name: "overflow", Title: "Overflow", Picks: []Pick{byQueue},
+	Name: "overflow", Title: "Overflow", Picks: []Pick{byTeam, byQueue},
 	About: "Deferred jobs: how many wait, whether they are readmitted, and which cannot be.",
 	Rows: []Row{
 		{Title: "What is moving", Height: 8, Panels: []Panel{
@@ -76,7 +76,7 @@ var overflow = Dashboard{
 			{
 				Title: "Time to defer jobs", Kind: Chart, Width: 12, Unit: Seconds,
 				About:   "Time until NATS acknowledges a message; the producer waits for it.",
-				Queries: spread("penstock_overflow_publish_seconds"),
+				Queries: spread("penstock_overflow_publish_seconds", ""),
 			},
 		}},
 	},

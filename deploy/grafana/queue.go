@@ -1,7 +1,7 @@
 package grafana
 
 var queue = Dashboard{
-	Name: "queue", Title: "Queue", Picks: []Pick{byQueue},
+	Name: "queue", Title: "Queue", Picks: []Pick{byTeam, byQueue},
 	About: "One or several queues: jobs in, out and refused, why jobs stay, and the effect of settings.",
 	Rows: []Row{
 		{Title: "What is moving", Height: 8, Panels: []Panel{
@@ -30,7 +30,7 @@ var queue = Dashboard{
 		}},
 		{Title: "Why does this not move", Height: 8, Panels: []Panel{
 			{
-				Title: "State", Kind: Timeline, Width: 12, Unit: Count,
+				Title: "State", Kind: Timeline, Width: 6, Unit: Count,
 				About:   "States of the queue over time, for example flowing, paused, throttled or stalled.",
 				Queries: one(`max by (queue, state) (penstock_queue_state{`+ofQueues+`})`, "{{queue}} {{state}}"),
 			},
@@ -42,6 +42,13 @@ var queue = Dashboard{
 				),
 			},
 			{
+				Title: "Dead and held", Kind: Chart, Width: 6, Unit: Count,
+				About: "Dead jobs can be replayed; held jobs need a decision.",
+				Queries: one(
+					`queue_state:penstock_jobs:max{`+ofQueues+`,state=~"dead|held"}`, "{{queue}} {{state}}",
+				),
+			},
+			{
 				Title: "Paused, full or circuit open", Kind: Timeline, Width: 6, Unit: Count, Bad: 1,
 				About: "1 while the queue is paused, is full, or has an open circuit because its target is down.",
 				Queries: []Query{
@@ -49,6 +56,28 @@ var queue = Dashboard{
 					{Expr: `max by (queue) (penstock_queue_full{` + ofQueues + `})`, Legend: "{{queue}} full"},
 					{Expr: `max by (queue) (penstock_circuit_open{` + ofQueues + `})`, Legend: "{{queue}} circuit"},
 				},
+			},
+		}},
+		{Title: "When is it done", Height: 8, Panels: []Panel{
+			{
+				Title: "Finish and delay", Kind: Chart, Width: 8, Unit: Seconds,
+				About: "Time until the last job has left if no jobs are added, and wait of a job added now; no line is never.",
+				Queries: []Query{
+					{Expr: `queue:penstock_queue_drain_seconds:max{` + ofQueues + `} < Inf`, Legend: "{{queue}} finish"},
+					{Expr: `queue:penstock_queue_delay_seconds:max{` + ofQueues + `} < Inf`, Legend: "{{queue}} delay"},
+				},
+			},
+			{
+				Title: "Waits", Kind: Heatmap, Width: 8, Unit: Seconds,
+				About: "Jobs per second by the time that they waited for their first attempt.",
+				Queries: one(
+					`sum by (le) (rate(penstock_wait_seconds_bucket{`+ofQueues+`}[$__rate_interval]))`, "{{le}}",
+				),
+			},
+			{
+				Title: "Wait", Kind: Chart, Width: 8, Unit: Seconds,
+				About:   "Time that jobs waited for their first attempt: median and 99th percentile.",
+				Queries: spread("penstock_wait_seconds", ofQueues),
 			},
 		}},
 		{Height: 8, Panels: []Panel{
@@ -85,12 +114,11 @@ var queue = Dashboard{
 		}},
 		{Title: "What happens if I change that", Height: 8, Panels: []Panel{
 			{
-				Title: "Time until all jobs have left", Kind: Chart, Width: 6, Unit: Seconds,
-				About: "Waiting jobs divided by the rate, assuming no new jobs.",
-				Queries: one(
-					`sum by (queue) (queue_state:penstock_jobs:max{`+ofQueues+`,state="waiting"})`+
-						` / queue:penstock_queue_rate:max`,
-					"{{queue}}",
+				Title: "Quota left", Kind: Bars, Width: 6, Unit: Count, BadBelow: 1,
+				About: "Unused part of each quota in its present window; at 0 no jobs leave until the window ends.",
+				Queries: quiet(
+					`max by (queue, quota) (penstock_quota_left{`+ofQueues+`})`, "{{queue}} {{quota}}",
+					"no series without a quota",
 				),
 			},
 			{

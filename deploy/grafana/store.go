@@ -28,12 +28,12 @@ var store = Dashboard{
 			{
 				Title: "Duration of appends", Kind: Chart, Width: 6, Unit: Seconds,
 				About:   "Duration of a call with one or many jobs.",
-				Queries: spread("penstock_append_seconds"),
+				Queries: spread("penstock_append_seconds", ""),
 			},
 			{
 				Title: "Duration of reserves", Kind: Chart, Width: 6, Unit: Seconds,
 				About:   "Time that drainers wait for jobs.",
-				Queries: spread("penstock_reserve_seconds"),
+				Queries: spread("penstock_reserve_seconds", ""),
 			},
 			{
 				Title: "Reserves", Kind: Chart, Width: 6, Unit: Rate, Stacked: true,

@@ -57,6 +57,8 @@ type Options struct {
 	Draining context.Context
 	// Stopping ends streams and readiness when the server shuts down. Nil: never.
 	Stopping context.Context
+	// Clock advances the clock of a server for tests. Nil: the clock cannot be advanced.
+	Clock func(ctx context.Context, by time.Duration) (now time.Time, err error)
 	// Logger gets the errors that are not a client's fault. Nil discards them.
 	Logger *slog.Logger
 	// RequestLog gets a line for each request. Nil: not logged.

@@ -34,9 +34,8 @@ func (h *handler) listAttention(w http.ResponseWriter, r *http.Request) {
 		p.Write(w)
 		return
 	}
-	snapshot, err := h.o.Survey.First(r.Context())
-	if err != nil {
-		h.fail(w, err, "")
+	snapshot := h.snapshot(w, r)
+	if snapshot == nil {
 		return
 	}
 	found := h.findings.of(h, snapshot)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/test/attend"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
 	"github.com/penstock/penstock/queue/rules"
@@ -229,6 +230,7 @@ func TestForeignLanesInQuotes(t *testing.T) {
 	s, acme := withForeignLane(t)
 	s.put("/v1/queues/acme-mail", `{"rate":"1/s","pull":true,"lanes":{"rate":"1/m","capacity":10}}`)
 	s.put("/v1/queues/ses.acme", `{"rate":"1/s","lanes":{"rate":"1/m","capacity":10}}`)
+	attend.Queues(t, s.store, "acme-mail")
 	for _, name := range []string{"acme-mail", "ses.acme"} {
 		s.by(acme, "POST", "/v1/queues/"+name+"/jobs", `{"payload":1}`).want(t, 202)
 		quote := func(lane string) string {

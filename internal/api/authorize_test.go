@@ -241,6 +241,7 @@ var bodies = map[string]string{
 	"putRule":       `{"algorithm":"meter","rate":"1000/s","burst":1000}`,
 	"quoteQueue":    `{"jobs":1}`,
 	"rollbackQueue": `{"dry_run":true}`,
+	"throttleQueue": `{"after":"1us"}`,
 	"refundRule":    `{"lease":"x"}`,
 	"purgeQueue":    `{"state":"waiting","dry_run":true}`,
 }
@@ -249,7 +250,7 @@ var bodies = map[string]string{
 func (s *secured) call(token string, op api.Operation, queue, rule string) *answer {
 	s.t.Helper()
 	path := strings.NewReplacer(
-		"{queue}", queue, "{rule}", rule, "{id}", "j1", "{app}", "nobody", "{token}", "abcdefghijkl",
+		"{queue}", queue, "{rule}", rule, "{id}", "j1", "{batch}", "b", "{app}", "nobody", "{token}", "abcdefghijkl",
 		"{subject}", "unix:7",
 	).Replace(op.Path)
 	if op.Name == "listJobs" {

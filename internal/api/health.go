@@ -14,7 +14,9 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-//go:embed openapi.json
+// openAPIDocument is openapi.json without spaces between its values.
+//
+//go:embed openapi.min.json
 var openAPIDocument []byte
 
 func (h *handler) openAPI(w http.ResponseWriter, _ *http.Request) {

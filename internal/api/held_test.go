@@ -179,6 +179,9 @@ func template(path string) string {
 	if len(parts) > 5 && parts[4] == "jobs" {
 		parts[5] = "{id}"
 	}
+	if len(parts) > 5 && parts[4] == "batches" { // a label may have slashes
+		parts = append(parts[:5], "{batch}")
+	}
 	return strings.Join(parts, "/")
 }
 

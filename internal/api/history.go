@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -48,9 +49,8 @@ func (h *handler) listHistories(w http.ResponseWriter, r *http.Request) {
 		p.Write(w)
 		return
 	}
-	snapshot, err := h.o.Survey.First(r.Context())
-	if err != nil {
-		h.fail(w, err, "")
+	snapshot := h.snapshot(w, r)
+	if snapshot == nil {
 		return
 	}
 	seen := mayView(r.Context())
@@ -149,7 +149,18 @@ func (h *handler) getCurves(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err, "")
 		return
 	}
-	curves := h.o.Survey.Curves(window.span, wanted)
+	age, all := httpio.MaxAge(r), mayView(r.Context()) == nil
+	if !all {
+		age = 0 // curves of those queues that this caller may view
+	}
+	key := curvesKey{window.span, r.URL.Query().Get("queues"), r.URL.Query().Get("name")}
+	curves, err := h.caches.curves.Get(r.Context(), key, age, func(context.Context) (survey.Curves, error) {
+		return h.o.Survey.Curves(window.span, wanted), nil
+	})
+	if err != nil {
+		h.fail(w, err, "")
+		return
+	}
 	answer := wire.Curves{
 		Instance: h.o.Survey.Instance(), Points: make([]wire.CurvePoint, len(curves.Points)), Marks: []wire.CurveMark{},
 	}
@@ -158,7 +169,6 @@ func (h *handler) getCurves(w http.ResponseWriter, r *http.Request) {
 			At: point.At, Arrived: point.Arrived, Left: point.Left, Refused: point.Refused,
 		}
 	}
-	all := mayView(r.Context()) == nil
 	for _, m := range curves.Marks {
 		if m.Queue != "" || all { // deployments are the operator's business
 			answer.Marks = append(answer.Marks, wire.CurveMark{
@@ -183,15 +193,47 @@ func readCurves(r *http.Request) (window curvesWindow, wanted func(name string) 
 		}
 		window = curvesWindows[at]
 	}
-	seen := mayView(r.Context())
+	wanted, p = readSelection(r)
+	return window, wanted, p
+}
+
+// readSelection reads which queues to sum up: those named, those whose names contain a text, or all. The function
+// reports whether a queue is one of them and the caller may view it; nil stands for all queues.
+func readSelection(r *http.Request) (wanted func(name string) bool, p *httpio.Problem) {
+	values := r.URL.Query()
+	if p := httpio.Once(values, "name"); p != nil {
+		return nil, p
+	}
+	seen, text := mayView(r.Context()), values.Get("name")
 	if !values.Has("queues") {
-		return window, seen, nil
+		if text == "" {
+			return seen, nil
+		}
+		return func(name string) bool { return strings.Contains(name, text) && (seen == nil || seen(name)) }, nil
+	}
+	if text != "" {
+		return nil, httpio.BadField("name", "must be absent if queues is given")
 	}
 	names, p := readNames(r)
 	if p != nil {
-		return window, nil, p
+		return nil, p
 	}
-	return window, func(name string) bool {
-		return slices.Contains(names, name) && (seen == nil || seen(name))
-	}, nil
+	return func(name string) bool { return slices.Contains(names, name) && (seen == nil || seen(name)) }, nil
+}
+
+// sumForecasts answers with the sum of the forecasts of the named queues, or of all that the caller may view.
+func (h *handler) sumForecasts(w http.ResponseWriter, r *http.Request) {
+	wanted, p := readSelection(r)
+	if p != nil {
+		p.Write(w)
+		return
+	}
+	snapshot := h.snapshot(w, r)
+	if snapshot == nil {
+		return
+	}
+	f, now, missing := snapshot.Forecast(wanted)
+	v := shownForecast(r.Context(), now, &f, nil)
+	v.Missing = missing
+	h.writeJSON(w, r, http.StatusOK, v)
 }

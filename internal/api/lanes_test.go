@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/test/attend"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
@@ -242,4 +243,105 @@ func etaOf(t *testing.T, a *answer) time.Time {
 		t.Fatalf("no eta in %s", a.text)
 	}
 	return at
+}
+
+// The lanes of a queue with their depth and finish, the slowest first, page by page.
+func TestListLanes(t *testing.T) {
+	const lanes = email + "/lanes"
+	onBoth(t, func(t *testing.T, f *fixture, e queue.Engine) {
+		f.do("GET", lanes, "").want(t, 404, "reason", "unknown_queue")
+		f.do("PUT", email, `{"rate":"50/s","lanes":{"rate":"2/s","overrides":{"fast":{"rate":"20/s"}}}}`).want(t, 201)
+		f.do("GET", lanes, "").want(t, 200, "total", 0, "waiting", 0, "never", 0, "next", nil, "why", nil)
+		var list []queue.Job
+		for lane, n := range map[string]int{"slow": 60, "short": 20, "fast": 40, "": 10} {
+			for i := range n {
+				list = append(list, queue.Job{
+					Queue: "email", ID: fmt.Sprint("j", lane, i), Lane: lane, Payload: []byte("1"), Cost: 1,
+					ContentType: queue.DefaultContentType,
+				})
+			}
+		}
+		if _, err := e.Append(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		a := f.do("GET", lanes, "")
+		a.want(t, 200, "total", 4, "waiting", 130, "never", 4, "finish_at", nil)
+		if why, _ := a.body["why"].(map[string]any); why["why"] != "drainer" {
+			t.Errorf("nobody asks for jobs: %s", a.text)
+		}
+		attend.Queues(t, e)
+		rows := func(a *answer) (texts []string) {
+			t.Helper()
+			a.want(t, 200, "total", 4, "waiting", 130, "never", 0, "why", nil, "exact", false)
+			now, err := time.Parse(time.RFC3339Nano, fmt.Sprint(a.body["now"]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range a.body["lanes"].([]any) {
+				ln := row.(map[string]any)
+				at, err := time.Parse(time.RFC3339Nano, fmt.Sprint(ln["finish_at"]))
+				if err != nil {
+					t.Fatalf("%v: %s", err, a.text)
+				}
+				text := fmt.Sprintf("%s %v in %.0f s", ln["lane"], ln["waiting"], at.Sub(now).Seconds())
+				if ln["limit"] != nil {
+					text += fmt.Sprintf(" of %v", ln["limit"])
+				}
+				texts = append(texts, text)
+			}
+			return texts
+		}
+		all := rows(f.do("GET", lanes, ""))
+		if len(all) != 4 || all[0] != "slow 60 in 30 s of 2/s" || all[1] != "short 20 in 10 s of 2/s" ||
+			!strings.HasPrefix(all[2], "fast 40 in 2 s of 20/s") || !strings.HasPrefix(all[3], " 10 in ") {
+			t.Errorf("lanes: %q", all)
+		}
+		first, second := f.do("GET", lanes+"?limit=3", ""), f.do("GET", lanes+"?limit=3&offset=3", "")
+		first.want(t, 200, "next", 3)
+		second.want(t, 200, "next", nil)
+		if paged := append(rows(first), rows(second)...); len(paged) != 4 || paged[0][:4] != "slow" || paged[3][:1] != " " {
+			t.Errorf("in pages: %q", paged)
+		}
+		f.do("GET", lanes+"?offset=9", "").want(t, 200, "lanes", []any{}, "next", nil)
+		for query, field := range map[string]string{
+			"limit=0": "limit", "limit=251": "limit", "limit=x": "limit", "offset=-1": "offset", "offset=x": "offset",
+		} {
+			f.do("GET", lanes+"?"+query, "").want(t, 400, "reason", "invalid_field", "field", field)
+		}
+		f.do("GET", lanes+"?offset=1&offset=2", "").want(t, 400, "reason", "duplicate_field", "field", "offset")
+	})
+}
+
+// Of more than 10,000 lanes the rest is only counted, and the answer says so. A page of many lanes has all keys.
+func TestListManyLanes(t *testing.T) {
+	const lanes = email + "/lanes"
+	onBoth(t, func(t *testing.T, f *fixture, e queue.Engine) {
+		f.do("PUT", email, `{"rate":"1000/s","capacity":20000}`).want(t, 201)
+		attend.Queues(t, e)
+		for begin := 0; begin < queue.MaxLineupLanes+20; begin += 1002 {
+			list := make([]queue.Job, 1002)
+			for n := range list {
+				list[n] = queue.Job{
+					Queue: "email", ID: fmt.Sprint("j", begin+n), Lane: fmt.Sprint("lane", begin+n), Payload: []byte("1"), Cost: 1,
+					ContentType: queue.DefaultContentType,
+				}
+			}
+			if _, err := e.Append(t.Context(), list); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begun := time.Now()
+		a := f.do("GET", lanes+"?limit=50&offset=5000", "")
+		t.Logf("a page of 10,020 lanes took %v", time.Since(begun))
+		a.want(t, 200, "total", 10020, "waiting", 10020, "unlisted", 20, "estimated", true, "next", 5050)
+		if page := a.body["lanes"].([]any); len(page) != 50 {
+			t.Errorf("the page has %d lanes", len(page))
+		} else {
+			for _, row := range page {
+				if key := fmt.Sprint(row.(map[string]any)["lane"]); !strings.HasPrefix(key, "lane") {
+					t.Errorf("a lane has the key %q", key)
+				}
+			}
+		}
+	})
 }

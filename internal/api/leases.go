@@ -323,3 +323,19 @@ func readLease(name string, i int, v *wire.Lease) (l queue.Lease, attempt int, p
 }
 
 func leaseField(i int) string { return "jobs." + strconv.Itoa(i) + "." }
+
+// throttleQueue stops a queue because its receiver asked a worker, or a caller that had its turn, for a delay.
+func (h *handler) throttleQueue(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("queue")
+	var v wire.Throttle
+	if p := h.readJSON(r, maxSmallBody, &v); p != nil {
+		p.Write(w)
+		return
+	}
+	until, err := h.engine.Throttle(r.Context(), name, v.After.D(), v.Reason)
+	if err != nil {
+		h.fail(w, err, name)
+		return
+	}
+	h.writeJSON(w, r, http.StatusOK, wire.Throttled{Until: instant(until)})
+}

@@ -23,9 +23,8 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request) {
 		p.Write(w)
 		return
 	}
-	snapshot, err := h.o.Survey.First(r.Context())
-	if err != nil {
-		h.fail(w, err, "")
+	snapshot := h.snapshot(w, r)
+	if snapshot == nil {
 		return
 	}
 	rows, total := snapshot.Select(q)
@@ -34,6 +33,7 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request) {
 	page.Sums = wire.Sums{
 		States: sum.States, Full: sum.Full, Size: sum.Size, Capacity: sum.Capacity, Deferred: sum.Deferred, Dead: sum.Dead,
 		In: sum.Rates.In, Out: sum.Rates.Out, Refused: sum.Rates.Refused, Outflow: sum.Outflow,
+		FinishAt: instant(sum.Finish), Never: sum.Never, DelaySeconds: sum.Delay.Seconds(),
 	}
 	worst := h.findings.of(h, snapshot).worst
 	for _, row := range rows {
@@ -45,6 +45,16 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request) {
 		page.Next = next
 	}
 	h.writeJSON(w, r, http.StatusOK, page)
+}
+
+// snapshot returns the last survey of the queues. After an error it answers and returns nil.
+func (h *handler) snapshot(w http.ResponseWriter, r *http.Request) *survey.Snapshot {
+	snapshot, err := h.o.Survey.First(r.Context())
+	if err != nil {
+		h.fail(w, err, "")
+		return nil
+	}
+	return snapshot
 }
 
 // readOverview reads the filter, the order and the page.
@@ -98,7 +108,7 @@ func shownRowTo(ctx context.Context, r *survey.Row) wire.QueueRow {
 		Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, HeldJobs: i.Held, Dead: i.Dead, Lanes: i.Lanes,
 
 		In: r.Rates.In, Out: r.Rates.Out, Refused: r.Rates.Refused, DeadDropped: i.Dropped, Outflow: r.Outflow, Rate: r.Rate,
-		OldestWaiting: instant(i.OldestWaiting),
+		OldestWaiting: instant(i.OldestWaiting), Outlook: shownOutlook(r.Outlook),
 	}
 	if !r.Rate.Unlimited() {
 		n := r.Rate.PerSecond()
@@ -111,4 +121,20 @@ func shownRowTo(ctx context.Context, r *survey.Row) wire.QueueRow {
 		hideForeign(&row.Status)
 	}
 	return row
+}
+
+// shownOutlook returns nil if there is no outlook yet.
+func shownOutlook(o *survey.Outlook) *wire.Outlook {
+	if o == nil {
+		return nil
+	}
+	v := &wire.Outlook{FinishAt: instant(o.Finish), Exact: o.Exact}
+	if delay, ok := o.Delay(); ok {
+		seconds := delay.Seconds()
+		v.DelaySeconds = &seconds
+	}
+	if o.Never() || v.DelaySeconds == nil {
+		v.Why = string(o.Why)
+	}
+	return v
 }

@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/survey"
+	"github.com/penstock/penstock/internal/test/attend"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 )
@@ -77,6 +79,12 @@ func TestOverview(t *testing.T) {
 		} {
 			if rows[0][field] != want {
 				t.Errorf("%s is %v, want %v", field, rows[0][field], want)
+			}
+		}
+		for n, want := range map[int]string{0: "drainer", 1: "paused"} { // c and b
+			o, _ := rows[n]["outlook"].(map[string]any)
+			if o["why"] != want || o["finish_at"] != nil || o["delay_seconds"] != nil || o["exact"] != false {
+				t.Errorf("the outlook of %v is %v", rows[n]["name"], o)
 			}
 		}
 		if state, _ := rows[1]["status"].(map[string]any); state["code"] != "paused" || state["reason"] != "why not" {
@@ -164,6 +172,41 @@ func TestOverviewHidesWhatIsForeign(t *testing.T) {
 	if queues, _ := a.body["queues"].(map[string]any); len(queues) != 1 || queues[acmeQueue] == nil {
 		t.Errorf("%.300s", a.text)
 	}
+}
+
+// The forecasts of the queues that the caller may view, or of some of them, in sum.
+func TestSumOfForecasts(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture, e queue.Engine) {
+		_, read := surveyed(t, f, e)
+		f.do("GET", "/v1/forecast", "").want(t, 200, "exact", false, "missing", nil)
+		for _, name := range []string{"mail", "sms"} {
+			f.do("PUT", "/v1/queues/"+name, `{"rate":"1/s"}`).want(t, 201)
+			for range 10 {
+				f.do("POST", "/v1/queues/"+name+"/jobs", `{"payload":1}`).want(t, 202)
+			}
+		}
+		attend.Queues(t, e)
+		read()
+		for query, want := range map[string][2]float64{ // jobs and seconds
+			"": {20, 9}, "?queues=sms": {10, 9}, "?queues=none": {0, 0}, "?name=s": {10, 9}, "?name=x": {0, 0},
+		} {
+			a := f.do("GET", "/v1/forecast"+query, "")
+			a.want(t, 200, "exact", want[0] > 0, "missing", nil)
+			now, _ := time.Parse(time.RFC3339Nano, fmt.Sprint(a.body["now"]))
+			bends, _ := a.body["bends"].([]any)
+			if first, _ := bends[0].(map[string]any); first["remaining"] != want[0] {
+				t.Errorf("%s: %s", query, a.text)
+			}
+			finish, err := time.Parse(time.RFC3339Nano, fmt.Sprint(a.body["finish_at"]))
+			if want[1] > 0 && (err != nil || math.Abs(finish.Sub(now).Seconds()-want[1]) > 2) {
+				t.Errorf("%s: %v, %s", query, err, a.text)
+			}
+		}
+		f.do("GET", "/v1/forecast?queues=a&name=b", "").want(t, 400, "reason", "invalid_field", "field", "name")
+		f.do("GET", "/v1/forecast?queues=", "").want(t, 400, "reason", "invalid_field", "field", "queues")
+		f.do("GET", "/v1/forecast?name=a&name=b", "").want(t, 400, "reason", "duplicate_field", "field", "name")
+		f.do("GET", "/v1/curves?name=m", "").want(t, 200)
+	})
 }
 
 // The curves sum up the queues that the caller may view, or some of them.

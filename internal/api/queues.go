@@ -84,7 +84,11 @@ func (h *handler) getQueue(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err, name)
 		return
 	}
-	h.writeQueue(w, r, http.StatusOK, shownTo(r.Context())(&info))
+	q := shownTo(r.Context())(&info)
+	if row := h.o.Survey.Latest().Row(name); row != nil {
+		q.Outlook = shownOutlook(row.Outlook)
+	}
+	h.writeQueue(w, r, http.StatusOK, q)
 }
 
 func (h *handler) writeQueue(w http.ResponseWriter, r *http.Request, status int, q wire.Queue) {

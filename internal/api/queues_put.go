@@ -122,6 +122,11 @@ func (h *handler) readSpec(r *http.Request, name string) (queue.Spec, *httpio.Pr
 	if p != nil {
 		return queue.Spec{}, p
 	}
+	return h.parseSpec(body, name)
+}
+
+// parseSpec is readSpec of a body.
+func (h *handler) parseSpec(body []byte, name string) (queue.Spec, *httpio.Problem) {
 	spec, err := queue.ParseSpec(body)
 	if err != nil {
 		return queue.Spec{}, httpio.ProblemOf(err)

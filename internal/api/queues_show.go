@@ -5,8 +5,8 @@ import (
 
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/internal/api/httpio"
+	"github.com/penstock/penstock/internal/survey"
 	"github.com/penstock/penstock/internal/wire"
-	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/quote"
 	"github.com/penstock/penstock/queue/rules"
@@ -83,16 +83,9 @@ func adaptedOf(i *queue.Info) *wire.Adapted {
 func quotas(i *queue.Info) []wire.Quota {
 	var list []wire.Quota
 	for k, l := range i.Spec.Limits {
-		if l.Paced() || k >= len(i.Limits) {
+		w, ok := i.QuotaWindow(k)
+		if !ok {
 			continue
-		}
-		calendar, err := l.Calendar(i.Now)
-		if err != nil {
-			continue // the zone is unknown on this machine; the store knows it
-		}
-		w, now := i.Limits[k].Window, leaky.Instant(i.Now.UnixMicro())
-		if now >= w.Ends {
-			w = leaky.Window{Ends: calendar.End(now)}
 		}
 		list = append(list, wire.Quota{
 			Quota: l.Quota, Timezone: l.Timezone, Used: w.Used, Left: max(0, l.Quota.Max-w.Used), Ends: w.Ends.Time().UTC(),
@@ -143,6 +136,9 @@ func instant(t time.Time) *time.Time {
 type caches struct {
 	infos      httpio.Shared[seenAs, queue.Info]
 	timetables httpio.Shared[timetableKey, quote.Timetable]
+	lanes      httpio.Shared[lanesKey, rankedLanes]
+	forecasts  httpio.Shared[seenAs, sharedForecast]
+	curves     httpio.Shared[curvesKey, survey.Curves]
 	rules      httpio.Shared[string, rules.Info]
 }
 
@@ -168,9 +164,27 @@ type timetableKey struct {
 	span time.Duration
 }
 
+// sharedForecast is a forecast as of now, with the keys of the lanes whose end bends it. unchanged is the end without
+// the assumed settings, nil if none are assumed.
+type sharedForecast struct {
+	now       time.Time
+	of        queue.Forecast
+	keys      map[int]string
+	unchanged *wire.ForecastEnd
+}
+
+// curvesKey identifies the curves of the queues that readSelection selects.
+type curvesKey struct {
+	span        time.Duration
+	names, text string
+}
+
 // forget drops all cached reads. It is called after every change.
 func (c *caches) forget() {
 	c.infos.Forget()
 	c.timetables.Forget()
+	c.lanes.Forget()
+	c.forecasts.Forget()
+	c.curves.Forget()
 	c.rules.Forget()
 }

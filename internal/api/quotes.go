@@ -29,7 +29,12 @@ func (h *handler) quoteQueue(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err, name)
 		return
 	}
-	q, err := ask.Quote(&info, &lane)
+	lineup, err := h.engine.Lineup(r.Context(), name)
+	if err != nil {
+		h.fail(w, err, name)
+		return
+	}
+	q, err := ask.Quote(&lineup, &lane)
 	if err != nil {
 		httpio.ProblemOf(err).Write(w)
 		return
@@ -41,13 +46,13 @@ func (h *handler) quoteQueue(w http.ResponseWriter, r *http.Request) {
 	}
 	answer := wire.Quote{
 		Fit: q.Fit, Deferred: q.Deferred, Refused: q.Refused, Paused: q.Paused, PausedUntil: instant(q.Until),
-		Now: forecast(q.Now, expiring),
+		Now: shownDates(q.Now, expiring),
 	}
 	if q.Refused > 0 {
 		answer.RefusedAs = q.RefusedAs.String()
 	}
 	if q.Then != nil {
-		then := forecast(*q.Then, expiringThen)
+		then := shownDates(*q.Then, expiringThen)
 		answer.Then = &then
 	}
 	h.writeJSON(w, r, http.StatusOK, answer)
@@ -66,10 +71,10 @@ func (h *handler) expiring(
 	return ask.Expiring(info, &backlog)
 }
 
-func forecast(f quote.Forecast, e quote.Expiring) wire.Forecast {
-	return wire.Forecast{
-		Rate: f.Rate, FirstAt: instant(f.First), LastAt: instant(f.Last), DrainedAt: instant(f.Drained),
-		Expiring: wire.Expiring(e),
+func shownDates(d quote.Dates, e quote.Expiring) wire.QuoteDates {
+	return wire.QuoteDates{
+		Rate: d.Rate, FirstAt: instant(d.First), LastAt: instant(d.Last), DrainedAt: instant(d.Drained),
+		Never: string(d.Never), Exact: d.Exact, Expiring: wire.Expiring(e),
 	}
 }
 
@@ -188,53 +193,59 @@ func shownTimetable(t *quote.Timetable, i *queue.Info) wire.Timetable {
 	return v
 }
 
-// getForecast answers when the jobs of a queue leave, at its rate or at another one.
+// getForecast answers when the jobs of a queue leave, with its settings or with assumed ones.
 func (h *handler) getForecast(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("queue")
-	rate, p := readRate(r)
+	settings, p := readAssumed(r)
 	if p != nil {
 		p.Write(w)
 		return
 	}
-	l, err := h.engine.Lineup(r.Context(), name)
+	age := httpio.MaxAge(r)
+	if len(settings) > 0 {
+		age = 0 // which settings may be assumed depends on the caller
+	}
+	f, err := h.caches.forecasts.Get(r.Context(), h.seenAs(name), age, func(ctx context.Context) (sharedForecast, error) {
+		return h.forecastAt(ctx, name, settings)
+	})
 	if err != nil {
 		h.fail(w, err, name)
 		return
 	}
-	var ask queue.ForecastRequest
-	if rate != nil {
-		spec := l.Spec
-		spec.Rate = *rate
-		ask.Spec = &spec
-	}
-	f, err := quote.Curve(&l, ask)
-	if err != nil {
-		httpio.ProblemOf(err).Write(w)
-		return
-	}
-	keys, err := h.drainedLanes(r.Context(), &l, &f)
-	if err != nil {
-		h.fail(w, err, name)
-		return
-	}
-	h.writeJSON(w, r, http.StatusOK, shownForecast(r.Context(), &l, &f, keys))
+	v := shownForecast(r.Context(), f.now, &f.of, f.keys)
+	v.Unchanged = f.unchanged
+	h.writeJSON(w, r, http.StatusOK, v)
 }
 
-// readRate reads the parameter rate.
-func readRate(r *http.Request) (*leaky.Rate, *httpio.Problem) {
-	const field = "rate"
-	q := r.URL.Query()
-	switch {
-	case !q.Has(field):
-		return nil, nil
-	case len(q[field]) > 1:
-		return nil, httpio.Duplicate(field)
-	}
-	rate, err := leaky.ParseRate(q.Get(field))
+// forecastAt reads a queue and returns its forecast with settings.
+func (h *handler) forecastAt(ctx context.Context, name string, settings []string) (f sharedForecast, err error) {
+	l, err := h.engine.Lineup(ctx, name)
 	if err != nil {
-		return nil, httpio.BadField(field, err.Error())
+		return f, err
 	}
-	return &rate, nil
+	f.now = l.Now
+	if f.of, f.unchanged, err = h.forecastWith(ctx, &l, settings); err != nil {
+		return f, err
+	}
+	f.keys, err = h.drainedLanes(ctx, &l, &f.of)
+	f.of.Lanes = nil // may be long, and no answer has them
+	return f, err
+}
+
+// forecastWith returns the forecast with settings, and the end of the forecast without them, nil if there are none.
+func (h *handler) forecastWith(
+	ctx context.Context, l *queue.Lineup, settings []string,
+) (f queue.Forecast, unchanged *wire.ForecastEnd, err error) {
+	f, err = quote.Curve(l, queue.ForecastRequest{})
+	if err != nil || len(settings) == 0 {
+		return f, nil, err
+	}
+	unchanged = &wire.ForecastEnd{FinishAt: instant(f.Finish), Exact: f.Exact}
+	spec, err := h.assumed(ctx, l, settings)
+	if err == nil {
+		f, err = quote.Curve(l, queue.ForecastRequest{Spec: spec})
+	}
+	return f, unchanged, err
 }
 
 // drainedLanes returns the keys of the lanes whose end bends the curve, by their index. A lane that has emptied
@@ -257,23 +268,28 @@ func (h *handler) drainedLanes(ctx context.Context, l *queue.Lineup, f *queue.Fo
 	return keys, nil
 }
 
-func shownForecast(ctx context.Context, l *queue.Lineup, f *queue.Forecast, keys map[int]string) wire.QueueForecast {
+func shownForecast(ctx context.Context, now time.Time, f *queue.Forecast, keys map[int]string) wire.QueueForecast {
 	v := wire.QueueForecast{
-		Now: l.Now.UTC(), Bends: make([]wire.Bend, 0, len(f.Bends)), FinishAt: instant(f.Finish), Exact: f.Exact,
+		Now: now.UTC(), Bends: make([]wire.Bend, 0, len(f.Bends)), FinishAt: instant(f.Finish), Exact: f.Exact,
 		Estimated: f.Estimated,
 	}
-	round := func(v float64) float64 { // to a millionth: 1/h is 0.000278/s
-		return math.Round(v*1e6) / 1e6
-	}
-	for _, b := range f.Bends {
-		shown := wire.Bend{
-			At: b.At.UTC(), Remaining: round(b.Remaining), Rate: round(b.Rate), Why: string(b.By), Until: instant(b.Until),
-			Queue: b.Queue, Reason: b.Reason, Drained: keys[b.Drained],
-		}
-		if b.Queue != "" && !owns(ctx, b.Queue) {
-			shown.Reason = ""
-		}
-		v.Bends = append(v.Bends, shown)
+	for n := range f.Bends {
+		v.Bends = append(v.Bends, shownBend(ctx, &f.Bends[n], keys[f.Bends[n].Drained]))
 	}
 	return v
 }
+
+// shownBend converts a bend to what the caller may see of it. drained is the key of its lane.
+func shownBend(ctx context.Context, b *queue.Bend, drained string) wire.Bend {
+	v := wire.Bend{
+		At: b.At.UTC(), Remaining: toMillionth(b.Remaining), Rate: toMillionth(b.Rate), Why: string(b.By),
+		Until: instant(b.Until), Queue: b.Queue, Reason: b.Reason, Drained: drained,
+	}
+	if b.Queue != "" && !owns(ctx, b.Queue) {
+		v.Reason = ""
+	}
+	return v
+}
+
+// toMillionth rounds to a millionth: 1/h is 0.000278/s.
+func toMillionth(v float64) float64 { return math.Round(v*1e6) / 1e6 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/test/attend"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 )
@@ -17,6 +18,10 @@ func TestQuote(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture, e queue.Engine) {
 		f.do("POST", quote, `{"jobs":1}`).want(t, 404, "reason", "unknown_queue")
 		f.do("PUT", email, `{"rate":"1/h","capacity":10,"lanes":{"capacity":2}}`).want(t, 201)
+		f.do("POST", quote, `{"jobs":1}`).want(t, 200, "fit", 1, "now", map[string]any{
+			"rate": "1/h", "never": "drainer", "exact": false, "expiring": map[string]any{"jobs": 0, "exact": true},
+		})
+		attend.Queues(t, e)
 		for _, id := range []string{"a", "b", "c"} {
 			f.do("POST", jobs, `{"payload":1,"id":"`+id+`"}`).want(t, 202)
 		}
@@ -43,6 +48,13 @@ func TestQuote(t *testing.T) {
 		f.do("POST", email+"/pause", "").want(t, 200)
 		a = f.do("POST", quote, `{"rate":"1/4h"}`)
 		a.want(t, 200, "fit", 0, "refused", 0, "refused_as", nil, "paused", true)
+		for _, which := range []string{"now", "then"} {
+			if d, _ := a.body[which].(map[string]any); d["never"] != "paused" || d["drained_at"] != nil || d["exact"] != false {
+				t.Error(a.text)
+			}
+		}
+		f.do("POST", email+"/resume", "").want(t, 200)
+		a = f.do("POST", quote, `{"rate":"1/4h"}`)
 		if then := a.body["then"]; at(a.body["now"], "drained_at") != 2*time.Hour || at(then, "drained_at") != 8*time.Hour ||
 			at(then, "first_at") != -1 {
 			t.Error(a.text)
@@ -210,12 +222,7 @@ func TestForecast(t *testing.T) {
 		if bends := a.body["bends"].([]any); bends[len(bends)-1].(map[string]any)["why"] != "drainer" {
 			t.Errorf("nobody asks for jobs: %s", a.text)
 		}
-		for p := range e.Partitions() { // a drainer appears
-			r := queue.ReserveRequest{Partition: p, Number: 1, Max: 1, Client: queue.Client{ID: "c", Name: "c"}}
-			if _, err := e.Reserve(t.Context(), r); err != nil {
-				t.Fatal(err)
-			}
-		}
+		attend.Queues(t, e)
 		ends := func(a *answer) (finish time.Duration, drained any) {
 			t.Helper()
 			a.want(t, 200, "exact", false)

@@ -145,10 +145,13 @@ func TestMainJob(t *testing.T) {
 			) {
 				t.Errorf("drainers: %s", text)
 			}
-			_, page := call(t, "GET", in.URL()+"/metrics", "", "")
+			var page string
+			await.Until(t, "the drainer has counted the last delivery", func() bool { // once the store has answered
+				_, page = call(t, "GET", in.URL()+"/metrics", "", "")
+				return strings.Contains(page, `penstock_deliveries_total{outcome="delivered",queue="email"} 300`)
+			})
 			for _, want := range []string{
 				`penstock_appended_total{outcome="accepted",queue="email"} 300`,
-				`penstock_deliveries_total{outcome="delivered",queue="email"} 300`,
 				"penstock_start_lateness_seconds_count ", "penstock_build_info{", "go_goroutines",
 			} {
 				if !strings.Contains(page, want) {

@@ -23,7 +23,7 @@ import (
 const (
 	fewJobs, mostTaken = 60, 120
 	lanes, together    = 180, 3 // how many keys there are, and how many of them are asked at a time
-	turn               = 700    // questions after which it is the next ones
+	turn               = 700    // decided questions after which it is the next ones
 )
 
 func roomy(n int64) bool { return n%2 == 1 }
@@ -67,7 +67,7 @@ func TestRulesUnderFaults(t *testing.T) {
 	}
 	met := func() bool { return c.busy() && lost.Hits() > 0 && late.Hits() > 0 }
 	// When all keys have had their turn all was taken: nothing is given back any more.
-	for round := 0; round < 3 || !met() && c.asked.Load() < lanes/together*turn; round++ {
+	for round := 0; round < 3 || !met() && c.decided.Load() < lanes/together*turn; round++ {
 		stopped, killed := c.front(round), (round+1)%3
 		if err := stopped.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)

@@ -144,6 +144,11 @@ func (p *place) values(f *kong.Flag, prefix, before string) (found []candidate, 
 	switch {
 	case slices.Contains([]string{"FILE", "DIR", "RULE"}, f.PlaceHolder): // a rule to replay may be a file
 		return nil, true
+	case f.Name == "set":
+		queuecmd.CompleteSetting(prefix, func(word, help string) {
+			found = append(found, candidate{word: before + word, help: help})
+		})
+		return found, false
 	case f.Name == "profile":
 		return matching(command.Profiles(), prefix, before), false
 	case f.Name == "grant":

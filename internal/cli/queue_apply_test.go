@@ -89,7 +89,7 @@ $`)
 		t.Fatalf("%v: %s", err, r.out)
 	}
 	e := plan[0].Effect
-	if e.Backlog != 8 || e.AboveCapacity != 4 || e.InFlight != 1 || e.IfResumed ||
+	if e.Backlog != 8 || e.AboveCapacity != 4 || e.InFlight != 1 || e.Never != "" ||
 		time.Until(*e.DrainedAt).Round(time.Hour) != 8*time.Hour ||
 		time.Until(*e.DrainedThen).Round(time.Minute) != 8*time.Minute {
 		t.Errorf("%s", r.out)
@@ -102,7 +102,8 @@ $`)
 	}
 
 	expect(t, ExitDone, "", "", "queue", "pause", "email")
-	if r := diff("--dry-run"); strings.Count(r.out, ", if the queue is resumed now\n") != 1 {
+	never := "\n    as things are, no job leaves: each waits for the queue to be resumed\n"
+	if r := diff("--dry-run"); strings.Count(r.out, never) != 1 {
 		t.Error(r.out)
 	}
 	expect(t, ExitDone, "", "", "queue", "resume", "email")

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/test/attend"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -18,6 +19,9 @@ func TestQuote(t *testing.T) {
 	t.Setenv("PENSTOCK_URL", url)
 	expect(t, ExitRefused, "", "unknown_queue", "queue", "quote", "email", "--jobs", "5")
 	expect(t, ExitDone, "created", "", "queue", "set", "email", "rate=1/h", "capacity=10")
+	expect(t, ExitDone, "as things are, no job leaves: each waits for a drainer", "", "queue", "quote", "email", "--jobs",
+		"50")
+	attend.Queues(t, store)
 	expect(
 		t, ExitDone,
 		"jobs    10 fit, 0 would be deferred, 40 refused (full)\nat 1/h  nothing waits; the first leaves now, the last in ",
@@ -38,7 +42,8 @@ func TestQuote(t *testing.T) {
 		t.Errorf("%v: %+v", err, q)
 	}
 	expect(t, ExitDone, "", "", "queue", "pause", "email")
-	expect(t, ExitDone, "paused", "", "queue", "quote", "email", "--jobs=9")
+	expect(t, ExitDone, "as things are, no job leaves: each waits for the queue to be resumed", "", "queue", "quote",
+		"email", "--jobs=9")
 	expect(t, ExitUsage, "", "use --jobs", "queue", "quote", "email")
 	expect(t, ExitRefused, "", "jobs: is 0", "queue", "quote", "email", "--jobs=0")
 	expect(t, ExitRefused, "", "cost", "queue", "quote", "email", "--jobs=1", "--cost=1001")
@@ -61,6 +66,7 @@ func TestQuoteShowsExpiringJobs(t *testing.T) {
 	url, store := ingressAndStore(t)
 	t.Setenv("PENSTOCK_URL", url)
 	expect(t, ExitDone, "created", "", "queue", "set", "email", "rate=1/s")
+	attend.Queues(t, store)
 	list := []queue.Job{{Queue: "email", ID: "a"}, {Queue: "email", ID: "b"}, {Queue: "email", ID: "c"}}
 	list[1].ExpiresAt = time.Now().Add(time.Hour)
 	if _, err := store.Append(t.Context(), list); err != nil {

@@ -42,12 +42,16 @@ func TestTopOnce(t *testing.T) {
 	want := `4 queues: 7 jobs, 0 deferred; no drainer was ever seen; per second 0.0 out, 0.0 in, 0.0 refused, 0.0 ` +
 		`deferred, 0.0 lost
 
-NAME    FILL                         SIZE  RATE  IN/S  OUT/S  REFUSED/S  DEFERRED/S  DEFERRED  LOST/S  STATE
-over    [####################] 133%   4/3   1/s   0.0    0.0        0.0         0.0         0     0.0  no drainer, full
-half    [##########..........]  50%   2/4   1/s   0.0    0.0        0.0         0.0         0     0.0  no drainer
-paused  [#####...............]  25%   1/4   1/s   0.0    0.0        0.0         0.0         0     0.0  paused: ` +
-		`too\u001b[2Jmany
-empty   [....................]   0%   0/4   1/s   0.0    0.0        0.0         0.0         0     0.0  idle
+NAME    FILL                         SIZE  DELAY  FINISH  RATE  IN/S  OUT/S  REFUSED/S  DEFERRED/S  DEFERRED  ` +
+		`LOST/S  STATE
+over    [####################] 133%   4/3      -       -   1/s   0.0    0.0        0.0         0.0         0     ` +
+		`0.0  no drainer, full
+half    [##########..........]  50%   2/4      -       -   1/s   0.0    0.0        0.0         0.0         0     ` +
+		`0.0  no drainer
+paused  [#####...............]  25%   1/4      -       -   1/s   0.0    0.0        0.0         0.0         0     ` +
+		`0.0  paused: too\u001b[2Jmany
+empty   [....................]   0%   0/4      -       -   1/s   0.0    0.0        0.0         0.0         0     ` +
+		`0.0  idle
 `
 	r := expect(t, ExitDone, want, "", "top", "--once", "--interval", "50ms")
 	if strings.ContainsRune(r.out, '\x1b') {
@@ -101,7 +105,7 @@ func TestTopAfterFailures(t *testing.T) {
 	defer proxy.Close()
 	var all strings.Builder
 	ctx, cancel := context.WithCancel(t.Context())
-	out := &untilSeen{text: "1 queue: ", times: 6, then: cancel}
+	out := &untilSeen{text: "1 queue (", times: 6, then: cancel}
 	code := Run(
 		ctx, []string{"top", "--server", proxy.URL, "--interval", "50ms"},
 		Streams{In: strings.NewReader(""), Out: io.MultiWriter(out, &all), Err: &all},
@@ -111,7 +115,7 @@ func TestTopAfterFailures(t *testing.T) {
 		!strings.Contains(text, "is this an ingress?") {
 		t.Errorf("exit %d\n%s", code, text)
 	}
-	if last := text[strings.LastIndex(text, "1 queue: "):]; strings.Contains(last, "no look") ||
+	if last := text[strings.LastIndex(text, "1 queue ("):]; strings.Contains(last, "no look") ||
 		!strings.Contains(last, "email") {
 		t.Errorf("the last picture:\n%s", last)
 	}

@@ -7,10 +7,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/penstock/penstock/internal/cli/embedded"
 	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/otlptest"
 	"github.com/penstock/penstock/internal/test/redistest"
 )
@@ -65,6 +67,9 @@ func TestTraceEmbedded(t *testing.T) {
 	}
 	linked("email", "j0")
 	linked("email", "j1")
+	await.Until(t, "nothing is deferred in email", func() bool { // an export refuses deferred jobs
+		return strings.Contains(penstock(t, "", "queue", "info", "email", "-o", "json").out, `"deferred": 0`)
+	})
 	stop()
 
 	archive, other := filepath.Join(t.TempDir(), "archive.ndjson"), t.TempDir()

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/penstock/penstock/client"
 	"github.com/penstock/penstock/internal/wire"
 )
 
@@ -76,7 +77,7 @@ func (c *Client) Apps(ctx context.Context) (all []wire.App, err error) {
 
 // App returns an app, or a *Problem with reason unknown_app.
 func (c *Client) App(ctx context.Context, name string) (app wire.App, err error) {
-	_, err = c.do(ctx, http.MethodGet, path("/v1/apps/", name, nil), nil, nil, &app)
+	_, err = c.do(ctx, http.MethodGet, client.Path("v1", "apps", name), nil, nil, &app)
 	return app, err
 }
 
@@ -86,7 +87,7 @@ func (c *Client) App(ctx context.Context, name string) (app wire.App, err error)
 func (c *Client) PutApp(
 	ctx context.Context, name string, app json.RawMessage, revision int64, adopt bool,
 ) (put wire.App, err error) {
-	at := path("/v1/apps/", name, nil)
+	at := client.Path("v1", "apps", name)
 	if adopt {
 		at += "?adopt=true"
 	}
@@ -96,7 +97,7 @@ func (c *Client) PutApp(
 
 // DeleteApp deletes an app with its tokens and subjects.
 func (c *Client) DeleteApp(ctx context.Context, name string, revision int64) error {
-	_, err := c.do(ctx, http.MethodDelete, path("/v1/apps/", name, nil), condition(revision), nil, nil)
+	_, err := c.do(ctx, http.MethodDelete, client.Path("v1", "apps", name), condition(revision), nil, nil)
 	return err
 }
 
@@ -111,7 +112,7 @@ func (c *Client) Subjects(ctx context.Context, app string) (all []wire.Subject, 
 
 // Subject returns a subject, or a *Problem with reason unknown_subject.
 func (c *Client) Subject(ctx context.Context, name string) (s wire.Subject, err error) {
-	_, err = c.do(ctx, http.MethodGet, path("/v1/subjects/", name, nil), nil, nil, &s)
+	_, err = c.do(ctx, http.MethodGet, client.Path("v1", "subjects", name), nil, nil, &s)
 	return s, err
 }
 
@@ -119,13 +120,13 @@ func (c *Client) Subject(ctx context.Context, name string) (s wire.Subject, err 
 func (c *Client) PutSubject(
 	ctx context.Context, name string, subject json.RawMessage, revision int64,
 ) (put wire.Subject, err error) {
-	_, err = c.do(ctx, http.MethodPut, path("/v1/subjects/", name, nil), condition(revision), subject, &put)
+	_, err = c.do(ctx, http.MethodPut, client.Path("v1", "subjects", name), condition(revision), subject, &put)
 	return put, err
 }
 
 // DeleteSubject deletes a subject.
 func (c *Client) DeleteSubject(ctx context.Context, name string, revision int64) error {
-	_, err := c.do(ctx, http.MethodDelete, path("/v1/subjects/", name, nil), condition(revision), nil, nil)
+	_, err := c.do(ctx, http.MethodDelete, client.Path("v1", "subjects", name), condition(revision), nil, nil)
 	return err
 }
 

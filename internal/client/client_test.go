@@ -262,6 +262,20 @@ func TestQueuesOfManyPages(t *testing.T) {
 	}
 }
 
+func TestRowsOfManyPages(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		page := map[string]string{
+			"0": `{"queues":[{"name":"a","rate":"14/s","verdict":"wrong"}],"next":1}`,
+			"1": `{"queues":[{"name":"b","rate":"unlimited","outlook":{"delay_seconds":null,"finish_at":null}}]}`,
+		}[r.URL.Query().Get("offset")]
+		_, _ = io.WriteString(w, page)
+	})
+	rows, err := c.Rows(t.Context())
+	if err != nil || len(rows) != 2 || rows[0].Verdict != "wrong" || rows[1].Name != "b" || rows[1].Outlook == nil {
+		t.Errorf("%+v, %v", rows, err)
+	}
+}
+
 func TestConditions(t *testing.T) {
 	var heads []string
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/penstock/penstock/client"
 	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
@@ -87,7 +88,7 @@ func (c *Client) queue(ctx context.Context, method, path string, in any) (wire.Q
 func (c *Client) whole(q *wire.Queue) error {
 	if q.Flow == nil {
 		return fmt.Errorf(
-			"the answer lacks the state of queue %s, is %s an ingress?", clip.Quote(q.Name, 80), c.shown,
+			"the answer lacks the state of queue %s, is %s an ingress?", clip.Quote(q.Name, 80), c.Address(),
 		)
 	}
 	return nil
@@ -106,9 +107,9 @@ func condition(revision int64) http.Header {
 	case Always:
 		return nil
 	case Absent:
-		return http.Header{"If-None-Match": {"*"}}
+		return client.IfAbsent().Header()
 	}
-	return http.Header{"If-Match": {`"` + strconv.FormatInt(revision, 10) + `"`}}
+	return client.IfRevision(revision).Header()
 }
 
 // Put creates a queue or updates its spec, given as JSON, if it is at the given revision. Otherwise it returns a
@@ -131,10 +132,7 @@ func (c *Client) Delete(ctx context.Context, name string, revision int64, force 
 
 // Pause pauses a queue until an instant, or until it is resumed if that is zero.
 func (c *Client) Pause(ctx context.Context, name, reason string, until time.Time) (wire.Queue, error) {
-	return c.queue(ctx, http.MethodPost, queuePath(name, "pause"), struct {
-		Reason string    `json:"reason,omitempty"`
-		Until  time.Time `json:"until,omitzero"`
-	}{reason, until})
+	return c.queue(ctx, http.MethodPost, queuePath(name, "pause"), client.PauseRequest{Reason: reason, Until: until})
 }
 
 // Resume resumes a queue.
@@ -167,15 +165,38 @@ func (c *Client) Timetable(ctx context.Context, name string, span time.Duration)
 	return t, err
 }
 
-// Forecast returns when the jobs of a queue leave, at another rate unless that is "".
-func (c *Client) Forecast(ctx context.Context, name, rate string) (wire.QueueForecast, error) {
+// Forecast returns when the jobs of a queue leave if the queue had the given settings, each as FIELD=VALUE.
+func (c *Client) Forecast(ctx context.Context, name string, settings ...string) (wire.QueueForecast, error) {
 	var f wire.QueueForecast
 	ask := ""
-	if rate != "" {
-		ask = "?rate=" + url.QueryEscape(rate)
+	if len(settings) > 0 {
+		ask = "?" + url.Values{"set": settings}.Encode()
 	}
 	_, err := c.do(ctx, http.MethodGet, queuePath(name, "forecast")+ask, nil, nil, &f)
 	return f, err
+}
+
+// Lanes returns a page of the lanes of a queue, the slowest first, from an offset on.
+func (c *Client) Lanes(ctx context.Context, name string, offset, limit int) (v wire.Lanes, err error) {
+	ask := url.Values{"offset": {strconv.Itoa(offset)}, "limit": {strconv.Itoa(limit)}}
+	_, err = c.do(ctx, http.MethodGet, queuePath(name, "lanes")+"?"+ask.Encode(), nil, nil, &v)
+	return v, err
+}
+
+// Batches returns a page of the batches of a queue, after a label.
+func (c *Client) Batches(ctx context.Context, queueName, after string, limit int) (page wire.Batches, err error) {
+	q := url.Values{"limit": {strconv.Itoa(limit)}}
+	if after != "" {
+		q.Set("after", after)
+	}
+	_, err = c.do(ctx, http.MethodGet, queuePath(queueName, "batches")+"?"+q.Encode(), nil, nil, &page)
+	return page, err
+}
+
+// Batch returns a batch by its label.
+func (c *Client) Batch(ctx context.Context, queueName, label string) (b wire.Batch, err error) {
+	_, err = c.do(ctx, http.MethodGet, queuePath(queueName, "batches", label), nil, nil, &b)
+	return b, err
 }
 
 // Job returns a job.
@@ -198,6 +219,21 @@ func (c *Client) Cancel(ctx context.Context, queueName, id string) (wire.Cancell
 func (c *Client) Overview(ctx context.Context, ask url.Values) (o wire.Overview, err error) {
 	_, err = c.do(ctx, http.MethodGet, "/v1/overview?"+ask.Encode(), nil, nil, &o)
 	return o, err
+}
+
+// Rows returns all queues as of the ingress's last survey, by name.
+func (c *Client) Rows(ctx context.Context) (all []wire.QueueRow, err error) {
+	for offset := 0; ; {
+		o, err := c.Overview(ctx, url.Values{"limit": {strconv.Itoa(page)}, "offset": {strconv.Itoa(offset)}})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, o.Queues...)
+		if o.Next <= offset {
+			return all, nil
+		}
+		offset = o.Next
+	}
 }
 
 // Attention returns a page of the problems that need a person, the worst first: of one queue, or of all if name is

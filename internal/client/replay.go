@@ -13,12 +13,8 @@ import (
 
 // ReplayLog returns what rules and queues would have done with a log. ask has the parameters of the API's operation.
 func (c *Client) ReplayLog(ctx context.Context, ask url.Values, log io.Reader) (*replay.Report, error) {
-	req, err := c.request(ctx, http.MethodPost, "/v1/replay?"+ask.Encode(), log)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/octet-stream")
-	resp, err := c.send(req)
+	head := http.Header{"Content-Type": {"application/octet-stream"}}
+	resp, err := c.Open(ctx, http.MethodPost, "/v1/replay?"+ask.Encode(), head, log)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/penstock/penstock/client"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue/rules"
 )
@@ -105,7 +106,9 @@ func (c *Client) TakeAll(ctx context.Context, name string, op rules.TakeOp, take
 	return answer.Takes, err
 }
 
-func rulePath(name string, more ...string) string { return path("/v1/rules/", name, more) }
+func rulePath(name string, more ...string) string {
+	return client.Path(append([]string{"v1", "rules", name}, more...)...)
+}
 
 // Top returns the most frequent keys of a rule.
 func (c *Client) Top(ctx context.Context, name string) (top wire.Top, err error) {

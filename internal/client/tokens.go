@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/penstock/penstock/client"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue/unit"
 )
@@ -20,7 +21,7 @@ func (c *Client) Tokens(ctx context.Context, app string) (all []wire.Token, err 
 
 // Token returns a token without its secret, or a *Problem with reason unknown_token.
 func (c *Client) Token(ctx context.Context, id string) (t wire.Token, err error) {
-	_, err = c.do(ctx, http.MethodGet, path("/v1/tokens/", id, nil), nil, nil, &t)
+	_, err = c.do(ctx, http.MethodGet, client.Path("v1", "tokens", id), nil, nil, &t)
 	return t, err
 }
 
@@ -33,13 +34,13 @@ func (c *Client) CreateToken(ctx context.Context, ask wire.TokenRequest) (made w
 // RotateToken replaces a token by a new one with the same permissions. The old one keeps working for keep.
 func (c *Client) RotateToken(ctx context.Context, id string, keep time.Duration) (made wire.MadeToken, err error) {
 	ask := wire.Rotation{Keep: unit.Duration(keep)}
-	_, err = c.do(ctx, http.MethodPost, path("/v1/tokens/", id, []string{"rotate"}), nil, ask, &made)
+	_, err = c.do(ctx, http.MethodPost, client.Path("v1", "tokens", id, "rotate"), nil, ask, &made)
 	return made, err
 }
 
 // DeleteToken revokes a token.
 func (c *Client) DeleteToken(ctx context.Context, id string, revision int64) error {
-	_, err := c.do(ctx, http.MethodDelete, path("/v1/tokens/", id, nil), condition(revision), nil, nil)
+	_, err := c.do(ctx, http.MethodDelete, client.Path("v1", "tokens", id), condition(revision), nil, nil)
 	return err
 }
 

@@ -40,7 +40,7 @@ func TestSettingsArePreviewed(t *testing.T) {
 		p.Until(`document.querySelector(".edits")`)
 	}
 	preview("2/m")
-	if says := p.Text("main"); !strings.Contains(says, "1/m") || !strings.Contains(says, "Its 10 jobs") ||
+	if says := p.Text("main"); !strings.Contains(says, "1/m") || !strings.Contains(says, "ts 10 jobs") ||
 		strings.Contains(says, "lanes") {
 		t.Errorf("the page says %q", says)
 	}

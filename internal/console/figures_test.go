@@ -104,7 +104,7 @@ func TestFiftyConsoles(t *testing.T) {
 		put(t, fmt.Sprintf("%s/v1/queues/queue-%02d", base, i), `{"rate":"10/s","pull":true}`, "")
 	}
 	put(t, base+"/v1/rules/signup", `{"algorithm":"fixed_window","limit":5,"period":"1h"}`, "")
-	none := commandsPerSecond(t, client)
+	none, fifty := commandsPerSecond(t, client), map[string]float64{}
 	for name, look := range map[string]func(context.Context, string){
 		"overviews": lookAtAll, "pages of a queue": lookAtOne, "pages of a rule": lookAtRule,
 	} {
@@ -114,12 +114,16 @@ func TestFiftyConsoles(t *testing.T) {
 			all.Go(func() { look(ctx, base) })
 			time.Sleep(40 * time.Millisecond)
 		}
-		fifty := commandsPerSecond(t, client)
+		fifty[name] = commandsPerSecond(t, client)
 		cancel()
 		all.Wait()
-		t.Logf("none cost Redis %.1f commands a second, fifty %s %.1f", none, name, fifty)
-		if fifty-none > maxCommands {
-			t.Errorf("fifty %s cost Redis %.1f commands a second over the %.1f of none", name, fifty, none)
+	}
+	// The timers of a busy machine are late, at some times more than at others.
+	none = max(none, commandsPerSecond(t, client))
+	for name, n := range fifty {
+		t.Logf("none cost Redis %.1f commands a second, fifty %s %.1f", none, name, n)
+		if n-none > maxCommands {
+			t.Errorf("fifty %s cost Redis %.1f commands a second over the %.1f of none", name, n, none)
 		}
 	}
 }

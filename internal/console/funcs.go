@@ -33,6 +33,8 @@ func (c *Console) funcs() template.FuncMap {
 		"iso":       func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 		"clock":     clock,
 		"words":     func(s string) string { return strings.ReplaceAll(s, "_", " ") },
+		"ticks":     ticks,
+		"lower":     lower,
 		"jobState":  jobState,
 		"act":       func(a any, v *view) map[string]any { return map[string]any{"Action": a, "View": v} },
 		"able":      func(a action, who wire.Whoami) bool { return a.Role == "" || mayDo(who, a.Role, a.Path) },
@@ -110,3 +112,7 @@ func span(d time.Duration) string {
 	}
 	return ""
 }
+
+// upper returns a text with a capital first letter, lower one with a small first letter. Texts begin with ASCII.
+func upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+func lower(text string) string { return strings.ToLower(text[:1]) + text[1:] }

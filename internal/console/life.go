@@ -118,6 +118,18 @@ func (l *life) placed() []spell {
 	return l.spells
 }
 
+// ticks returns the time since the beginning of a job's life at its beginning, quarters and end.
+func ticks(life []spell) (texts []string) {
+	if len(life) == 0 {
+		return nil
+	}
+	whole := life[len(life)-1].To.Sub(life[0].From)
+	for n := range 5 {
+		texts = append(texts, lasting(unit.Duration(whole*time.Duration(n)/4)))
+	}
+	return texts
+}
+
 // took formats the time between two instants; empty if one is unknown.
 func took(from, to *time.Time) string {
 	if from == nil || to == nil {

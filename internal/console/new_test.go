@@ -127,7 +127,7 @@ func TestOverviewFits(t *testing.T) {
 	for _, width := range []int64{1440, 1024, 390} {
 		p := r.signIn(browser.Options{Width: width, Height: 800})
 		p.Until(`document.querySelector(".queues [data-key=crm-sync]")`)
-		for _, of := range []string{".scroll", ".queues .does", ".queues tbody th"} {
+		for _, of := range []string{".scroll:has(.queues)", ".queues .does", ".queues tbody th"} {
 			if cut := browser.Value[int](p, `(({scrollWidth, clientWidth}) => scrollWidth - clientWidth)`+
 				`(document.querySelector("`+of+`"))`); cut > 1 {
 				t.Errorf("at %d px, %s is cut by %d px", width, of, cut)

@@ -22,17 +22,21 @@ type overview struct {
 	// MayCreate reports whether the user may create a queue.
 	MayCreate bool
 	Store     *wire.Store // nil for users who may not see everything
-	// Name, State and Sort are the query parameters.
-	Name, State, Sort string
-	Columns           []column
-	States            []stateCount
-	All               string // link to queues in any state
-	Rows              []queueRow
-	Known             int    // number of queues whose names match
-	From, To          int    // positions of the first and last row, counted from 1
-	Back, Forth       string // links to the previous and next page; may be empty
-	Events            string // path of the event stream of these queues
-	Old               bool   // the data is more than a minute old
+	Picture   pictureCard
+	// Name, State, Sort and Window are the query parameters.
+	Name, State, Sort, Window string
+	Columns                   []column
+	States                    []stateCount
+	All                       string // link to queues in any state
+	Rows                      []queueRow
+	Known                     int    // number of queues whose names match
+	From, To                  int    // positions of the first and last row, counted from 1
+	Back, Forth               string // links to the previous and next page; may be empty
+	Events                    string // path of the event stream of these queues
+	Old                       bool   // the data is more than a minute old
+	// Delay is the longest delay of a queue with jobs. Finish is when the last job leaves that does leave.
+	Delay  string
+	Finish outlook
 }
 
 // column is a sortable column.
@@ -57,6 +61,7 @@ type queueRow struct {
 	Parent string // set if the row is shown below its parent
 	Short  string // the name without the parent's
 	Fill   gauge
+	Leaves outlook
 	Spark  string
 }
 
@@ -67,7 +72,8 @@ var overviewColumns = []column{
 	{Key: "in", Title: "In/s", Number: true, Hint: "Jobs added per second"},
 	{Key: "outflow", Title: "Out/s", Number: true, Hint: "Departures per second"},
 	{Key: "refused", Title: "Refused/s", Number: true, Hint: "Jobs refused per second for lack of room"},
-	{Key: "oldest", Title: "Oldest", Number: true, Hint: "Time that the job at the head has waited"},
+	{Key: "delay", Title: "Delay", Number: true, Hint: "How long a job added now would wait"},
+	{Key: "finish", Title: "Finish", Number: true, Hint: "Time in UTC when the last job leaves, if no more are added"},
 	{Key: "rate", Title: "Rate", Number: true, Hint: "Current rate, and the configured rate if it differs"},
 }
 
@@ -85,7 +91,7 @@ func readOverview(r *request) (any, error) {
 		ask.Del("state")
 		ask.Set("full", "true")
 	}
-	v := overview{Name: q.Get("name"), State: q.Get("state"), Sort: q.Get("sort")}
+	v := overview{Name: q.Get("name"), State: q.Get("state"), Sort: q.Get("sort"), Window: q.Get("window")}
 	needs, err := r.api.Attention(r.Context(), "", 0, attentionRows)
 	if err != nil {
 		return nil, err
@@ -103,6 +109,9 @@ func readOverview(r *request) (any, error) {
 		}
 		v.Store = &s
 	}
+	if v.Picture, err = r.overviewPicture(&v, ask); err != nil {
+		return nil, err
+	}
 	link := func(set ...string) string { return r.console.root + "/" + changed(q, set...) }
 	v.columns(link)
 	v.states(link)
@@ -110,6 +119,7 @@ func readOverview(r *request) (any, error) {
 		return nil, err
 	}
 	v.Old = time.Since(v.AsOf) > time.Minute
+	v.outlooks()
 	v.From, v.To = first+1, first+len(v.Rows)
 	if page > 1 {
 		v.Back = link("page", strconv.Itoa(page-1))
@@ -118,6 +128,17 @@ func readOverview(r *request) (any, error) {
 		v.Forth = link("page", strconv.Itoa(page+1))
 	}
 	return v, nil
+}
+
+// outlooks sums up when the jobs of all queues leave.
+func (v *overview) outlooks() {
+	v.Delay = span(time.Duration(v.Sums.DelaySeconds * float64(time.Second)))
+	switch at := v.Sums.FinishAt; {
+	case at != nil:
+		v.Finish.Finish, v.Finish.At = shortTime(*at, time.Now()), at
+	case v.Sums.Never > 0:
+		v.Finish.Finish = "never"
+	}
 }
 
 // pageNumber returns the number of the page in a query, counted from 1.
@@ -137,11 +158,11 @@ var overviewAsks = []string{"name", "state", "sort"}
 // fullState is listed among the states and selects full queues in any state.
 const fullState = "full"
 
-// changed returns the query with some parameters replaced. set holds names and values in pairs; an empty value removes
-// the parameter. The result selects the first page unless set contains a page.
+// changed returns the query, and the span of the picture, with some parameters replaced. set holds names and values in
+// pairs; an empty value removes the parameter. The result selects the first page unless set contains a page.
 func changed(q url.Values, set ...string) string {
 	n := url.Values{}
-	for _, name := range overviewAsks {
+	for _, name := range append([]string{"window"}, overviewAsks...) {
 		if value := q.Get(name); value != "" {
 			n.Set(name, value)
 		}
@@ -223,9 +244,11 @@ func (v *overview) rows(r *request) error {
 	if err != nil {
 		return err
 	}
+	now := time.Now()
 	for i := range v.Queues {
 		q := &v.Queues[i]
 		row := queueRow{QueueRow: *q, State: stateOfRow(q), Fill: fillOf(q)}
+		row.Leaves = outlookOf(q.Outlook, q.Size+q.Deferred, now)
 		row.Spark = spark(past.Queues[q.Name].Values["depth"])
 		parent, short, child := strings.Cut(q.Name, ".")
 		if n := len(v.Rows); child && n > 0 && (v.Rows[n-1].Name == parent || v.Rows[n-1].Parent == parent) {

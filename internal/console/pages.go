@@ -35,7 +35,8 @@ type page struct {
 var pages = []page{
 	{
 		name: "overview", path: "/{$}", title: "Overview", nav: "Overview", role: auth.View,
-		operations: []string{"getOverview", "listHistories", "getStore", "listAttention"}, read: readOverview,
+		operations: []string{"getOverview", "listHistories", "getStore", "listAttention", "getCurves", "sumForecasts"},
+		recent:     true, read: readOverview,
 	},
 	{
 		name: "attention", path: "/attention", title: "What needs attention", role: auth.View,
@@ -43,7 +44,16 @@ var pages = []page{
 	},
 	{
 		name: "queue", path: "/queues/{queue}", title: "Queue", role: auth.View,
-		operations: []string{"getQueue", "getTimetable", "getHistory", "listAttention"}, recent: true, read: readQueue,
+		operations: []string{"getQueue", "getTimetable", "getHistory", "listAttention", "getCurves", "getForecast"},
+		recent:     true, read: readQueue,
+	},
+	{
+		name: "lanes", path: "/queues/{queue}/lanes", title: "Lanes", role: auth.View,
+		operations: []string{"listLanes"}, recent: true, read: readLanes,
+	},
+	{
+		name: "receiver", path: "/queues/{queue}/receiver", title: "Receiver", role: auth.View,
+		operations: []string{"getQueue", "listJobs"}, read: readReceiver,
 	},
 	{
 		name: "settings", path: "/queues/{queue}/settings", title: "Settings", role: auth.View,
@@ -52,6 +62,10 @@ var pages = []page{
 	{
 		name: "changes", path: "/queues/{queue}/changes", title: "Changes", role: auth.View,
 		operations: []string{"listChanges", "getQueue"}, read: readChanges,
+	},
+	{
+		name: "batches", path: "/queues/{queue}/batches", title: "Campaigns", role: auth.View,
+		operations: []string{"listBatches"}, recent: true, read: readBatches,
 	},
 	{
 		name: "jobs", path: "/queues/{queue}/jobs", title: "Jobs", role: auth.View,

@@ -31,12 +31,14 @@ type queueView struct {
 	Shown     []wire.Departure
 	Unshown   int
 	Standing  string // what ends the standstill; empty if there is no standstill
-	Window    string // time span of the charts
+	Picture   pictureCard
 	History   string // path of the charts' values
 	Events    string // path of the event stream
 	Actions   []action
 	Parts     []part
 	Lanes     []laneRow
+	Quotas    []quotaCard
+	Leaves    outlook
 }
 
 // laneRow is a lane with its share of the waiting jobs and of the next departures.
@@ -75,7 +77,7 @@ func readQueue(r *request) (any, error) {
 		return nil, err
 	}
 	v := queueView{
-		Queue: q, State: stateOf(&q.Status), Window: "15m", Actions: append(queueActions(&q), r.console.sendTestJob(name)),
+		Queue: q, State: stateOf(&q.Status), Actions: append(queueActions(&q), r.console.sendTestJob(name)),
 		Fill: fillOf(&wire.QueueRow{
 			Size: q.Stats.Size(), Capacity: q.Capacity, Bytes: q.Stats.Bytes, MaxBytes: q.Stats.MaxBytes,
 		}),
@@ -89,10 +91,10 @@ func readQueue(r *request) (any, error) {
 	for _, t := range needs.Problems {
 		v.State.raise(t.Verdict)
 	}
-	if r.URL.Query().Get("window") == "24h" {
-		v.Window = "24h"
+	if v.Picture, err = r.queuePicture(&q); err != nil {
+		return nil, err
 	}
-	v.History = r.console.root + "/api" + apiPath("queues", name, "history") + "?window=" + v.Window
+	v.History = r.console.root + "/api" + apiPath("queues", name, "history") + "?window=" + v.Picture.Window
 	v.Events = r.console.root + "/api" + apiPath("queues", name, "events")
 	jobs := r.console.path("queues", name, "jobs") + "?state="
 	for _, s := range jobStates {
@@ -103,6 +105,10 @@ func readQueue(r *request) (any, error) {
 	}
 	v.departures()
 	v.lanes(r.console)
+	v.Leaves = outlookOf(q.Outlook, q.Stats.Size()+q.Stats.Deferred, time.Now())
+	if v.Quotas, err = quotaCards(r, &q); err != nil {
+		return nil, err
+	}
 	if s := v.Timetable.Standstill; s != nil {
 		v.Standing = s.Ends
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/invalid"
@@ -296,12 +297,18 @@ func drained(r *request, q *wire.Queue, rate string) string {
 	if err != nil {
 		return "Cannot predict when the queue will be empty: " + faultOf(err).Detail
 	}
-	if answer.Then == nil || answer.Then.DrainedAt == nil || answer.Now.DrainedAt == nil {
+	jobs := num(q.Stats.Waiting + q.Stats.Deferred)
+	switch then := answer.Then; {
+	case then != nil && then.Never != "":
+		return fmt.Sprintf(
+			"As things are, none of its %s jobs leaves: each waits for %s.", jobs, cause.Cause(then.Never).Text(),
+		)
+	case then == nil || then.DrainedAt == nil || answer.Now.DrainedAt == nil:
 		return "Cannot predict when the queue will be empty."
 	}
 	now := time.Now()
 	return fmt.Sprintf(
-		"Its %s jobs will have left in %s instead of %s.", num(q.Stats.Waiting+q.Stats.Deferred),
+		"Its %s jobs will have left in %s instead of %s.", jobs,
 		span(answer.Then.DrainedAt.Sub(now)), span(answer.Now.DrainedAt.Sub(now)),
 	)
 }

@@ -38,6 +38,11 @@ func (r *rig) world() {
 		"retry": fields{"max_attempts": 1},
 	})
 	r.queue("push", fields{"pull": false, "rate": "200/s", "capacity": 20_000, "deliver": to("/")})
+	r.queue("campaign", fields{
+		"pull": false, "rate": "20/s", "capacity": 9_000, "deliver": to("/"),
+		"limits": []fields{{"quota": "500/h"}, {"quota": "20000/mo", "timezone": "Europe/Berlin"}},
+		"lanes":  fields{"rate": "2/s"},
+	})
 	r.must("PUT", "/v1/apps/shop", fields{"prefixes": []string{"shop*"}})
 	r.must("PUT", "/v1/subjects/cert:ci", fields{"grants": []fields{{"role": "produce"}}})
 	r.must("PUT", "/v1/rules/signup", fields{"algorithm": "sliding_log", "limit": 5, "period": "1h"})
@@ -45,6 +50,7 @@ func (r *rig) world() {
 		"id": "welcome-17", "payload": fields{"to": "a@example.com"}, "not_before": time.Now().Add(time.Hour),
 	})
 	r.jobs("email", 90, nil)
+	r.jobs("email", 20, fields{"batch": "spring", "lane": "a.example"})
 	r.jobs("email.newsletter", 60, nil)
 	r.must("POST", "/v1/queues/email.newsletter/pause", fields{
 		"reason": "wrong link in the footer", "until": time.Now().Add(42 * time.Minute),
@@ -53,8 +59,12 @@ func (r *rig) world() {
 	r.jobs("webhooks", 40, nil)
 	r.jobs("crm-sync", 72, nil)
 	r.jobs("exports", 30, nil)
+	for lane, n := range map[string]int{"gmail.com": 300, "yahoo.com": 120, "example.com": 40, "": 10} {
+		r.jobs("campaign", n, map[bool]fields{true: {"lane": lane}}[lane != ""])
+	}
+	r.must("POST", "/v1/queues/webhooks/jobs", fields{"id": "hook-1", "payload": fields{"n": 1}})
 	r.jobs("invoices", 12, fields{"not_before": time.Now().Add(3 * time.Hour)})
-	r.jobs("reports", 8, nil)
+	r.jobs("reports", 8, fields{"batch": "monthly"})
 	go func() {
 		for r.t.Context().Err() == nil {
 			time.Sleep(100 * time.Millisecond)

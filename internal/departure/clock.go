@@ -16,8 +16,9 @@ const (
 	lateness = time.Millisecond
 	// vague is an uncertainty that uses half of the least default slack.
 	vague = queue.LeastSlack / 2
-	// resyncPause is the time between two calls made only to know the clock better.
-	resyncPause = time.Second
+	// The time between two calls made only to know the clock better doubles from the shortest pause to the longest. The
+	// first calls often take long, because connections are new and scripts are not loaded.
+	shortestPause, longestPause = 10 * time.Millisecond, time.Second
 )
 
 // Clock estimates an engine's clock from the answers of one partition. Each answer says that the engine's clock showed
@@ -45,6 +46,7 @@ type Clock struct {
 	number uint64        // number of that request
 	took   atomic.Int64  // longest since the last request, in ns
 	synced time.Time     // when Resync last asked for a call
+	pause  time.Duration // until it asks for another
 }
 
 // Memory is the maximum time for which an answer counts.
@@ -68,23 +70,24 @@ func (c *Clock) Took(d time.Duration) {
 	}
 }
 
-// leads updates the lead. Slow calls are forgotten slowly. At first the lead is a guess: nobody knows how long the
-// first grants take while all partitions ask at once and no spec is known.
-func (c *Clock) leads(took time.Duration) {
+// leads updates the lead, at an answer that long after the last one. A slow call is forgotten slowly, but within a
+// second: a client that asks seldom must not grant by what was long ago. At first the lead is a guess: nobody knows how
+// long the first grants take while all partitions ask at once and no spec is known, and the first answer says how long
+// a connection takes.
+func (c *Clock) leads(took, after time.Duration) {
 	if !c.known {
 		c.lead = queue.Horizon / 2
+		return
 	}
-	if took = max(took, time.Duration(c.took.Swap(0))); took > c.lead {
-		c.lead = took
-	} else {
-		c.lead -= (c.lead - took) / 8
-	}
+	took = min(max(took, time.Duration(c.took.Swap(0))), queue.Horizon) // the engine grants no further ahead
+	part := min(1, max(after.Seconds(), 1./8))
+	c.lead = max(took, c.lead-time.Duration(float64(c.lead-took)*part))
 }
 
 // Observe records that the engine's clock showed now between two local instants.
 func (c *Clock) Observe(now, asked, answered time.Time) {
 	took := answered.Sub(asked)
-	c.leads(took)
+	c.leads(took, answered.Sub(c.at))
 	if !c.known {
 		c.known, c.zero, c.base = true, now, asked
 		c.recent, c.before, c.at, c.turned = anything, anything, answered, answered
@@ -156,10 +159,17 @@ func (c *Clock) latest(at time.Time) time.Time {
 }
 
 // Resync reports whether to make a call without asking for jobs, to know the clock before jobs are granted: at first,
-// and occasionally when the uncertainty has grown.
+// and occasionally while the uncertainty is large.
 func (c *Clock) Resync(now time.Time) bool {
-	if c.known && (c.uncertainty() <= vague || now.Sub(c.synced) < resyncPause) {
+	switch {
+	case !c.known:
+	case c.uncertainty() <= vague:
+		c.pause = 0
 		return false
+	case now.Sub(c.synced) < c.pause:
+		return false
+	default:
+		c.pause = min(max(2*c.pause, shortestPause), longestPause)
 	}
 	c.synced = now
 	return true

@@ -20,42 +20,42 @@ func TestClock(t *testing.T) {
 		early, late  time.Duration // between which that is
 		lead, unsure time.Duration // as the engine is told
 	}{
-		{"one answer", []seen{{0, ms, 2 * ms}}, 10 * ms, 9 * ms, 11 * ms, 21_125 * us, 0},
+		{"one answer", []seen{{0, ms, 2 * ms}}, 10 * ms, 9 * ms, 11 * ms, 24 * ms, 0},
 		{
 			"a slow one behind a fast one says no more",
 			[]seen{{0, ms, ms}, {2 * ms, 9 * ms, 22 * ms}},
-			30*ms - 21*us, 29*ms - 42*us, 30 * ms, 20_750 * us, 0,
+			30*ms - 21*us, 29*ms - 42*us, 30 * ms, 23_375 * us, 0,
 		},
 		{
 			"a fast one behind a slow one says all",
 			[]seen{{0, 9 * ms, 20 * ms}, {22 * ms, 22 * ms, 22 * ms}},
-			30 * ms, 30 * ms, 30 * ms, 20_328 * us, 0,
+			30 * ms, 30 * ms, 30 * ms, 20_875 * us, 0,
 		},
 		{
 			"both sides of two",
 			[]seen{{0, 0, 4 * ms}, {10 * ms, 14 * ms, 14 * ms}},
-			20 * ms, 20 * ms, 20 * ms, 19_078 * us, 0,
+			20 * ms, 20 * ms, 20 * ms, 21_375 * us, 0,
 		},
-		{"none is fast", []seen{{0, 0, 20 * ms}}, 30 * ms, 30 * ms, 50 * ms, 23_375 * us, 20 * ms},
+		{"none is fast", []seen{{0, 0, 20 * ms}}, 30 * ms, 30 * ms, 50 * ms, 24 * ms, 20 * ms},
 		{
 			"it drifts",
 			[]seen{{0, 0, 0}, {900 * ms, 900 * ms, 1900 * ms}},
-			2 * time.Second, 1999 * ms, 2*time.Second + 1900*us, time.Second - ms, 2900 * us,
+			2 * time.Second, 1999 * ms, 2*time.Second + 1900*us, 49 * ms, 2900 * us,
 		},
 		{
 			"what is long ago is forgotten",
 			[]seen{{0, 0, 0}, {10 * time.Second, 10 * time.Second, 11 * time.Second}},
-			12 * time.Second, 11_999 * ms, 13_001 * ms, time.Second - ms, 0,
+			12 * time.Second, 11_999 * ms, 13_001 * ms, 49 * ms, 0,
 		},
 		{
 			"it was set ahead by an hour",
 			[]seen{{0, 0, ms}, {10 * ms, time.Hour, 11 * ms}},
-			time.Hour + 20*ms, 30 * ms, 31 * ms, 18_375 * us, 0,
+			time.Hour + 20*ms, 30 * ms, 31 * ms, 21 * ms, 0,
 		},
 		{
 			"it was set back by an hour",
 			[]seen{{0, time.Hour, ms}, {10 * ms, 0, 11 * ms}},
-			20 * ms, 30 * ms, 31 * ms, 18_375 * us, 0,
+			20 * ms, 30 * ms, 31 * ms, 21 * ms, 0,
 		},
 	} {
 		var k Clock
@@ -132,9 +132,19 @@ func TestLead(t *testing.T) {
 			t.Errorf("answer %d: a lead of %v, want %v to %v", i, r.Lead, c.least, c.most)
 		}
 	}
+	now = now.Add(2 * time.Second)
+	k.Observe(now, now, now.Add(2*ms))
+	if r := k.Request(queue.ReserveRequest{}, now); r.Lead > 2*ms {
+		t.Errorf("after a second without a call: a lead of %v", r.Lead)
+	}
+	k = Clock{}
+	k.Observe(now, now, now.Add(300*ms))
+	if r := k.Request(queue.ReserveRequest{}, now); r.Lead > queue.Horizon/2 {
+		t.Errorf("a new connection makes a lead of %v", r.Lead)
+	}
 }
 
-// Before a client knows the clock, and each second while it knows it badly, it asks.
+// Before a client knows the clock, and while it knows it badly, it asks, with pauses of up to a second.
 func TestResync(t *testing.T) {
 	var k Clock
 	now := time.Now()
@@ -150,10 +160,26 @@ func TestResync(t *testing.T) {
 	for i, c := range []struct {
 		after time.Duration
 		want  bool
-	}{{0, true}, {ms, false}, {999 * ms, false}, {time.Second, true}, {1500 * ms, false}} {
+	}{{0, true}, {9 * ms, false}, {10 * ms, true}, {29 * ms, false}, {30 * ms, true}, {time.Minute, true}} {
 		if got := k.Resync(now.Add(c.after)); got != c.want {
 			t.Errorf("%d: after %v: %v, want %v", i, c.after, got, c.want)
 		}
+	}
+	now = now.Add(time.Hour)
+	asked := 0
+	for range 100 {
+		now = now.Add(100 * ms)
+		k.Observe(now, now, now.Add(20*ms))
+		if k.Resync(now) {
+			asked++
+		}
+	}
+	if asked < 9 || asked > 14 {
+		t.Errorf("asked %d times in 10 s", asked)
+	}
+	k.Observe(now, now, now.Add(ms))
+	if k.Resync(now) || k.pause != 0 {
+		t.Errorf("the clock is known, and the pause is %v", k.pause)
 	}
 }
 

@@ -23,12 +23,13 @@ import (
 //	not before   7 bytes, the same (flag 16)
 //	lane         16 bytes, its digest (flag 4)
 //	priority     1 byte (flag 8)
+//	batch        1 byte of length, and its label (flag 32)
 //	content type uvarint length and text (flag 1), else it is application/json
 //	lane's key   uvarint length and text (flag 4)
 //	headers      uvarint count, then uvarint lengths and texts of names and values
 //	payload      the rest
 //
-// Everything before the content type has a fixed length, so that a Lua script can read it.
+// A Lua script can read everything before the content type: only the batch has no fixed length.
 const (
 	FingerprintAt = 0
 	CostAt        = 8
@@ -40,7 +41,8 @@ const (
 	flagLane        = 4
 	flagPriority    = 8
 	flagNotBefore   = 16
-	allFlags        = 31
+	flagBatch       = 32
+	allFlags        = 63
 )
 
 // Pack returns the record of a normalized, valid job.
@@ -48,8 +50,8 @@ func Pack(j *queue.Job) []byte { return Append(nil, j) }
 
 // Append returns a copy of b followed by the record, in one allocation.
 func Append(b []byte, j *queue.Job) []byte {
-	n := len(b) + recordBody + 2*pack.InstantBytes + len(queue.LaneDigest{}) + 1 + 2 + len(j.Lane) + 2 + len(j.Payload) +
-		binary.MaxVarintLen16
+	n := len(b) + recordBody + 2*pack.InstantBytes + len(queue.LaneDigest{}) + 1 + 1 + len(j.Batch) + 2 + len(j.Lane) +
+		2 + len(j.Payload) + binary.MaxVarintLen16
 	if j.ContentType != queue.DefaultContentType {
 		n += len(j.ContentType)
 	}
@@ -73,6 +75,9 @@ func Append(b []byte, j *queue.Job) []byte {
 	}
 	if flags&flagPriority != 0 {
 		b = append(b, byte(j.Priority))
+	}
+	if flags&flagBatch != 0 {
+		b = append(append(b, byte(len(j.Batch))), j.Batch...)
 	}
 	if flags&flagContentType != 0 {
 		b = pack.AppendText(b, j.ContentType)
@@ -105,6 +110,9 @@ func recordFlags(j *queue.Job) (flags byte) {
 	if j.Priority > 0 {
 		flags |= flagPriority
 	}
+	if j.Batch != "" {
+		flags |= flagBatch
+	}
 	return flags
 }
 
@@ -116,6 +124,7 @@ type Head struct {
 	NotBefore   time.Time // zero is at once
 	Lane        queue.LaneDigest
 	Priority    int
+	Batch       string
 }
 
 // UnpackHead reads the start of a record. The error wraps ErrCorrupt.
@@ -145,7 +154,12 @@ func unpackHead(b []byte) (h Head, flags byte, rest pack.Reader, err error) {
 			h.Priority = int(p[0])
 		}
 	}
-	if rest.Bad || h.Priority > queue.MaxPriority {
+	if flags&flagBatch != 0 {
+		if n := rest.Next(1); !rest.Bad {
+			h.Batch = string(rest.Next(int(n[0])))
+		}
+	}
+	if rest.Bad || h.Priority > queue.MaxPriority || (flags&flagBatch != 0) != (h.Batch != "") {
 		return h, 0, rest, fmt.Errorf("%w: the head of a record", queue.ErrCorrupt)
 	}
 	return h, flags, rest, nil
@@ -167,15 +181,36 @@ func UnpackLane(b []byte) (key string, priority int, err error) {
 	return key, h.Priority, nil
 }
 
-// UnpackInfo sets Lane, Priority and ExpiresAt of i from a record. It accepts the same prefixes as UnpackLane. After
-// an error i is unchanged.
+// WithBatch returns a copy of a record with another batch, or without one if label is empty. A record that cannot be
+// read is returned as it is.
+func WithBatch(b []byte, label string) []byte {
+	h, flags, rest, err := unpackHead(b)
+	if err != nil || h.Batch == label {
+		return b
+	}
+	end := len(b) - len(rest.Rest)
+	at := end
+	if flags&flagBatch != 0 {
+		at -= 1 + len(h.Batch)
+	}
+	out := append(make([]byte, 0, len(b)+1+len(label)), b[:at]...)
+	out[flagsAt] &^= flagBatch
+	if label != "" {
+		out[flagsAt] |= flagBatch
+		out = append(append(out, byte(len(label))), label...)
+	}
+	return append(out, b[end:]...)
+}
+
+// UnpackInfo sets Lane, Batch, Priority and ExpiresAt of i from a record. It accepts the same prefixes as UnpackLane.
+// After an error i is unchanged.
 func UnpackInfo(b []byte, i *queue.JobInfo) error {
 	key, priority, err := UnpackLane(b)
 	if err != nil {
 		return err
 	}
 	h, _ := UnpackHead(b) // cannot fail: UnpackLane read it
-	i.Lane, i.Priority = key, priority
+	i.Lane, i.Batch, i.Priority = key, h.Batch, priority
 	if !h.ExpiresAt.IsZero() {
 		i.ExpiresAt = h.ExpiresAt.Local()
 	}
@@ -200,7 +235,7 @@ func Unpack(b []byte, j *queue.Job) error {
 	if err != nil {
 		return err
 	}
-	j.Cost, j.ExpiresAt, j.NotBefore, j.Priority = h.Cost, h.ExpiresAt, h.NotBefore, h.Priority
+	j.Cost, j.ExpiresAt, j.NotBefore, j.Priority, j.Batch = h.Cost, h.ExpiresAt, h.NotBefore, h.Priority, h.Batch
 	j.ContentType = queue.DefaultContentType
 	if flags&flagContentType != 0 {
 		j.ContentType = r.Text(queue.MaxContentTypeBytes)

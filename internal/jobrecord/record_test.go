@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 	"unicode"
@@ -42,6 +43,7 @@ func anyJob(t *rapid.T) queue.Job {
 	lanes := rapid.OneOf(rapid.Just(""), rapid.StringN(0, 20, -1), rapid.StringN(0, -1, queue.MaxLaneBytes))
 	j.Lane = lanes.Draw(t, "lane")
 	j.Priority = rapid.IntRange(0, queue.MaxPriority).Draw(t, "priority")
+	j.Batch = rapid.SampledFrom([]string{"", "b", "Frühling", strings.Repeat("x", queue.MaxBatchBytes)}).Draw(t, "batch")
 	for range rapid.IntRange(0, 5).Draw(t, "headers") {
 		if j.Headers == nil {
 			j.Headers = map[string]string{}
@@ -67,12 +69,17 @@ func TestRecordRoundTrip(t *testing.T) {
 		if !bytes.Equal(back.Payload, j.Payload) || back.ContentType != j.ContentType ||
 			!maps.Equal(back.Headers, j.Headers) || back.Cost != j.Cost ||
 			!back.ExpiresAt.Equal(j.ExpiresAt) || !back.NotBefore.Equal(j.NotBefore) || back.Lane != j.Lane ||
-			back.Priority != j.Priority {
+			back.Priority != j.Priority || back.Batch != j.Batch {
 			t.Fatalf("%+v came back as %+v", j, back)
+		}
+		other := j
+		other.Batch = rapid.SampledFrom([]string{"", "march", j.Batch}).Draw(t, "another batch")
+		if got := WithBatch(Pack(&j), other.Batch); !bytes.Equal(got, Pack(&other)) {
+			t.Fatalf("in batch %q it is %x, want %x", other.Batch, got, Pack(&other))
 		}
 		h, err := UnpackHead(Pack(&j))
 		if want := (Head{
-			j.Fingerprint(), j.Cost, back.ExpiresAt, back.NotBefore, queue.DigestLane(j.Lane), j.Priority,
+			j.Fingerprint(), j.Cost, back.ExpiresAt, back.NotBefore, queue.DigestLane(j.Lane), j.Priority, j.Batch,
 		}); err != nil ||
 
 			h != want {
@@ -114,7 +121,7 @@ func TestRecordCutShort(t *testing.T) {
 	j := queue.Job{
 		Queue: "q", ID: "a", ContentType: "text/plain", Headers: map[string]string{"A": "b", "C": "d"},
 		Payload: []byte("0123456789"),
-		Lane:    "lane", Priority: 9, NotBefore: time.UnixMicro(1e15), ExpiresAt: time.UnixMicro(2e15),
+		Lane:    "lane", Priority: 9, Batch: "batch", NotBefore: time.UnixMicro(1e15), ExpiresAt: time.UnixMicro(2e15),
 	}
 	j.Normalize()
 	whole := Pack(&j)
@@ -138,6 +145,7 @@ func TestFingerprint(t *testing.T) {
 		"id":         func(j *queue.Job) { j.ID = "b" },
 		"headers":    func(j *queue.Job) { j.Headers = map[string]string{"a": "b"} },
 		"priority":   func(j *queue.Job) { j.Priority = 9 },
+		"batch":      func(j *queue.Job) { j.Batch = "b" },
 		"not before": func(j *queue.Job) { j.NotBefore = time.UnixMicro(1e15) },
 		"expires at": func(j *queue.Job) { j.ExpiresAt = time.UnixMicro(1e15) },
 	}
@@ -179,7 +187,7 @@ func FuzzUnpackRecord(f *testing.F) {
 	f.Add(Pack(&j))
 	f.Add(Pack(&queue.Job{Payload: []byte("{}"), ContentType: queue.DefaultContentType, Cost: 1}))
 	all := Pack(&queue.Job{
-		ContentType: "text/plain", Lane: "lane", Priority: 9, NotBefore: time.UnixMicro(1e15),
+		ContentType: "text/plain", Lane: "lane", Priority: 9, Batch: "b", NotBefore: time.UnixMicro(1e15),
 		ExpiresAt: time.UnixMicro(2e15), Cost: 1, Payload: []byte("x"),
 	})
 	f.Add(all)
@@ -207,7 +215,8 @@ func FuzzUnpackRecord(f *testing.F) {
 		var again queue.Job
 		if err := Unpack(Pack(&j), &again); err != nil || !bytes.Equal(again.Payload, j.Payload) ||
 			!maps.Equal(again.Headers, j.Headers) ||
-			again.Lane != j.Lane || again.Priority != j.Priority || !again.NotBefore.Equal(j.NotBefore) ||
+			again.Lane != j.Lane || again.Batch != j.Batch || again.Priority != j.Priority ||
+			!again.NotBefore.Equal(j.NotBefore) ||
 			!again.ExpiresAt.Equal(j.ExpiresAt) {
 			t.Fatalf("%+v came back as %+v, %v", j, again, err)
 		}

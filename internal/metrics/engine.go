@@ -52,7 +52,7 @@ func NewEngine(e queue.Engine, reg prometheus.Registerer, maxQueues int) (*Engin
 func (m *Engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
 	start := time.Now()
 	answers, err := m.Engine.Append(ctx, jobs)
-	observe(m.latency, time.Since(start), exemplarOf(ctx))
+	observe(m.latency, time.Since(start).Seconds(), exemplarOf(ctx))
 	if len(answers) != len(jobs) { // the whole call failed
 		m.queues.addKnown(Other, m.refused, "failed", float64(len(jobs)))
 		return answers, err

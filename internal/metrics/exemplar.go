@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"context"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
@@ -11,12 +10,12 @@ import (
 )
 
 // observe adds to a histogram, with the trace as an exemplar if there is one.
-func observe(h prometheus.Histogram, took time.Duration, exemplar prometheus.Labels) {
+func observe(h prometheus.Histogram, v float64, exemplar prometheus.Labels) {
 	if exemplar == nil {
-		h.Observe(took.Seconds())
+		h.Observe(v)
 		return
 	}
-	h.(prometheus.ExemplarObserver).ObserveWithExemplar(took.Seconds(), exemplar)
+	h.(prometheus.ExemplarObserver).ObserveWithExemplar(v, exemplar)
 }
 
 func exemplarOf(ctx context.Context) prometheus.Labels {

@@ -157,12 +157,17 @@ func (g *Gauges) Refresh(ctx context.Context, engine measured, rows []*survey.Ro
 		return err
 	}
 	g.together(&all, now)
+	outlooks := make(map[string]*survey.Outlook, len(rows))
+	for _, r := range rows {
+		outlooks[r.Name] = r.Outlook
+	}
 	rest := totals
 	present := make(map[string]bool, len(infos))
 	for i := range infos {
 		info := &infos[i]
 		present[info.Spec.Name] = true
 		g.set(info, now)
+		g.outlook(info.Spec.Name, outlooks[info.Spec.Name], info.Now)
 		rest.Waiting -= info.Waiting
 		rest.Scheduled -= info.Scheduled
 		rest.Leased -= info.Leased

@@ -1,10 +1,12 @@
 package metrics
 
 import (
+	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/penstock/penstock/internal/survey"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/status"
 )
@@ -26,8 +28,12 @@ type queueGauges struct {
 	dropped  *prometheus.GaugeVec
 	state    *prometheus.GaugeVec
 	full     *prometheus.GaugeVec
+	drain    *prometheus.GaugeVec
+	delay    *prometheus.GaugeVec
+	left     *prometheus.GaugeVec
 
-	was map[string]status.Code // the exported state of each queue
+	was    map[string]status.Code        // the exported state of each queue
+	quotas map[string]map[string]float64 // the exported quotas of each queue
 }
 
 // newQueueGauges returns gauges whose series all have the labels more.
@@ -75,7 +81,19 @@ func newQueueGauges(more prometheus.Labels) queueGauges {
 			"state",
 		),
 		full: perQueue("penstock_queue_full", "1 while the queue has no room for another job."),
-		was:  map[string]status.Code{},
+		drain: perQueue(
+			"penstock_queue_drain_seconds",
+			"Time until the last job has left if no more are added; +Inf if some never leave.",
+		),
+		delay: perQueue(
+			"penstock_queue_delay_seconds",
+			"Time that a job without a lane would wait if it were added now; +Inf is forever.",
+		),
+		left: perQueue(
+			"penstock_quota_left", "Unused part of a quota in its present window, in units of cost.", "quota",
+		),
+		was:    map[string]status.Code{},
+		quotas: map[string]map[string]float64{},
 	}
 }
 
@@ -83,7 +101,7 @@ func newQueueGauges(more prometheus.Labels) queueGauges {
 func (g *queueGauges) vecs() []prometheus.Collector {
 	return []prometheus.Collector{
 		g.state, g.full, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped, g.open, g.lanes, g.bytes,
-		g.maxBytes, g.dropped, g.capacity,
+		g.maxBytes, g.dropped, g.capacity, g.drain, g.delay, g.left,
 	}
 }
 
@@ -120,6 +138,50 @@ func (g *queueGauges) set(info *queue.Info, now time.Time) {
 	g.bytes.WithLabelValues(name).Set(float64(info.Bytes))
 	g.maxBytes.WithLabelValues(name).Set(orNoBound(info.MaxBytes, info.MaxBytes >= queue.AnyBytes))
 	g.dropped.WithLabelValues(name).Set(float64(info.Dropped))
+	g.quotasOf(info)
+}
+
+// quotasOf exports what is left of each quota. Quotas that differ only in their time zone share a series, which has the
+// smaller value.
+func (g *queueGauges) quotasOf(info *queue.Info) {
+	name := info.Spec.Name
+	left := map[string]float64{}
+	for k, l := range info.Spec.Limits {
+		w, ok := info.QuotaWindow(k)
+		if !ok {
+			continue
+		}
+		quota, n := l.Quota.String(), float64(max(0, l.Quota.Max-w.Used))
+		if other, ok := left[quota]; ok {
+			n = min(n, other)
+		}
+		left[quota] = n
+	}
+	for quota, n := range left {
+		g.left.WithLabelValues(name, quota).Set(n)
+	}
+	for quota := range g.quotas[name] {
+		if _, ok := left[quota]; !ok {
+			g.left.DeleteLabelValues(name, quota)
+		}
+	}
+	g.quotas[name] = left
+}
+
+// outlook exports the latest forecast of a queue, if there is one.
+func (g *queueGauges) outlook(name string, o *survey.Outlook, now time.Time) {
+	if o == nil {
+		return
+	}
+	drain, delay := math.Inf(1), math.Inf(1)
+	if !o.Never() {
+		drain = max(0, o.Finish.Sub(now).Seconds())
+	}
+	if wait, ok := o.Delay(); ok {
+		delay = wait.Seconds()
+	}
+	g.drain.WithLabelValues(name).Set(drain)
+	g.delay.WithLabelValues(name).Set(delay)
 }
 
 // status exports the state of a queue. Only the current state has a series.
@@ -149,6 +211,7 @@ func (g *queueGauges) jobsIn(label string, n *queue.Totals) {
 
 func (g *queueGauges) forget(name string) {
 	delete(g.was, name)
+	delete(g.quotas, name)
 	for _, vec := range g.vecs() {
 		vec.(*prometheus.GaugeVec).DeletePartialMatch(prometheus.Labels{"queue": name})
 	}

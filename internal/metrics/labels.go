@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock/penstock/drain"
 )
 
 // DefaultMaxQueues is the default number of queues with series of their own. As many more queues get series after a
@@ -84,30 +86,35 @@ func newSlots(most int, zeros ...kind) *slots {
 
 // add counts a usual event of a queue that is known to exist.
 func (s *slots) add(queue string, vec *prometheus.CounterVec, value string, n float64) {
-	s.count(queue, kind{vec.MetricVec, value}, n, usual)
+	s.count(queue, kind{vec.MetricVec, value}, n, nil, usual)
 }
 
 // addRare counts an event that an alert may need, of a queue that is known to exist.
 func (s *slots) addRare(queue string, vec *prometheus.CounterVec, value string, n float64) {
-	s.count(queue, kind{vec.MetricVec, value}, n, rare)
+	s.count(queue, kind{vec.MetricVec, value}, n, nil, rare)
 }
 
 // addFailing counts a failed attempt of a queue that is known to exist.
 func (s *slots) addFailing(queue string, vec *prometheus.CounterVec, value string, n float64) {
-	s.count(queue, kind{vec.MetricVec, value}, n, failing)
+	s.count(queue, kind{vec.MetricVec, value}, n, nil, failing)
 }
 
 // addKnown counts an event of a queue that may not exist. The queue gets no slot.
 func (s *slots) addKnown(queue string, vec *prometheus.CounterVec, value string, n float64) {
-	s.count(queue, kind{vec.MetricVec, value}, n, none)
+	s.count(queue, kind{vec.MetricVec, value}, n, nil, none)
 }
 
 // observe adds to a histogram of a queue or rule that is known to exist.
 func (s *slots) observe(queue string, vec *prometheus.HistogramVec, value string, v float64) {
-	s.count(queue, kind{vec.MetricVec, value}, v, usual)
+	s.count(queue, kind{vec.MetricVec, value}, v, nil, usual)
 }
 
-func (s *slots) count(queue string, k kind, n float64, by claim) {
+// observeJob adds a duration to a histogram of a job's queue, with the job's trace as an exemplar.
+func (s *slots) observeJob(job *drain.Job, vec *prometheus.HistogramVec, took time.Duration) {
+	s.count(job.Queue, kind{vec.MetricVec, ""}, took.Seconds(), exemplarOfJob(job), usual)
+}
+
+func (s *slots) count(queue string, k kind, n float64, exemplar prometheus.Labels, by claim) {
 	s.mu.RLock()
 	q := s.named[queue]
 	if q == nil && s.grants(by) == none {
@@ -116,7 +123,7 @@ func (s *slots) count(queue string, k kind, n float64, by claim) {
 	if q != nil {
 		if c := q.made[k]; c != nil {
 			q.touch(by)
-			put(c, n)
+			put(c, n, exemplar)
 			s.mu.RUnlock()
 			return
 		}
@@ -142,7 +149,7 @@ func (s *slots) count(queue string, k kind, n float64, by claim) {
 		s.begin(q)
 	}
 	q.touch(by)
-	put(q.metric(k), n)
+	put(q.metric(k), n, exemplar)
 }
 
 // grants returns the least claim of the slot that an event gives to a queue without one, or none. mu must be held.
@@ -163,12 +170,12 @@ func (q *slot) touch(by claim) {
 	}
 }
 
-func put(m prometheus.Metric, v float64) {
+func put(m prometheus.Metric, v float64, exemplar prometheus.Labels) {
 	switch m := m.(type) {
 	case prometheus.Counter:
 		m.Add(v)
 	case prometheus.Histogram:
-		m.Observe(v)
+		observe(m, v, exemplar)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/survey"
+	"github.com/penstock/penstock/internal/test/attend"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
@@ -217,6 +218,38 @@ penstock_rate_per_second{queue="b"} 14
 		t.Fatal(err)
 	}
 	compare(t, reg, jobs+states("b", 3)+states("d", 3), "penstock_jobs")
+}
+
+func TestForecastGauges(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	e := embedded(t)
+	g, err := metrics.NewGauges(reg, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"empty", "paused"} {
+		put(t, e, name, 10)
+	}
+	if _, err := e.Append(t.Context(), []queue.Job{job("paused", "1", "1")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Pause(t.Context(), "paused", queue.Pause{Reason: "because"}); err != nil {
+		t.Fatal(err)
+	}
+	attend.Queues(t, e)
+	if err := refresh(t, g, e); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, reg, `
+# HELP penstock_queue_drain_seconds Time until the last job has left if no more are added; +Inf if some never leave.
+# TYPE penstock_queue_drain_seconds gauge
+penstock_queue_drain_seconds{queue="empty"} 0
+penstock_queue_drain_seconds{queue="paused"} +Inf
+# HELP penstock_queue_delay_seconds Time that a job without a lane would wait if it were added now; +Inf is forever.
+# TYPE penstock_queue_delay_seconds gauge
+penstock_queue_delay_seconds{queue="empty"} 0
+penstock_queue_delay_seconds{queue="paused"} +Inf
+`, "penstock_queue_drain_seconds", "penstock_queue_delay_seconds")
 }
 
 // failing is an unavailable store.

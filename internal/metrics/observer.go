@@ -12,6 +12,9 @@ import (
 // latenessBuckets are dense around the default slack, 5 ms.
 var latenessBuckets = []float64{.00005, .0001, .0002, .0005, .001, .002, .003, .005, .0075, .01, .02, .05, .1, 1}
 
+// waitBuckets range from a queue without a backlog to a week.
+var waitBuckets = []float64{.01, .1, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600}
+
 // Observer is a drain.Observer that counts.
 type Observer struct {
 	departures  *prometheus.CounterVec
@@ -23,7 +26,8 @@ type Observer struct {
 	settlements *prometheus.CounterVec
 	opened      *prometheus.CounterVec
 	lateness    prometheus.Histogram
-	handling    prometheus.Histogram
+	handling    *prometheus.HistogramVec
+	waits       *prometheus.HistogramVec
 	reserving   prometheus.Histogram
 	reserved    *prometheus.CounterVec
 	free        prometheus.Gauge
@@ -41,6 +45,11 @@ func NewObserver(reg prometheus.Registerer, maxQueues int) (*Observer, error) {
 	}
 	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
 		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+	}
+	perQueue := func(name, help string, buckets []float64) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(
+			prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{"queue"},
+		)
 	}
 	o := &Observer{
 		departures: counter("penstock_departures_total", "Jobs started by this drainer.", "queue"),
@@ -68,8 +77,12 @@ func NewObserver(reg prometheus.Registerer, maxQueues int) (*Observer, error) {
 		lateness: histogram(
 			"penstock_start_lateness_seconds", "Time from a job's departure to its start.", latenessBuckets,
 		),
-		handling: histogram(
+		handling: perQueue(
 			"penstock_handler_seconds", "Time that a handler worked on a started job.", latencyBuckets,
+		),
+		waits: perQueue(
+			"penstock_wait_seconds",
+			"Time that a job waited for its first attempt since it was appended, or since its scheduled time.", waitBuckets,
 		),
 		reserving: histogram("penstock_reserve_seconds", "Duration of a reserve call.", latencyBuckets),
 		reserved:  counter("penstock_reserves_total", "Reserve calls, by result: jobs, empty or failed.", "result"),
@@ -83,7 +96,7 @@ func NewObserver(reg prometheus.Registerer, maxQueues int) (*Observer, error) {
 		kind{o.settlements.MetricVec, "accepted"})
 	return o, register(reg, o.departures, o.deliveries, o.releases, o.lost, o.expired, o.leasesLost, o.settlements,
 		o.opened,
-		o.lateness, o.handling, o.reserving, o.reserved, o.free)
+		o.lateness, o.handling, o.waits, o.reserving, o.reserved, o.free)
 }
 
 // Reserved implements drain.Observer. A drainer reserves every few seconds in any case, so old slots are freed here.
@@ -109,14 +122,27 @@ func (o *Observer) Expired(name string) { o.queues.addRare(name, o.expired, "", 
 // Departed implements drain.Observer.
 func (o *Observer) Departed(job *drain.Job, late time.Duration) {
 	o.queues.add(job.Queue, o.departures, "", 1)
-	observe(o.lateness, max(late, 0), exemplarOfJob(job))
+	late = max(late, 0)
+	observe(o.lateness, late.Seconds(), exemplarOfJob(job))
+	if job.Attempt == 1 {
+		o.queues.observeJob(job, o.waits, waitOf(job)+late)
+	}
 }
 
 // Returned implements drain.Observer. Settled counts the outcome: only the engine knows whether a failure was the last.
 func (o *Observer) Returned(job *drain.Job, _ queue.Verdict, took time.Duration) {
 	if took > 0 { // otherwise the job did not pass the gate
-		observe(o.handling, took, exemplarOfJob(job))
+		o.queues.observeJob(job, o.handling, took)
 	}
+}
+
+// waitOf returns the time from when the job was appended, or due if it was scheduled, until its departure.
+func waitOf(job *drain.Job) time.Duration {
+	wait := job.Age + job.In
+	if !job.NotBefore.IsZero() {
+		wait -= max(0, job.NotBefore.Sub(job.AppendedAt))
+	}
+	return max(wait, 0)
 }
 
 // Released implements drain.Observer.

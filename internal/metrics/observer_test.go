@@ -125,6 +125,40 @@ penstock_start_lateness_seconds_count 4
 	}
 }
 
+// The wait of a job counts once, at its first attempt, and from its scheduled time.
+func TestWaits(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	o, err := metrics.NewObserver(reg, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	appended := time.Date(2026, 1, 15, 9, 0, 0, 0, time.UTC)
+	for _, j := range []queue.Reservation{
+		{Job: queue.Job{Queue: "a"}, Attempt: 1, Age: 50 * time.Second, In: 5 * time.Second},
+		{Job: queue.Job{Queue: "a"}, Attempt: 2, Age: 50 * time.Hour},
+		{Job: queue.Job{Queue: "b", NotBefore: appended.Add(time.Hour)}, Attempt: 1, Age: time.Hour + 20*time.Second},
+		{Job: queue.Job{Queue: "b", NotBefore: appended.Add(-time.Hour)}, Attempt: 1, Age: 30 * time.Second},
+	} {
+		j.AppendedAt = appended
+		o.Departed(&drain.Job{Reservation: j}, time.Second)
+	}
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		if f.GetName() == "penstock_wait_seconds" {
+			for _, m := range f.GetMetric() {
+				got[m.GetLabel()[0].GetValue()] = m.GetHistogram().GetSampleSum()
+			}
+		}
+	}
+	if len(got) != 2 || got["a"] != 56 || got[metrics.Other] != 21+31 {
+		t.Errorf("the jobs waited %v s", got)
+	}
+}
+
 // Failures are counted by the engine's outcome. A handler that did not pass the gate has no working time.
 func TestObserverOfADrainer(t *testing.T) {
 	engine := embedded(t)

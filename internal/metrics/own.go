@@ -74,6 +74,7 @@ func (o Own) gauges(label prometheus.Labels) ([]*dto.MetricFamily, error) {
 		}
 		if n++; n <= MaxOwn {
 			g.set(row.Info, now)
+			g.outlook(row.Name, row.Outlook, row.Info.Now)
 		}
 	}
 	queues.Set(float64(n))

@@ -58,10 +58,15 @@ penstock_appended_total{app="acme",outcome="duplicate",queue="acme-z"} 0
 # TYPE penstock_queue_capacity gauge
 penstock_queue_capacity{app="acme",queue="acme-y"} 10
 penstock_queue_capacity{app="acme",queue="acme-z"} 10
+# HELP penstock_queue_delay_seconds Time that a job without a lane would wait if it were added now; +Inf is forever.
+# TYPE penstock_queue_delay_seconds gauge
+penstock_queue_delay_seconds{app="acme",queue="acme-y"} +Inf
+penstock_queue_delay_seconds{app="acme",queue="acme-z"} +Inf
 # HELP penstock_queues Number of queues.
 # TYPE penstock_queues gauge
 penstock_queues{app="acme"} 2
-`, "decisions_total", "penstock_appended_total", "penstock_queue_capacity", "penstock_queues")
+`, "decisions_total", "penstock_queue_delay_seconds", "penstock_appended_total", "penstock_queue_capacity",
+		"penstock_queues")
 	for _, app := range []string{"acme", ""} {
 		own.App = app
 		families, err := own.Gather()

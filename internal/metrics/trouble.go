@@ -34,6 +34,7 @@ var troubles = []trouble{
 	{oldest: true, is: func(q *seen) bool {
 		return q.waits() && waited(q.Info.OldestWaiting, q.now) > longWait.Seconds()
 	}},
+	{is: (*seen).behind},
 	{is: func(q *seen) bool { return q.Deferred > 0 }},
 }
 
@@ -73,6 +74,15 @@ type seen struct {
 
 // waits reports whether the queue's jobs wait for their turn.
 func (q *seen) waits() bool { return !slices.Contains(notWaitingTurn, q.Status.Code) }
+
+// behind reports whether some of the queue's jobs never leave, or a job added behind its waiting jobs would wait long.
+func (q *seen) behind() bool {
+	if q.Outlook == nil || !q.waits() || q.Info.Waiting+q.Info.Scheduled+q.Info.Deferred == 0 {
+		return false
+	}
+	delay, _ := q.Outlook.Delay()
+	return q.Outlook.Never() || q.Info.Waiting > 0 && delay > longWait
+}
 
 // troubled reports whether the queue is in trouble, and sets its urgency.
 func (q *seen) troubled() bool {

@@ -86,6 +86,7 @@ func TestTroubled(t *testing.T) {
 	stalled.Waiting, stalled.Ready, stalled.OldestWaiting = 3, stalled.Now.Add(-time.Minute), stalled.Now.Add(-time.Hour)
 	paused.Pause.Since = paused.Now
 	full.Waiting, full.Ready, full.Outflow, full.OldestWaiting = 10, full.Now, 1, full.Now
+	stalled.Ahead, stalled.Lanes, full.Ahead, full.Lanes = stalled.Waiting, 1, full.Waiting, 1
 	look := func() {
 		t.Helper()
 		if err := refresh(t, g, m); err != nil {
@@ -238,6 +239,7 @@ func TestTroubleByWaiting(t *testing.T) {
 	flows := func(n int, age time.Duration) {
 		i := &m.infos[n]
 		i.Waiting, i.Outflow, i.Ready, i.OldestWaiting = 3, 1, i.Now, i.Now.Add(-age)
+		i.Ahead, i.Lanes = i.Waiting, 1
 	}
 	for n := 10; n < 200; n++ {
 		flows(n, 50*time.Second)
@@ -277,6 +279,10 @@ func TestTroubleByWaiting(t *testing.T) {
 	want(0, "q00230", "q00240")
 	m.infos[230].Deferred, m.infos[240].Held = 0, 0
 	want(0)
+	flows(230, 0) // a backlog that is young, and long
+	m.infos[230].Waiting, m.infos[230].Ahead, m.infos[230].Spec.Capacity = 90, 90, 100
+	m.infos[230].Rate = leaky.PerSecond(1)
+	want(0, "q00230")
 }
 
 // gathered returns the value of each series, by its name and labels in text form.

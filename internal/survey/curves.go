@@ -38,9 +38,10 @@ func (s *Survey) Curves(span time.Duration, wanted func(name string) bool) Curve
 	if len(curves.Points) == 0 {
 		return curves
 	}
+	read := f.readings(curves.Points)
 	for name, t := range s.tracks {
 		if t.history != nil && (wanted == nil || wanted(name)) {
-			f.addTo(curves.Points, t.history)
+			f.addTo(curves.Points, read, t.history)
 		}
 	}
 	for _, m := range s.marksBetween(curves.Points[0].At, s.Latest().At) {
@@ -65,33 +66,55 @@ func (f *frame) points() (points []CurvePoint) {
 	return points
 }
 
-// addTo adds a queue to the points.
-func (f *frame) addTo(points []CurvePoint, h *history) {
-	var sum CurvePoint
-	var before [columns]uint32
-	known, slot := false, f.first
+// slotRead is when a point was read, in ns, and a slot of that reading; -1 if it has none.
+type slotRead struct{ at, slot int64 }
+
+// readings returns the readings of the points.
+func (f *frame) readings(points []CurvePoint) []slotRead {
+	read, slot := make([]slotRead, len(points)), f.first
 	for n := range points {
-		for ; slot <= f.last && f.at[slot%int64(len(f.at))] < points[n].At.UnixNano(); slot++ { // slots that were not read
+		read[n] = slotRead{points[n].At.UnixNano(), -1}
+		for ; slot <= f.last && f.at[slot%int64(len(f.at))] < read[n].at; slot++ { // slots that were not read
 		}
-		at, begins := points[n].At.UnixNano(), h.since.UnixNano()
-		if at == begins || f.readAt(h, slot) == at {
-			var now [columns]uint32
-			for _, c := range []int{in, gone, refused} {
-				if now[c] = word(c, h.base[c]); at != begins {
-					now[c] = f.word(h, c, slot)
-				}
-			}
-			if !known {
-				known, sum.Arrived = true, int64(now[in]-now[gone])
-				before = now
-			}
-			sum.Arrived += int64(now[in] - before[in])
-			sum.Left += int64(now[gone] - before[gone])
-			sum.Refused += int64(now[refused] - before[refused])
-			before = now
+		if slot <= f.last && f.at[slot%int64(len(f.at))] == read[n].at {
+			read[n].slot = slot
 		}
-		points[n].Arrived += sum.Arrived
-		points[n].Left += sum.Left
-		points[n].Refused += sum.Refused
+	}
+	return read
+}
+
+// addTo adds a queue to the points. It is called for every queue, so it reads the columns in place.
+func (f *frame) addTo(points []CurvePoint, read []slotRead, h *history) {
+	columns, slots := &h.fine, fineSlots
+	if f.coarse {
+		columns, slots = &h.rough, coarseSlots
+	}
+	first := max(h.first*int64(Step)/f.step, f.last-int64(len(f.at))+1)
+	begins, known := h.since.UnixNano(), false
+	var sum CurvePoint
+	var came, went, kept uint32
+	for n := range points {
+		var c, w, k uint32
+		switch slot := read[n].slot; {
+		case read[n].at == begins:
+			c, w, k = word(in, h.base[in]), word(gone, h.base[gone]), word(refused, h.base[refused])
+		case slot >= first:
+			c, w, k = columns[in].at(slot, slots), columns[gone].at(slot, slots), columns[refused].at(slot, slots)
+		default:
+			c, w, k = came, went, kept
+		}
+		if !known && (read[n].at == begins || read[n].slot >= first) {
+			known, sum.Arrived = true, int64(c-w)
+			came, went, kept = c, w, k
+		}
+		if known {
+			sum.Arrived += int64(c - came)
+			sum.Left += int64(w - went)
+			sum.Refused += int64(k - kept)
+			came, went, kept = c, w, k
+			points[n].Arrived += sum.Arrived
+			points[n].Left += sum.Left
+			points[n].Refused += sum.Refused
+		}
 	}
 }

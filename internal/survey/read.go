@@ -63,8 +63,9 @@ func (s *Survey) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	outlooks := s.look(ctx, infos, s.clock.steps(now))
 	slices.SortFunc(readings, func(a, b queue.Reading) int { return strings.Compare(a.Name, b.Name) })
-	s.publish(now, readings, infos)
+	s.publish(now, readings, infos, outlooks)
 	s.keep(ctx, now)
 	return nil
 }
@@ -85,7 +86,7 @@ func (s *Survey) stale(readings []queue.Reading, now time.Time) []string {
 		switch {
 		case t == nil || t.differs(r):
 			must = append(must, r.Name)
-		case step && (t.over(r.Now) || t.active(r) || now.Sub(t.row.infoAt) > maxAge):
+		case step && (t.over(r.Now) || t.active(r) || t.unattended() || now.Sub(t.row.infoAt) > maxAge):
 			may = append(may, candidate{r.Name, t.row.infoAt})
 		}
 	}
@@ -100,7 +101,9 @@ func (s *Survey) stale(readings []queue.Reading, now time.Time) []string {
 }
 
 // publish makes a Snapshot from sorted readings and completely read queues.
-func (s *Survey) publish(now time.Time, readings []queue.Reading, infos []queue.Info) {
+func (s *Survey) publish(
+	now time.Time, readings []queue.Reading, infos []queue.Info, outlooks map[string]*Outlook,
+) {
 	whole := make(map[string]*queue.Info, len(infos))
 	for n := range infos {
 		whole[infos[n].Spec.Name] = &infos[n]
@@ -127,7 +130,7 @@ func (s *Survey) publish(now time.Time, readings []queue.Reading, infos []queue.
 		}
 		was := t.row
 		t.reading = s.readings
-		t.see(now, r, info, s.parentOf(r.Name))
+		t.see(now, r, info, s.parentOf(r.Name), outlooks[r.Name])
 		if stepped || t.points[0].at.Equal(now) { // or the queue is new
 			t.step(&s.clock, now)
 		}
@@ -178,9 +181,10 @@ func (s *Survey) parentOf(name string) *track {
 	return nil
 }
 
-// see makes a new row from a reading. info is nil if the queue was not read completely.
-func (t *track) see(now time.Time, r *queue.Reading, info *queue.Info, parent *track) {
-	row := &Row{Reading: *r, Rates: t.points[1].since(now, &r.Counters)}
+// see makes a new row from a reading. info is nil if the queue was not read completely, and outlook if there is no new
+// one.
+func (t *track) see(now time.Time, r *queue.Reading, info *queue.Info, parent *track, outlook *Outlook) {
+	row := &Row{Outlook: outlook, Reading: *r, Rates: t.points[1].since(now, &r.Counters)}
 	switch {
 	case info != nil:
 		t.known = *r
@@ -197,6 +201,9 @@ func (t *track) see(now time.Time, r *queue.Reading, info *queue.Info, parent *t
 	}
 	if parent != nil {
 		t.parent = parent.known
+	}
+	if row.Outlook == nil && t.row != nil {
+		row.Outlook = t.row.Outlook
 	}
 	t.row = row
 }

@@ -44,6 +44,8 @@ var sortKeys = []sortKey{
 		}
 		return r.Info.Now.Sub(r.Info.OldestWaiting).Seconds()
 	}},
+	{"delay", func(r *Row) float64 { return r.Outlook.seconds((*Outlook).nextAt) }},
+	{"finish", func(r *Row) float64 { return r.Outlook.seconds((*Outlook).finishAt) }},
 	{"outflow", func(r *Row) float64 { return r.Outflow }},
 	{"rate", func(r *Row) float64 { return perSecond(r.Rate) }},
 	{"deferred", func(r *Row) float64 { return float64(r.Deferred) }},

@@ -24,6 +24,9 @@ type Row struct {
 	Info   *queue.Info
 	Status status.Status // as of Info
 	Rates  Rates         // over the last 5 to 10 s
+	// Outlook is the latest forecast of the queue, or nil. Queues whose lanes or group matter take turns: their outlook
+	// may be minutes old if there are many of them.
+	Outlook *Outlook
 
 	infoAt time.Time
 }

@@ -1,6 +1,10 @@
 package survey
 
-import "github.com/penstock/penstock/queue/status"
+import (
+	"time"
+
+	"github.com/penstock/penstock/queue/status"
+)
 
 // Summary holds totals of queues.
 type Summary struct {
@@ -9,6 +13,11 @@ type Summary struct {
 	Size, Capacity, Deferred, Dead int64
 	Rates                          Rates
 	Outflow                        float64
+	// Finish is when the last job of all queues leaves that do leave, Never how many queues have jobs that never leave,
+	// and Delay the longest delay of a queue with jobs.
+	Finish time.Time
+	Never  int
+	Delay  time.Duration
 }
 
 // Summary sums up the queues that match a Query, whatever their states.
@@ -31,6 +40,21 @@ func (s *Snapshot) Summary(q Query) Summary {
 		sum.Rates.Out += r.Rates.Out
 		sum.Rates.Refused += r.Rates.Refused
 		sum.Outflow += r.Outflow
+		sum.addOutlook(r.Outlook)
 	}
 	return sum
+}
+
+func (sum *Summary) addOutlook(o *Outlook) {
+	if o == nil || o.Bends[0].Remaining == 0 {
+		return
+	}
+	if o.Never() {
+		sum.Never++
+	}
+	if o.Finish.After(sum.Finish) {
+		sum.Finish = o.Finish
+	}
+	delay, _ := o.Delay()
+	sum.Delay = max(sum.Delay, delay)
 }

@@ -46,7 +46,7 @@ type Options struct {
 
 // Survey reads all queues and keeps the results. It is safe for concurrent use.
 type Survey struct {
-	engine   queue.Watch
+	engine   Engine
 	o        Options
 	instance string
 
@@ -67,8 +67,15 @@ type Survey struct {
 	readings uint64 // number of readings
 }
 
+// Engine is the part of an engine that a Survey reads.
+type Engine interface {
+	queue.Watch
+	// Lineup is as in queue.Specs.
+	Lineup(ctx context.Context, name string) (queue.Lineup, error)
+}
+
 // New returns a Survey without any reading yet; see Run.
-func New(engine queue.Watch, o Options) *Survey {
+func New(engine Engine, o Options) *Survey {
 	if o.MaxQueues <= 0 {
 		o.MaxQueues = 10_000
 	}

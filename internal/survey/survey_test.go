@@ -25,6 +25,7 @@ type store struct {
 	err      error
 	readings atomic.Int64
 	got      []string // the names of the last GetMany
+	lineups  []string // the names of all calls of Lineup
 }
 
 func (s *store) Readings(context.Context) (all []queue.Reading, err error) {
@@ -58,6 +59,20 @@ func (s *store) GetMany(_ context.Context, list []string) (some []queue.Info, er
 	return some, s.err
 }
 
+// Lineup returns a queue whose jobs wait in one lane.
+func (s *store) Lineup(_ context.Context, name string) (l queue.Lineup, err error) {
+	s.lineups = append(s.lineups, name)
+	i := s.infos[name]
+	if i == nil {
+		return l, queue.ErrUnknownQueue
+	}
+	l.Info, l.Now, l.Asked = *i, s.now, s.now
+	l.Lanes = []queue.LaneState{{
+		LaneInfo: queue.LaneInfo{Waiting: i.Waiting}, Digest: queue.DigestLane("a"), Cost: i.Waiting,
+	}}
+	return l, s.err
+}
+
 // rig is a Survey of a store with a settable clock.
 type rig struct {
 	*testing.T
@@ -76,7 +91,7 @@ func newRig(t *testing.T, o survey.Options) *rig {
 
 func (r *rig) add(name string) *queue.Info {
 	rate := leaky.PerSecond(2)
-	i := &queue.Info{Spec: queue.Spec{Name: name, Capacity: 10, Rate: rate}, Rate: rate, Revision: 1}
+	i := &queue.Info{Spec: queue.Spec{Name: name, Capacity: 10, Rate: rate, Burst: 1}, Rate: rate, Revision: 1}
 	r.infos[name] = i
 	return i
 }
@@ -332,9 +347,9 @@ func TestReadsWhole(t *testing.T) {
 }
 
 // hanging is a store that does not answer.
-type hanging struct{ queue.Watch }
+type hanging struct{ store }
 
-func (hanging) Readings(ctx context.Context) ([]queue.Reading, error) {
+func (*hanging) Readings(ctx context.Context) ([]queue.Reading, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
@@ -342,7 +357,7 @@ func (hanging) Readings(ctx context.Context) ([]queue.Reading, error) {
 // A caller whose context ends stops waiting for a hanging store, even if another caller reads.
 func TestWaitEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := survey.New(hanging{}, survey.Options{})
+		s := survey.New(&hanging{}, survey.Options{})
 		go func() { _ = s.Read(t.Context()) }()
 		synctest.Wait()
 		for name, wait := range map[string]func(context.Context) error{

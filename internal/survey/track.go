@@ -3,6 +3,7 @@ package survey
 import (
 	"time"
 
+	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -58,6 +59,12 @@ func (t *track) differs(r *queue.Reading) bool {
 // active reports whether the queue has jobs, or counted anything since its last complete reading.
 func (t *track) active(r *queue.Reading) bool {
 	return r.Size > 0 || r.Deferred > 0 || r.Counters != t.known.Counters
+}
+
+// unattended reports whether nobody asked for jobs when the outlook was made. That changes without notice.
+func (t *track) unattended() bool {
+	o := t.row.Outlook
+	return o != nil && (o.Why == cause.Drainer || o.Why == cause.Puller)
 }
 
 // over reports whether the time limit of the queue's status has passed.

@@ -22,6 +22,7 @@ type Job struct {
 	ETA        *queue.ETA  `json:"eta,omitempty"`
 	Cost       int64       `json:"cost"`
 	Lane       string      `json:"lane,omitempty"`
+	Batch      string      `json:"batch,omitempty"`
 	Priority   int         `json:"priority,omitempty"`
 	Attempts   int         `json:"attempts"`
 	AppendedAt *time.Time  `json:"appended_at,omitempty"`

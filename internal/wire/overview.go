@@ -35,6 +35,11 @@ type Sums struct {
 	Out      float64             `json:"out"`
 	Refused  float64             `json:"refused"`
 	Outflow  float64             `json:"outflow"`
+	// FinishAt is when the last job leaves that does leave; null without jobs. Never is how many queues have jobs that
+	// never leave as things are, and DelaySeconds the longest delay of a queue with jobs.
+	FinishAt     *time.Time `json:"finish_at"`
+	Never        int        `json:"never"`
+	DelaySeconds float64    `json:"delay_seconds"`
 }
 
 // QueueRow is a queue in an Overview.
@@ -76,6 +81,19 @@ type QueueRow struct {
 	Configured *leaky.Rate `json:"configured,omitempty"`
 
 	OldestWaiting *time.Time `json:"oldest_waiting,omitempty"`
+	// Outlook is absent while it is not known.
+	Outlook *Outlook `json:"outlook,omitempty"`
+}
+
+// Outlook sums up the forecast of a queue.
+type Outlook struct {
+	// DelaySeconds is how long a job appended now would wait, and FinishAt when the last job leaves. Null is never, as
+	// things are; Why is then what holds the jobs.
+	DelaySeconds *float64   `json:"delay_seconds"`
+	FinishAt     *time.Time `json:"finish_at"`
+	Why          string     `json:"why,omitempty"`
+	// Exact means that arithmetic alone decides the forecast.
+	Exact bool `json:"exact"`
 }
 
 // Histories are the histories of queues, by name.

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"time"
+
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/unit"
 )
@@ -76,6 +78,17 @@ type LeaseFailed struct {
 	Reason       string `json:"reason,omitempty"`
 	Detail       string `json:"detail,omitempty"`
 	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
+}
+
+// Throttle is a report that the receiver of a queue asked for a delay.
+type Throttle struct {
+	After  unit.Duration `json:"after"`
+	Reason string        `json:"reason,omitempty"`
+}
+
+// Throttled answers Throttle.
+type Throttled struct {
+	Until *time.Time `json:"until"` // when jobs leave the queue again
 }
 
 // TurnRequest is a request for a turn in a pull queue.

@@ -36,6 +36,8 @@ type Flow struct {
 	// Parent is the queue whose rate is shared by this one and its siblings.
 	Parent *Parent `json:"parent,omitempty"`
 	Stats  Stats   `json:"stats"`
+	// Outlook is the forecast as of the latest reading of all queues; nil while it is not known, and in lists.
+	Outlook *Outlook `json:"outlook,omitempty"`
 }
 
 // Status is the status of a queue; see status.Status.

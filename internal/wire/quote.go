@@ -22,19 +22,23 @@ type Quote struct {
 	// RefusedAs is the reason of the refusals: full, lane_full or overflow_full.
 	RefusedAs string `json:"refused_as,omitempty"`
 	Paused    bool   `json:"paused"`
-	// PausedUntil is when the forecast begins, if the pause ends by itself.
-	PausedUntil *time.Time `json:"paused_until,omitempty"`
-	Now         Forecast   `json:"now"`
-	Then        *Forecast  `json:"then,omitempty"`
+	// PausedUntil is when the pause ends, if it has an end.
+	PausedUntil *time.Time  `json:"paused_until,omitempty"`
+	Now         QuoteDates  `json:"now"`
+	Then        *QuoteDates `json:"then,omitempty"`
 }
 
-// Forecast is when jobs would depart at a rate.
-type Forecast struct {
+// QuoteDates are when jobs would depart at a rate.
+type QuoteDates struct {
 	Rate      leaky.Rate `json:"rate"`
 	FirstAt   *time.Time `json:"first_at,omitempty"`
 	LastAt    *time.Time `json:"last_at,omitempty"`
 	DrainedAt *time.Time `json:"drained_at,omitempty"`
-	Expiring  Expiring   `json:"expiring"`
+	// Never is what keeps jobs from ever leaving as things are; absent if all leave.
+	Never string `json:"never,omitempty"`
+	// Exact means that arithmetic alone decides the dates.
+	Exact    bool     `json:"exact"`
+	Expiring Expiring `json:"expiring"`
 }
 
 // Expiring is how many of the waiting jobs would expire before they depart.

@@ -200,13 +200,18 @@ func (e *Engine) now() leaky.Instant {
 type clock struct {
 	machine.Clock
 	source func() leaky.Instant // nil is the wall clock
-	at     time.Time            // time of the last reading; setting the wall clock leaves its monotonic part alone
+	// simulated says that the source needs nobody to vouch for it.
+	simulated bool
+	at        time.Time // time of the last reading; setting the wall clock leaves its monotonic part alone
 }
 
 // read reads the clock. Without a source the process vouches for it by its monotonic clock. With a source the caller of
 // Reserve vouches, and knows latest.
 func (c *clock) read(wall time.Time, latest leaky.Instant) {
 	if c.source != nil {
+		if c.simulated {
+			latest = 0
+		}
 		c.Look(c.source(), latest)
 		return
 	}

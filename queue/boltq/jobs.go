@@ -46,6 +46,15 @@ func (e *Engine) FindJobs(ctx context.Context, r queue.FindRequest) (found queue
 	return found, err
 }
 
+// Batches implements queue.Jobs.
+func (e *Engine) Batches(ctx context.Context, r queue.BatchesRequest) (list []queue.Batch, err error) {
+	err = e.lookDurable(ctx, func(now leaky.Instant) (wait uint64, err error) {
+		list, wait, err = e.machine.Batches(now, r)
+		return wait, err
+	})
+	return list, err
+}
+
 // DeadQueues implements queue.Jobs.
 func (e *Engine) DeadQueues(ctx context.Context, after string, limit int) (list []queue.DeadQueue, err error) {
 	err = e.look(ctx, func(now leaky.Instant) error { list = e.machine.DeadQueues(now, after, limit); return nil })

@@ -59,7 +59,7 @@ func open(ctx context.Context, path string, db storage, opts Options) (*Engine, 
 		wakes:     listeners[queue.Wakeup]{}, rooms: listeners[string]{},
 	}
 	e.work.L, e.machine = &e.mu, machine.New(e.epoch)
-	e.clock.source, e.heap = opts.Now, newHeap(opts.Memory)
+	e.clock.source, e.clock.simulated, e.heap = opts.Now, opts.Simulated, newHeap(opts.Memory)
 	if err := e.start(ctx); err != nil {
 		return nil, errors.Join(openError(path, err), db.Close())
 	}

@@ -30,6 +30,9 @@ var (
 type Options struct {
 	// Now reads the clock; nil is the wall clock. It may jump either way: the engine's own clock never runs back.
 	Now func() leaky.Instant
+	// Simulated says that Now is a simulated clock: its jumps ahead are time that has passed, and the engine's clock
+	// follows them.
+	Simulated bool
 	// Logger receives errors that no caller gets; nil discards them.
 	Logger *slog.Logger
 	// LockTimeout is how long Open waits for another process to release the file; 0 is DefaultLockTimeout.

@@ -3,6 +3,7 @@ package boltq
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -74,6 +75,26 @@ func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) (answers []qu
 		return wait, nil
 	})
 	return answers, err
+}
+
+// Throttle implements queue.Specs.
+func (e *Engine) Throttle(
+	ctx context.Context, name string, after time.Duration, reason string,
+) (until time.Time, err error) {
+	err = e.do(ctx, func(now leaky.Instant) (wait uint64, err error) {
+		at, wait, err := e.machine.Throttle(now, name, after, reason)
+		until = at.Time()
+		return wait, err
+	})
+	return until, err
+}
+
+// Upcoming returns what comes next; see machine.Machine.
+func (e *Engine) Upcoming(
+	ctx context.Context, asks func(pulled string) bool,
+) (u machine.Upcoming, err error) {
+	err = e.look(ctx, func(now leaky.Instant) error { u = e.machine.Upcoming(asks, now); return nil })
+	return u, err
 }
 
 // Sweep implements queue.Outflow.

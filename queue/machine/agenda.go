@@ -276,3 +276,50 @@ func (m *Machine) wakeToLook(q *queueState, at, now leaky.Instant) {
 		m.wakeFor(at, now)
 	}
 }
+
+// Upcoming is what comes next if nobody changes anything.
+type Upcoming struct {
+	In    time.Duration // until something comes due
+	Known bool          // false if nothing will
+	Due   bool          // something is due already, and waits for a client that asks
+}
+
+// Upcoming returns what comes next: a departure, a scheduled job, the end of a pause or a lease, an expiry. asks reports
+// whether a client asks for the jobs of a pull queue or, if its name is empty, of all other queues. It looks at all
+// queues that wait. The engine does not need it; a clock that is advanced in steps does.
+func (m *Machine) Upcoming(asks func(pulled string) bool, now leaky.Instant) Upcoming {
+	first, due := never, false
+	note := func(q *queueState, at leaky.Instant) {
+		pulled := ""
+		if q.spec.Pull {
+			pulled = q.name
+		}
+		if at > now {
+			first = min(first, at)
+		} else if !due {
+			due = asks(pulled)
+		}
+	}
+	for _, agenda := range []*heap[*agendaEntry]{&m.agenda, &m.pulled} {
+		for entry := range agenda.all {
+			note(entry.queue, entry.departsAt)
+		}
+	}
+	for _, timers := range []*heap[*queueState]{&m.timers, &m.pulledTimers} {
+		for q := range timers.all {
+			note(q, q.timerAt)
+		}
+	}
+	ends := func(at leaky.Instant) {
+		if at > now {
+			first = min(first, at)
+		}
+	}
+	for l := range m.leases.all {
+		ends(l.deadline)
+	}
+	for q := range m.expiring.all {
+		ends(m.engine(q.firstDeadline))
+	}
+	return Upcoming{In: first.Sub(now), Known: first != never, Due: due}
+}

@@ -149,6 +149,9 @@ func (m *Machine) admitTo(q *queueState, it *appendingJob, now leaky.Instant) (w
 		it.answer.Outcome = queue.Lapsed
 		return 0
 	}
+	if it.job.Batch != "" && !m.batchFits(q, it.job.Batch, now) {
+		it.job.Batch, it.record = "", jobrecord.WithBatch(it.record, "")
+	}
 	ln, most := q.lane(it.job.Lane, it.lane), m.byteLimit(q)
 	if it.tooLarge(most, false) || it.refusedBySelf(q, ln, now) {
 		return 0
@@ -229,6 +232,9 @@ func (m *Machine) admitNew(it *appendingJob, ln *lane, rc *ruleCharges, now leak
 	o := q.outlookOfNew(ln, turnOf(q.turn, it.job.Priority), it.job.Cost, it.job.Priority, notPlain(&it.job))
 	eta := q.etaOfNew(o, scheduledUntil(&it.job, m.wall(now)), now)
 	m.reservePlace(j, &it.job, now)
+	if it.job.Batch != "" {
+		m.holdBatch(j, m.joinBatch(q, it.job.Batch, now, now), scheduledUntil(&it.job, m.wall(now)))
+	}
 	m.chargeRules(rc, now)
 	m.touch(q)
 	q.counters.Appended++

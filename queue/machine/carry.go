@@ -10,6 +10,7 @@ import (
 // Successor returns an empty machine to load after a commit failed. Its fences continue after m's.
 func (m *Machine) Successor() *Machine {
 	next := New(m.epoch)
+	next.maxBatches = m.maxBatches
 	next.lastFence, next.Environment.Ahead, next.filedAhead = m.lastFence, m.Environment.Ahead, m.Environment.Ahead
 	return next
 }

@@ -261,6 +261,12 @@ func (m *Machine) complete(c *Commit, now leaky.Instant) {
 	}
 	c.droppedTallies = m.droppedTallies.take(commitForgets)
 	each(c.droppedTallies, c.dropTally)
+	for _, b := range m.changedBatches {
+		if b.changed = false; !b.gone && b.queue.live {
+			c.putBatch(b)
+		}
+	}
+	m.changedBatches = nil
 	m.store.commit, m.store.now = c.Number, now
 	c.seq, c.ended, c.deferred = m.store.seq, m.store.ended, m.store.deferred
 	c.putStore(m.store)

@@ -158,6 +158,15 @@ func (s *sorted[T]) len() int {
 
 func (s *sorted[T]) top() T { return s.blocks[0][0] }
 
+// at returns the item that has i others before it.
+func (s *sorted[T]) at(i int) T {
+	b := 0
+	for ; i >= len(s.blocks[b]); b++ {
+		i -= len(s.blocks[b])
+	}
+	return s.blocks[b][i]
+}
+
 func (s *sorted[T]) pop() T {
 	v := s.top()
 	s.removeAt(0, 0)

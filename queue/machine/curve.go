@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -131,4 +132,69 @@ func (h *hours) changes(t float64) float64 {
 		return inf
 	}
 	return closes.Sub(at).Seconds()
+}
+
+// Sum returns the sum of forecasts of different queues as of now, which may be a little later than their beginnings.
+// Its last bend has the cause of the queue with the most jobs that never leave; the others have none.
+func Sum(now time.Time, all []*queue.Forecast) queue.Forecast {
+	type turn struct{ t, slope, drop float64 } // at t the outflow changes by slope, and drop jobs leave at once
+	var turns []turn
+	sum := queue.Forecast{Exact: len(all) > 0}
+	left, stuck, most, never := 0.0, 0.0, 0.0, verdict{}
+	for _, f := range all {
+		sum.Exact, sum.Estimated = sum.Exact && f.Exact, sum.Estimated || f.Estimated
+		last := &f.Bends[len(f.Bends)-1]
+		if f.Never() && last.Remaining > most {
+			most, never = last.Remaining, verdict{by: last.By, queue: last.Queue, reason: last.Reason}
+		}
+		if f.Finish.After(sum.Finish) {
+			sum.Finish = f.Finish
+		}
+		left, stuck = left+last.Remaining, stuck+last.Remaining
+		for n := range f.Bends[1:] {
+			a, b := &f.Bends[n], &f.Bends[n+1]
+			from, to := a.At.Sub(now).Seconds(), b.At.Sub(now).Seconds()
+			drop := a.Remaining - b.Remaining
+			switch {
+			case to < 0 || to == 0 && from < 0:
+				continue // it has left
+			case to <= from:
+				turns = append(turns, turn{t: from, drop: drop})
+			default:
+				slope := drop / (to - from)
+				from = max(0, from)
+				drop = slope * (to - from)
+				turns = append(turns, turn{t: from, slope: slope}, turn{t: to, slope: -slope})
+			}
+			left += drop
+		}
+	}
+	if most > 0 {
+		sum.Finish = time.Time{}
+	}
+	slices.SortFunc(turns, func(a, b turn) int { return cmp.Compare(a.t, b.t) })
+	curve := []bend{{left: left, drained: -1}}
+	for n, turn := range turns {
+		at := &curve[len(curve)-1]
+		if turn.t > at.t {
+			curve = append(curve, bend{t: turn.t, left: at.left - at.rate*(turn.t-at.t), rate: at.rate, drained: -1})
+			at = &curve[len(curve)-1]
+		}
+		if turn.drop > 0 {
+			curve = append(curve, bend{t: at.t, left: at.left - turn.drop, rate: at.rate, drained: -1})
+			at = &curve[len(curve)-1]
+		}
+		at.rate += turn.slope
+		if n == len(turns)-1 { // rounding errors have added up
+			at.left, at.rate = stuck, 0
+		}
+	}
+	curve[len(curve)-1].by = never
+	for _, b := range simplified(curve, queue.MaxBends) {
+		sum.Bends = append(sum.Bends, queue.Bend{
+			At: now.Add(time.Duration(min(b.t, 9e9) * float64(time.Second))), Remaining: max(0, b.left), Rate: max(0, b.rate),
+			By: b.by.by, Queue: b.by.queue, Reason: b.by.reason, Drained: -1,
+		})
+	}
+	return sum
 }

@@ -227,7 +227,7 @@ func (k *deadRecord) read(t *tables) {
 	}
 	k.size, k.laneDigest = len(record), queue.DigestLane(k.job.Lane)
 	k.job.Payload, k.job.Headers = nil, nil // they share memory with the file
-	k.job.Lane = strings.Clone(k.job.Lane)
+	k.job.Lane, k.job.Batch = strings.Clone(k.job.Lane), strings.Clone(k.job.Batch)
 }
 
 // Replay puts dead jobs back into their queue, under new keys, and returns the commit that the answers wait for.
@@ -271,12 +271,15 @@ func (m *Machine) replay(
 	}
 	ln := q.lane(k.job.Lane, k.laneDigest)
 	switch {
+	case k.job.Batch != "" && !m.batchFits(q, k.job.Batch, now):
+		return queue.NoRoom, nil
 	case m.staysDead(jobsize.Of(d.id, k.size), &k.job, ln, now):
 		return queue.NoRoom, nil
 	case m.Full != nil:
 		return 0, m.Full
 	}
 	m.store.seq++
+	own, label := q.endedJobs.byID[d.id] == d, k.job.Batch
 	j := &job{
 		id: d.id, lane: ln, seq: m.store.seq, appended: now, fingerprint: d.fingerprint, size: uint32(k.size),
 		cost: d.cost,
@@ -284,6 +287,15 @@ func (m *Machine) replay(
 	q.endedJobs.take(d)
 	m.removeDead(m.deadJobs[q.name], d)
 	m.reservePlace(j, &k.job, now)
+	var b *batch
+	switch {
+	case label == "":
+	case own:
+		b = m.rejoinBatch(q, label, queue.Dead, d.appended, now, now)
+	default: // an earlier queue counted its death
+		b = m.joinBatch(q, label, now, now)
+	}
+	m.holdBatch(j, b, scheduledUntil(&k.job, m.wall(now)))
 	c := m.touch(q)
 	q.counters.Replayed++
 	c.logJobAct(act, q.name, q.revision, j.id, false, m.wall(now))

@@ -162,9 +162,22 @@ func (m *Machine) nextToTrim() *queueState {
 	return nil
 }
 
+func (m *Machine) keepEnded(q *queueState, d *endedJob) {
+	q.endedJobs.add(d)
+	if d.state != queue.Dead {
+		m.othersEnded++
+	}
+}
+
+// forgetOthers forgets ended jobs that were taken out of a queue, none of them dead.
+func (m *Machine) forgetOthers(gone []*endedJob) {
+	m.forgotten = append(m.forgotten, gone...)
+	m.othersEnded -= int64(len(gone))
+}
+
 // rememberEnded remembers an ended job, and forgets others as limits require.
 func (m *Machine) rememberEnded(q *queueState, d *endedJob, now leaky.Instant) {
-	q.endedJobs.add(d)
+	m.keepEnded(q, d)
 	if d.state == queue.Dead {
 		m.addDead(q.name, d)
 	}
@@ -174,7 +187,7 @@ func (m *Machine) rememberEnded(q *queueState, d *endedJob, now leaky.Instant) {
 
 // trim forgets up to limit ended jobs of q that are too old or too many.
 func (m *Machine) trim(q *queueState, now leaky.Instant, limit int) {
-	m.forgotten = append(m.forgotten, q.endedJobs.trim(q.spec.Retention, now, limit)...)
+	m.forgetOthers(q.endedJobs.trim(q.spec.Retention, now, limit))
 	if dead := m.deadJobs[q.name]; dead != nil {
 		m.trimDead(dead, now, limit)
 	}

@@ -55,6 +55,11 @@ func (e *Engine) Rollback(
 	return p, err
 }
 
+func (e *Engine) Batches(ctx context.Context, r queue.BatchesRequest) (list []queue.Batch, err error) {
+	err = e.do(ctx, func(now leaky.Instant) (err error) { list, _, err = e.Machine.Batches(now, r); return err })
+	return list, err
+}
+
 func (e *Engine) Document(ctx context.Context, kind, name string) (d document.Document, err error) {
 	err = e.do(ctx, func(leaky.Instant) (err error) {
 		e.read(func(tx Transaction) { d, err = ReadDocument(tx, kind, name) })

@@ -247,6 +247,17 @@ func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) (answers []qu
 	return answers, err
 }
 
+func (e *Engine) Throttle(
+	ctx context.Context, name string, after time.Duration, reason string,
+) (until time.Time, err error) {
+	err = e.do(ctx, func(now leaky.Instant) error {
+		at, _, err := e.Machine.Throttle(now, name, after, reason)
+		until = at.Time()
+		return err
+	})
+	return until, err
+}
+
 func (e *Engine) Wake(ctx context.Context) <-chan queue.Wakeup { return listen(ctx, e, e.wakes, 16) }
 
 func (e *Engine) Room(ctx context.Context) <-chan string { return listen(ctx, e, e.rooms, 1024) }

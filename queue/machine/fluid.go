@@ -150,7 +150,13 @@ func (f *fluid) run() {
 // flowIn adds inflows that are due.
 func (f *fluid) flowIn() {
 	for len(f.inflows) > 0 && f.inflows[0].at <= f.t+tiny {
-		f.pools[f.inflows[0].pool].pour(f.inflows[0].depth)
+		in := f.inflows[0]
+		f.pools[in.pool].pour(in.depth)
+		for i := range f.marks {
+			if m := &f.marks[i]; m.pool == in.pool && !m.passed { // scheduled jobs keep their place before later ones
+				m.left += in.depth
+			}
+		}
 		f.inflows = f.inflows[1:]
 	}
 	if p := f.overflow; p != nil && p.hours != nil && p.opens <= f.t+tiny {

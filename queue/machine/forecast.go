@@ -29,17 +29,18 @@ func Forecast(l *queue.Lineup, ask queue.ForecastRequest) (queue.Forecast, error
 // forecaster is the fluid of a Lineup.
 type forecaster struct {
 	fluid
-	lineup *queue.Lineup
-	spec   *queue.Spec
-	now    leaky.Instant
-	cost   float64                             // mean cost of a waiting job
-	rules  map[queue.LaneDigest]queue.LaneRule // overrides
-	poolOf map[queue.LaneDigest]int
+	lineup   *queue.Lineup
+	appended queue.ForecastAppend
+	spec     *queue.Spec
+	now      leaky.Instant
+	cost     float64                             // mean cost of a waiting or appended job
+	rules    map[queue.LaneDigest]queue.LaneRule // overrides
+	poolOf   map[queue.LaneDigest]int
 }
 
 func newForecaster(l *queue.Lineup, ask queue.ForecastRequest) (*forecaster, error) {
 	c := &forecaster{
-		lineup: l, spec: &l.Spec, now: leaky.Instant(l.Now.UnixMicro()), cost: l.MeanCost(),
+		lineup: l, spec: &l.Spec, now: leaky.Instant(l.Now.UnixMicro()), appended: ask.Append, cost: l.MeanCost(ask.Append),
 		rules: map[queue.LaneDigest]queue.LaneRule{}, poolOf: map[queue.LaneDigest]int{},
 	}
 	c.drained, c.dry = -1, slices.Repeat([]float64{-1}, len(l.Lanes))
@@ -74,9 +75,7 @@ func newForecaster(l *queue.Lineup, ask queue.ForecastRequest) (*forecaster, err
 			pool: c.pool(due.Lane, float64(due.Cost)/float64(due.Jobs)),
 		})
 	}
-	if a := ask.Append; a.Jobs+a.Deferred > 0 {
-		c.append(a)
-	}
+	c.append()
 	slices.SortStableFunc(c.inflows, func(a, b inflow) int { return cmp.Compare(a.at, b.at) })
 	return c, nil
 }
@@ -201,25 +200,19 @@ func (s *station) close(until float64, why verdict) {
 	}
 }
 
-// limitInFlight adds a tap for the queue's limit of jobs in flight, unless less than half of them are. How long
-// deliveries take is known only from what has left lately.
+// limitInFlight adds a tap for the queue's limit of jobs in flight, if it is known how long jobs are in flight.
 func (c *forecaster) limitInFlight() {
-	most := c.spec.MaxInFlight
-	flight, known := c.flight()
-	if most == 0 || 2*c.lineup.Leased < most || !known {
-		return
+	if most := c.spec.MaxInFlight; most > 0 && c.lineup.Flight > 0 {
+		c.own.taps = append(c.own.taps, c.places(most, most-c.lineup.Leased, c.cost, cause.MaxInFlight))
 	}
-	c.own.taps = append(c.own.taps, tap{
-		rate: c.cost * float64(most) / flight, burst: c.cost * float64(most), by: verdict{by: cause.MaxInFlight},
-	})
 }
 
-// flight estimates how many seconds a job is in flight, by Little's law. known is false unless jobs have waited for as
-// long as the outflow was measured.
-func (c *forecaster) flight() (seconds float64, known bool) {
-	i := &c.lineup.Info
-	known = i.Leased > 0 && i.Outflow > 0 && !i.OldestWaiting.IsZero() && i.Now.Sub(i.OldestWaiting) >= meterWindow
-	return float64(i.Leased) / i.Outflow, known
+// places returns a limit of jobs in flight as a tap. free is how many more jobs may be in flight now.
+func (c *forecaster) places(most, free int64, cost float64, by cause.Cause) tap {
+	return tap{
+		rate: cost * float64(most) / c.lineup.Flight.Seconds(), burst: cost * float64(most),
+		credit: cost * float64(min(most, max(0, free))), by: verdict{by: by},
+	}
 }
 
 func (c *forecaster) addSiblings() {
@@ -271,15 +264,23 @@ func (c *forecaster) ensureOverflow(jobCost float64) *pool {
 }
 
 // append adds jobs that are appended now, and marks the first and the last of them.
-func (c *forecaster) append(a queue.ForecastAppend) {
+func (c *forecaster) append() {
+	a := c.appended
 	cost := float64(max(1, a.Cost))
 	add := func(p *pool, at int, jobs int64) {
 		if jobs == 0 {
 			return
 		}
-		c.marks = append(c.marks, mark{pool: at, left: p.depth() + cost})
+		before := p.depth() // as taps have it, a job departs when the mean cost of one more has passed
+		if p.rate < inf {
+			before += p.jobCost
+		} else {
+			before += c.cost
+		}
 		p.pour(float64(jobs) * cost)
-		c.marks = append(c.marks, mark{pool: at, left: p.depth()})
+		for _, left := range []float64{before, before + float64(jobs-1)*cost} {
+			c.marks = append(c.marks, mark{pool: at, left: min(left, p.depth())})
+		}
 	}
 	if a.Jobs > 0 {
 		n := c.pool(queue.DigestLane(a.Lane), cost)
@@ -338,8 +339,9 @@ func (c *forecaster) forecast() queue.Forecast {
 
 // isExact reports whether arithmetic alone decides when jobs leave.
 func (c *forecaster) isExact() bool {
-	i := &c.lineup.Info
-	return c.cost <= 1 && i.Lanes <= 1 && (len(c.lineup.Lanes) == 0 || c.lineup.Lanes[0].Digest == queue.LaneDigest{}) &&
+	i, a := &c.lineup.Info, c.appended
+	return c.cost <= 1 && a.Deferred == 0 && (a.Jobs == 0 || a.Lane == "") && i.Lanes <= 1 &&
+		(len(c.lineup.Lanes) == 0 || c.lineup.Lanes[0].Digest == queue.LaneDigest{}) &&
 		i.Size() == i.Waiting && i.Deferred == 0 && c.group == nil && len(c.spec.Limits) == 0 &&
 		c.spec.MaxInFlight == 0 && !c.spec.Ordered && !c.spec.Adapt.On() && !c.spec.Pull && c.own.opens == 0 &&
 		!i.Circuit.Open()

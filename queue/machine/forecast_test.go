@@ -1,9 +1,12 @@
 package machine_test
 
 import (
+	"math"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/machine"
@@ -147,4 +150,85 @@ func TestForecastOfAppendedJobs(t *testing.T) {
 	if err != nil || !f.Lanes[0].Before(f.Lanes[1]) || !f.Lanes[1].Equal(f.Finish) {
 		t.Errorf("lanes are empty at %v, all at %v: %v", f.Lanes, f.Finish, err)
 	}
+}
+
+func TestSumOfForecasts(t *testing.T) {
+	burst := lineup(t, "10/s", laneOf("", 30))
+	burst.Spec.Burst = 21
+	paused := lineup(t, "10/s", laneOf("", 7))
+	paused.Pause = queue.Pause{Since: forecastNow, Reason: "lunch"}
+	fast, slow := lineup(t, "10/s", laneOf("", 101)), lineup(t, "1/s", laneOf("", 21))
+	for name, c := range map[string]struct {
+		queues []*queue.Lineup
+		after  time.Duration // their forecasts are so old
+		want   []point
+	}{
+		"none": {want: []point{{0, 0}}},
+		"one": {
+			queues: []*queue.Lineup{fast},
+			want:   []point{{0, 101}, {5 * time.Second, 50}, {10 * time.Second, 0}},
+		},
+		"two": {
+			queues: []*queue.Lineup{fast, slow},
+			want:   []point{{0, 122}, {10 * time.Second, 10}, {20 * time.Second, 0}},
+		},
+		"one has left by now": {
+			queues: []*queue.Lineup{fast, slow},
+			after:  12 * time.Second,
+			want:   []point{{0, 8}, {8 * time.Second, 0}},
+		},
+		"all have": {queues: []*queue.Lineup{fast, slow}, after: time.Hour, want: []point{{0, 0}}},
+		"jobs leave at once": {
+			queues: []*queue.Lineup{burst, slow},
+			want:   []point{{time.Millisecond, 29}, {900 * time.Millisecond, 19.1}},
+		},
+		"some never leave": {
+			queues: []*queue.Lineup{paused, slow},
+			want:   []point{{0, 28}, {20 * time.Second, 7}, {time.Hour, 7}},
+		},
+		"the same a hundredfold": {
+			queues: slices.Repeat([]*queue.Lineup{fast}, 100),
+			want:   []point{{0, 10100}, {5 * time.Second, 5000}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var all []*queue.Forecast
+			for _, l := range c.queues {
+				f, err := machine.Forecast(l, queue.ForecastRequest{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, &f)
+			}
+			sum := machine.Sum(forecastNow.Add(c.after), all)
+			for _, p := range c.want {
+				// A job leaves as a drop of the liquid has: a curve has up to one job more, or less, for each queue.
+				if got := remaining(&sum, forecastNow.Add(c.after+p.after)); math.Abs(got-p.left) > float64(len(all))+0.01 {
+					t.Errorf("after %v %.3f are left, want %.3f: %+v", p.after, got, p.left, sum.Bends)
+				}
+			}
+			last := sum.Bends[len(sum.Bends)-1]
+			if stuck := slices.Contains(c.queues, paused); stuck != (last.By == cause.Paused) || stuck != (last.Remaining == 7) {
+				t.Errorf("it ends with %+v", last)
+			}
+		})
+	}
+}
+
+type point struct {
+	after time.Duration
+	left  float64
+}
+
+// remaining returns how many jobs a forecast has left at an instant.
+func remaining(f *queue.Forecast, at time.Time) float64 {
+	last := f.Bends[0].Remaining
+	for n := 1; n < len(f.Bends); n++ {
+		a, b := f.Bends[n-1], f.Bends[n]
+		if b.At.After(at) {
+			return a.Remaining + (b.Remaining-a.Remaining)*float64(at.Sub(a.At))/float64(b.At.Sub(a.At))
+		}
+		last = b.Remaining
+	}
+	return last
 }

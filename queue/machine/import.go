@@ -278,11 +278,11 @@ func (m *Machine) placeJob(it *importJob, q *queueState, now leaky.Instant) (mov
 	case m.full() != nil:
 		return 0, m.full()
 	case !it.State.Ended():
-		m.placeAlive(it, q)
+		m.placeAlive(it, q, now)
 	case now.Sub(instantOf(it.At)) >= q.spec.Retention.For.D():
 		return move.Forgotten, nil
 	default:
-		m.placeEnded(it, q)
+		m.placeEnded(it, q, now)
 	}
 	return move.Placed, nil
 }
@@ -302,7 +302,8 @@ func (q *queueState) fingerprintOf(id string, now leaky.Instant) (print [8]byte,
 }
 
 // placeAlive restores the place of a job. Capacity is not checked: it was when the job was appended.
-func (m *Machine) placeAlive(it *importJob, q *queueState) {
+func (m *Machine) placeAlive(it *importJob, q *queueState, now leaky.Instant) {
+	b := m.importInBatch(it, q, now)
 	m.store.seq++
 	j := &job{
 		id: strings.Clone(it.ID), lane: q.lane(it.lane, it.head.Lane), seq: m.store.seq, turn: it.Turn,
@@ -327,6 +328,11 @@ func (m *Machine) placeAlive(it *importJob, q *queueState) {
 	} else {
 		q.addIncoming(j, due)
 	}
+	if last := due; last <= m.wall(now) {
+		m.holdBatch(j, b, 0)
+	} else {
+		m.holdBatch(j, b, last)
+	}
 	c, ls := m.touch(q), importedLease(j, it, due)
 	if p := q.parent(); p != nil {
 		m.touch(p) // its record has the turn and the greatest cost
@@ -350,14 +356,31 @@ func importedLease(j *job, it *importJob, due leaky.Instant) *lease {
 	}
 }
 
-func (m *Machine) placeEnded(it *importJob, q *queueState) {
+// importInBatch counts an imported job in the batch with its label, if it has one. Without room for the batch the job
+// loses its label.
+func (m *Machine) importInBatch(it *importJob, q *queueState, now leaky.Instant) *batch {
+	switch {
+	case it.head.Batch == "":
+		return nil
+	case !m.batchFits(q, it.head.Batch, now):
+		it.Record = jobrecord.WithBatch(it.Record, "")
+		return nil
+	}
+	return m.joinBatch(q, it.head.Batch, instantOf(it.AppendedAt), now)
+}
+
+func (m *Machine) placeEnded(it *importJob, q *queueState, now leaky.Instant) {
+	b := m.importInBatch(it, q, now)
+	if b != nil {
+		m.endInBatch(b, it.ID, queue.Dead, now)
+	}
 	m.store.ended++
 	d := &endedJob{
 		id: strings.Clone(it.ID), key: m.store.ended, state: it.State, result: it.State, fingerprint: it.fingerprint,
 		cost: uint16(it.Cost), attempts: it.Attempts,
 		appended: instantOf(it.AppendedAt), at: instantOf(it.At), reason: strings.Clone(it.Reason),
 	}
-	if q.endedJobs.add(d); it.State == queue.Dead {
+	if m.keepEnded(q, d); it.State == queue.Dead {
 		m.store.seq++
 		d.seq, d.size = m.store.seq, uint32(len(it.Record))
 		m.addDead(q.name, d)

@@ -89,12 +89,16 @@ func (m *Machine) Cancel(
 		return queue.Cancelled, m.lastWait(), nil
 	}
 	// The job is dropped when it comes back.
+	b := q.batchOfDeferral(number)
 	m.uncountDeferral(q, number, d)
-	d.state = cancelledDeferral
+	if d.state = cancelledDeferral; b != nil {
+		delete(q.batches.ofDeferral, number)
+		m.endInBatch(b, id, queue.Cancelled, now)
+	}
 	m.touch(q)
 	q.counters.Cancelled++
 	m.current.logJobAct(act, q.name, q.revision, id, false, m.wall(now))
-	m.current.putDeferral(q, number, id, *d)
+	m.current.putDeferral(q, number, id, *d, "")
 	m.announceRoom(q, now)
 	return queue.Cancelled, m.wait(), nil
 }
@@ -131,7 +135,7 @@ func (m *Machine) endIdle(j *job, s queue.State, now leaky.Instant) (freed bool)
 	c.dropJob(j.seq)
 	c.putEnded(q, d, nil)
 	freed = m.leaveFlight(j, s, now)
-	m.removeJob(j, now)
+	m.removeJob(j, s, now)
 	m.rememberEnded(q, d, now)
 	return freed
 }
@@ -295,7 +299,7 @@ func (m *Machine) decideHeld(j *job, v queue.Verdict, act *jobAct, now leaky.Ins
 	c.dropLease(j.seq)
 	c.putEnded(q, d, past)
 	m.leaveFlight(j, state, now)
-	m.removeJob(j, now)
+	m.removeJob(j, state, now)
 	m.rememberEnded(q, d, now)
 	m.announceRoom(q, now)
 	return state

@@ -103,8 +103,7 @@ func deadJobFound(name string, d *endedJob) *Found {
 func (q *queueState) jobInfo(j *job, now leaky.Instant) queue.JobInfo {
 	i := queue.JobInfo{
 		Queue: q.name, ID: j.id, State: j.state, Cost: int64(j.cost), Lane: j.lane.key, Priority: j.priority(),
-		AppendedAt: j.appended.Time(),
-		ExpiresAt:  j.expiresAt(),
+		AppendedAt: j.appended.Time(), ExpiresAt: j.expiresAt(), Batch: q.jobBatch(j),
 	}
 	if ls := j.lease; ls != nil {
 		i.Attempts, i.Reason = ls.attempts, ls.reason
@@ -160,7 +159,7 @@ func jobInfo(j *job) queue.JobInfo {
 	i := queue.JobInfo{
 		Queue: j.lane.queue.name, ID: j.id, State: j.state, Cost: int64(j.cost), Lane: j.lane.key,
 		Priority: j.priority(), AppendedAt: j.appended.Time(),
-		ExpiresAt: j.expiresAt(),
+		ExpiresAt: j.expiresAt(), Batch: j.lane.queue.jobBatch(j),
 	}
 	if ls := j.lease; ls != nil {
 		i.Attempts, i.Reason = ls.attempts, ls.reason

@@ -44,7 +44,11 @@ func (p *jobPage) addEnded(name string, d *endedJob) {
 	if !strings.HasPrefix(d.id, p.prefix) || p.lane != "" && d.state != queue.Dead {
 		return
 	}
-	p.jobs, p.dead = append(p.jobs, endedJobInfo(name, d)), append(p.dead, nil)
+	i := endedJobInfo(name, d)
+	if d.departed != 0 {
+		i.AddLast(queue.Attempt{At: d.departed.Time()})
+	}
+	p.jobs, p.dead = append(p.jobs, i), append(p.dead, nil)
 	if d.state == queue.Dead {
 		p.dead[len(p.dead)-1] = d
 	}
@@ -220,7 +224,8 @@ func (p *jobPage) byInstant(all *sorted[*lease], c *queue.Cursor) {
 // granted.
 func (m *Machine) leasesOf(q *queueState, c *queue.Cursor) (some []*lease) {
 	for ls := range m.leases.all {
-		if (q == nil || ls.job.lane.queue == q) && (c == nil || ls.fence.number > uint64(c.At)) {
+		of := ls.job.lane.queue
+		if (of == q || q == nil && of.live) && (c == nil || ls.fence.number > uint64(c.At)) {
 			some = append(some, ls)
 		}
 	}

@@ -62,7 +62,7 @@ func (m *Machine) Load(ctx context.Context, tx Transaction, now leaky.Instant) e
 	}
 	for _, step := range []func(context.Context) error{
 		l.loadStore, l.loadRules, l.readTallies, l.specs, l.imports, l.loadAdapted, l.loadQueues, l.loadFailures,
-		l.loadLeftPaces, l.retentions, l.loadSamples, l.ended, l.deferred, l.jobs, l.finish,
+		l.loadLeftPaces, l.retentions, l.loadSamples, l.loadBatches, l.ended, l.deferred, l.jobs, l.finish,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -210,7 +210,7 @@ func (l *loader) ended(ctx context.Context) error {
 		}
 		q := l.byNumber[of]
 		if q != nil {
-			q.endedJobs.add(d)
+			l.keepEnded(q, d)
 		}
 		switch {
 		case d.state == queue.Dead && (l.Machine.queues[name] != nil || l.deadJobs[name] != nil):
@@ -224,7 +224,7 @@ func (l *loader) ended(ctx context.Context) error {
 
 func (l *loader) deferred(ctx context.Context) error {
 	return l.each(ctx, deferredTable, func(seq uint64, v []byte) error {
-		of, number, id, d, err := decodeDeferral(v)
+		of, number, id, d, label, err := decodeDeferral(v)
 		if err != nil {
 			return err
 		}
@@ -241,12 +241,15 @@ func (l *loader) deferred(ctx context.Context) error {
 		}
 		l.lastDeferral[q] = number
 		if old := o.records.find(id); old != 0 { // it had lapsed when this one was created
-			l.dropLapsed(q, old)
+			l.dropLapsed(q, old, l.now)
 		}
 		d.seq = seq
 		o.records.add(number, id, d)
 		if d.state == stillDeferred && number > o.progress.givenUpTo {
 			l.countDeferred(q, number, d.count())
+			if label != "" && q.batches != nil {
+				q.deferWith(q.batches.byLabel[label], number)
+			}
 		}
 		return nil
 	})
@@ -282,6 +285,9 @@ func (l *loader) jobs(ctx context.Context) error {
 		}
 		q.setExpiry(j, instantOf(head.ExpiresAt))
 		q.addJob(j)
+		if head.Batch != "" && q.batches != nil && q.batches.byLabel[head.Batch] != nil {
+			q.batches.ofJob[seq] = q.batches.byLabel[head.Batch]
+		}
 		q.turn = max(q.turn, j.turnBase()+int64(j.cost))
 		if f := leases.Get(key(seq)); f != nil {
 			return l.restoreLease(j, f)

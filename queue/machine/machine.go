@@ -20,6 +20,8 @@ type Machine struct {
 	recentSpecs
 	children map[string]int // number of children of each name
 	counts   [queue.Expired + 1]int64
+	// othersEnded is how many ended jobs are remembered, besides dead ones.
+	othersEnded int64
 	schedules
 	leases    heap[*lease]
 	lastFence uint64
@@ -36,6 +38,8 @@ type Machine struct {
 	deletedBy   uint64                   // the last commit after which a queue or a job is unknown
 	samples     map[uint8][]int64        // numbers of the samples of each series, in order
 	refiling
+	maxBatches     int
+	changedBatches []*batch // whose records the current commit writes
 }
 
 // Environment is what a Machine must know about its surroundings before it decides.
@@ -93,5 +97,6 @@ func New(epoch uint64) *Machine {
 		charged:     map[tallyKey]*chargedTally{},
 		withBacklog: map[*queueState]struct{}{},
 		samples:     map[uint8][]int64{},
+		maxBatches:  queue.MaxBatches,
 	}
 }

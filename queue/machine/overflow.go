@@ -102,7 +102,15 @@ func (q *queueState) deferralLapsed(n uint64, now leaky.Instant) bool {
 func (m *Machine) removeDeferral(q *queueState, n uint64) {
 	if d := q.overflow.records.get(n); d != nil {
 		m.uncountDeferral(q, n, d)
-		q.overflow.records.remove(n)
+		q.dropDeferral(n)
+	}
+}
+
+// dropDeferral removes a deferral that is not counted any more.
+func (q *queueState) dropDeferral(n uint64) {
+	q.overflow.records.remove(n)
+	if q.batches != nil {
+		delete(q.batches.ofDeferral, n)
 	}
 }
 
@@ -114,6 +122,9 @@ func (o *overflowState) counts(n uint64) bool {
 // uncountDeferral removes a deferral from the counts, and reports whether it was counted.
 func (m *Machine) uncountDeferral(q *queueState, n uint64, d *deferral) (counted bool) {
 	if counted = q.overflow.counts(n); counted {
+		if b := q.batchOfDeferral(n); b != nil {
+			q.deferInBatch(b, n, -1)
+		}
 		m.countDeferred(q, n, d.count().negative())
 	}
 	return counted
@@ -140,18 +151,21 @@ func (m *Machine) forgetLapsed(q *queueState, now leaky.Instant, limit int) {
 		if !q.deferralLapsed(n, now) {
 			return
 		}
-		m.dropLapsed(q, n)
+		m.dropLapsed(q, n, now)
 	}
 }
 
 // dropLapsed drops a lapsed deferral. If it still counted, its job is missing.
-func (m *Machine) dropLapsed(q *queueState, n uint64) {
-	d := q.overflow.records.get(n)
+func (m *Machine) dropLapsed(q *queueState, n uint64, now leaky.Instant) {
+	d, b := q.overflow.records.get(n), q.batchOfDeferral(n)
 	m.lapsedDeferrals = append(m.lapsedDeferrals, d.seq)
 	if m.uncountDeferral(q, n, d) {
 		q.count().Missing++
 	}
-	q.overflow.records.remove(n)
+	if b != nil {
+		m.endInBatch(b, string(q.overflow.records.id(n)), queue.StateNone, now)
+	}
+	q.dropDeferral(n)
 }
 
 // answerDeferred answers for a job that is deferred already, or was cancelled while deferred. It returns the commit
@@ -183,7 +197,7 @@ func (m *Machine) answerDeferred(
 func (m *Machine) deferJob(it *appendingJob, q *queueState, rc *ruleCharges, now leaky.Instant) {
 	o, id := q.ownOverflow(), strings.Clone(it.job.ID)
 	if n := o.records.find(id); n != 0 { // an earlier deferral that has lapsed
-		m.dropLapsed(q, n)
+		m.dropLapsed(q, n, now)
 	}
 	*it.answer = queue.Appended{
 		Outcome: queue.SetAside, ID: id, State: queue.Deferred, At: now.Time(), Rules: rc.said(),
@@ -200,11 +214,18 @@ func (m *Machine) deferJob(it *appendingJob, q *queueState, rc *ruleCharges, now
 	}
 	o.records.add(o.lastTicket, id, d)
 	m.countDeferred(q, o.lastTicket, d.count())
+	if it.job.Batch != "" {
+		b := m.joinBatch(q, it.job.Batch, now, now)
+		q.deferWith(b, o.lastTicket)
+		b.noteLast(lastJob{
+			it.lane, id, scheduledUntil(&it.job, m.wall(now)), turnOf(q.turn, it.job.Priority),
+		})
+	}
 	it.answer.Ticket = ticket{q.number, o.lastTicket}.text()
 	m.chargeRules(rc, now)
 	m.touch(q)
 	q.counters.SetAside++
-	m.current.putDeferral(q, o.lastTicket, id, d)
+	m.current.putDeferral(q, o.lastTicket, id, d, it.job.Batch)
 	m.forgetLapsed(q, now, 2)
 }
 
@@ -222,13 +243,17 @@ func (m *Machine) renewDeferral(q *queueState, id string, old uint64) (number ui
 	o := q.ownOverflow()
 	m.store.deferred++
 	o.lastTicket++
-	d := *o.records.get(old)
+	d, b, label := *o.records.get(old), q.batchOfDeferral(old), ""
 	m.current.dropDeferral(d.seq)
 	d.seq = m.store.deferred
 	m.removeDeferral(q, old)
 	o.records.add(o.lastTicket, id, d)
 	m.countDeferred(q, o.lastTicket, d.count())
-	m.current.putDeferral(q, o.lastTicket, id, d)
+	if b != nil {
+		q.deferWith(b, o.lastTicket)
+		label = b.label
+	}
+	m.current.putDeferral(q, o.lastTicket, id, d, label)
 	m.touch(q) // its record has the last ticket
 	return o.lastTicket
 }
@@ -251,7 +276,10 @@ func (m *Machine) Withdraw(now leaky.Instant, w []queue.Ticketed) (promises []ti
 		m.touch(q)
 		q.counters.SetAside--
 		m.current.dropDeferral(d.seq)
-		m.removeDeferral(q, number)
+		b := q.batchOfDeferral(number)
+		if m.removeDeferral(q, number); b != nil {
+			m.leaveBatch(b, w[i].ID, now)
+		}
 		wait = m.wait()
 		m.deletedBy = wait
 	}

@@ -101,13 +101,13 @@ func TestContradictoryRecordsAreRefused(t *testing.T) {
 	for what, spoil := range map[string]func(s *effects){
 		"cut short": func(s *effects) { s.put(deferredTable, 90, []byte{1, 2}) },
 		"of no state": func(s *effects) {
-			s.putDeferral(&queueState{number: 1}, 3, "x", deferral{at: 1, seq: 90, state: noDeferral})
+			s.putDeferral(&queueState{number: 1}, 3, "x", deferral{at: 1, seq: 90, state: noDeferral}, "")
 		},
-		"of no id":      func(s *effects) { s.putDeferral(&queueState{number: 1}, 3, "", whole) },
-		"out of order":  func(s *effects) { s.putDeferral(&queueState{number: 1}, 1, "x", whole) },
-		"from tomorrow": func(s *effects) { s.putDeferral(&queueState{number: 1}, 1<<50, "x", whole) },
+		"of no id":      func(s *effects) { s.putDeferral(&queueState{number: 1}, 3, "", whole, "") },
+		"out of order":  func(s *effects) { s.putDeferral(&queueState{number: 1}, 1, "x", whole, "") },
+		"from tomorrow": func(s *effects) { s.putDeferral(&queueState{number: 1}, 1<<50, "x", whole, "") },
 		"a strange flag": func(s *effects) {
-			s.putDeferral(&queueState{number: 1}, 3, "x", deferral{seq: 90, state: 9})
+			s.putDeferral(&queueState{number: 1}, 3, "x", deferral{seq: 90, state: 9}, "")
 		},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -40,6 +40,7 @@ type queueState struct {
 	expiryIndex
 	overflow  *overflowState // noOverflow until it has its own: see ownOverflow
 	importing *importState   // noImport until the first import
+	batches   *batchSet      // nil until its first batch
 	promised  leaky.Instant  // the slot promised to the next refused caller; see retryAfter
 
 	stats
@@ -190,12 +191,19 @@ func (q *queueState) freeEmpty(now leaky.Instant) {
 	}
 }
 
-func (m *Machine) removeJob(j *job, now leaky.Instant) {
+// removeJob removes a job that ends in a state.
+func (m *Machine) removeJob(j *job, s queue.State, now leaky.Instant) {
 	q := j.lane.queue
 	m.removeFromLane(j, now)
 	delete(q.jobs, j.id)
 	if j.marks&expires != 0 {
 		delete(q.expiries, j.seq)
+	}
+	if q.batches != nil {
+		if b := q.batches.ofJob[j.seq]; b != nil {
+			delete(q.batches.ofJob, j.seq)
+			m.endInBatch(b, j.id, s, now)
+		}
 	}
 	if j.marks&readmitted != 0 {
 		q.overflow.readmitted--

@@ -216,7 +216,7 @@ func (r *returning) decide(m *Machine, in *readmitJob) readmit.Outcome {
 		return readmit.Passed
 	}
 	if in.Done {
-		r.dropRecord(in)
+		r.dropRecord(m, in)
 		return readmit.Passed
 	}
 	if in.Ticket != "" && in.ticket.queue != q.number {
@@ -238,6 +238,10 @@ func (r *returning) decide(m *Machine, in *readmitJob) readmit.Outcome {
 	if d != nil && d.state == cancelledDeferral {
 		r.cancelled(m, in, number, d)
 		return readmit.Passed
+	}
+	if b := r.deferredBatch(in.ID); b != nil && b.label != in.Batch {
+		// This copy was stored under another batch, before the job was withdrawn or forgotten and appended anew.
+		in.Batch, in.record = b.label, jobrecord.WithBatch(in.record, b.label)
 	}
 	if maxAge := q.spec.Deferred.MaxAge.D(); leaky.Instant(in.At.UnixMicro()).Add(maxAge) < r.now {
 		r.bury(m, in, tooOldReason(maxAge))
@@ -298,10 +302,13 @@ func (r *returning) markSeen(id string, s seenID) {
 	r.seen[id] = s
 }
 
-func (r *returning) dropRecord(in *readmitJob) {
+func (r *returning) dropRecord(m *Machine, in *readmitJob) {
 	number, d := r.recordOf(in.ID)
 	if d == nil || in.ticket != (ticket{r.queue.number, number}) {
 		return
+	}
+	if b := r.queue.batchOfDeferral(number); b != nil {
+		m.endInBatch(b, in.ID, queue.StateNone, r.now)
 	}
 	r.markSeen(in.ID, seenID{})
 }
@@ -317,8 +324,12 @@ func (r *returning) cancelled(m *Machine, in *readmitJob, number uint64, d *defe
 
 // bury ends a job as dead that is too late or does not fit.
 func (r *returning) bury(m *Machine, in *readmitJob, reason string) {
+	at := leaky.Instant(in.At.UnixMicro())
+	if b := r.batch(m, in, at); b != nil {
+		m.endInBatch(b, in.ID, queue.Dead, r.now)
+	}
 	j := r.job(m, in)
-	j.appended = leaky.Instant(in.At.UnixMicro())
+	j.appended = at
 	m.store.ended++
 	r.dead = append(r.dead, readmittedJob{j, in.record, &endedJob{
 		id: j.id, key: m.store.ended, seq: j.seq, state: queue.Dead, fingerprint: j.fingerprint, cost: j.cost,
@@ -332,8 +343,11 @@ func (r *returning) enter(m *Machine, in *readmitJob) {
 	j := r.job(m, in)
 	j.lane = r.queue.lane(in.Lane, in.lane)
 	j.appended = r.now
+	b := r.batch(m, in, r.now)
+	j.size = uint32(len(in.record))
 	r.queue.countReadmitted(j)
 	m.reservePlace(j, &in.Job, r.now)
+	m.holdBatch(j, b, scheduledUntil(&in.Job, m.wall(r.now)))
 	r.jobs = append(r.jobs, readmittedJob{job: j, record: in.record})
 	r.markSeen(j.id, seenID{true, in.fingerprint})
 }
@@ -375,6 +389,7 @@ func (r *returning) apply(m *Machine) {
 	}
 	if r.newGeneration {
 		m.countDeferred(q, 0, q.overflow.olderGeneration.negative())
+		m.giveUpInBatches(q, r.now)
 		q.ownOverflow().olderGeneration = recordCount{q.counts[queue.Deferred], q.overflow.cost, q.overflow.bytes}
 	}
 	q.ownOverflow().progress = r.progress

@@ -161,6 +161,30 @@ func (m *Machine) updateReceiver(
 	return effect
 }
 
+// Throttle stops a queue because its receiver asked for a delay. It returns until when the queue stops, and the commit
+// that the answer waits for. Errors: queue.ErrUnknownQueue, an *invalid.Error.
+func (m *Machine) Throttle(
+	now leaky.Instant, name string, after time.Duration, reason string,
+) (until leaky.Instant, wait uint64, err error) {
+	q := m.queues[name]
+	if err := queue.ValidateThrottle(after); err != nil {
+		return 0, 0, err
+	}
+	switch {
+	case q == nil:
+		return 0, m.unlessDurable(m.deletedBy), unknownQueue(name)
+	case q.isParent():
+		return 0, 0, queue.NoReceiver(name)
+	}
+	reason = strings.Clone(clip.Text(reason, queue.MaxReasonBytes))
+	if q.receiver.stopUntil(now.Add(min(after, queue.MaxStop)), now, queue.StopThrottled, reason) == 0 {
+		return q.receiver.stop, m.lastWait(), nil
+	}
+	m.touch(q)
+	m.rearmAndWake(q, now)
+	return q.receiver.stop, m.wait(), nil
+}
+
 // noteSlow counts a failure if circuit.slow has passed without an answer. Waiting for timeouts instead would keep
 // sending jobs to a hanging receiver. It returns the commit that the answer waits for. While the store
 // is full, it does nothing.

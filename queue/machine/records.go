@@ -206,28 +206,31 @@ func decodeEnded(b []byte) (owner uint64, d *endedJob, name string, past []byte,
 	return owner, d, name, c.b, c.err("ended job")
 }
 
-func (d *deferral) code(c *codec, owner, number *uint64, id *string) {
+func (d *deferral) code(c *codec, owner, number *uint64, id, label *string) {
 	c.fields(&d.state)
 	c.raw(d.fingerprint[:])
 	c.fields(owner, number, &d.at, &d.cost, id)
 	if !c.decoding || len(c.b) > 0 { // else the record is older than this field
 		c.fields(&d.size)
 	}
+	if *label != "" || c.decoding && len(c.b) > 0 {
+		c.fields(label)
+	}
 }
 
-func encodeDeferral(owner, number uint64, id string, d deferral) []byte {
+func encodeDeferral(owner, number uint64, id string, d deferral, label string) []byte {
 	c := &codec{}
-	d.code(c, &owner, &number, &id)
+	d.code(c, &owner, &number, &id, &label)
 	return c.b
 }
 
-func decodeDeferral(b []byte) (owner, number uint64, id string, d deferral, err error) {
+func decodeDeferral(b []byte) (owner, number uint64, id string, d deferral, label string, err error) {
 	c := decoder(b)
-	d.code(c, &owner, &number, &id)
+	d.code(c, &owner, &number, &id, &label)
 	d.length = uint8(len(id))
 	if err = c.err("deferred job"); err == nil &&
 		(d.state != stillDeferred && d.state != cancelledDeferral || id == "" || len(id) > names.MaxIDBytes) {
 		err = fmt.Errorf("%w: an impossible deferred job", queue.ErrCorrupt)
 	}
-	return owner, number, id, d, err
+	return owner, number, id, d, label, err
 }

@@ -20,9 +20,9 @@ type Rehearsal struct {
 	lanes          map[string]*rehearsedLane
 }
 
-// NewRehearsal returns the rehearsal of a queue for jobs that cost up to cost. A rate that is not nil replaces the
-// queue's. Errors: an *invalid.Error.
-func NewRehearsal(i *queue.Info, cost int64, rate *leaky.Rate) (*Rehearsal, error) {
+// NewRehearsal returns the rehearsal of a queue. A rate that is not nil replaces the queue's. Errors: an
+// *invalid.Error.
+func NewRehearsal(i *queue.Info, rate *leaky.Rate) (*Rehearsal, error) {
 	now := leaky.Instant(i.Now.UnixMicro())
 	q, err := shownQueue(i, now)
 	if err != nil {
@@ -52,7 +52,7 @@ func NewRehearsal(i *queue.Info, cost int64, rate *leaky.Rate) (*Rehearsal, erro
 	}
 	f.goes, _ = q.resumesAt(now)
 	f.clock = f.goes
-	f.costs.groupMaxCost = max(cost, head.Group.MaxCost)
+	f.costs.groupMaxCost = head.Group.MaxCost
 	f.load = groupLoad{otherMembers: head.Group.Members, waiting: head.Group.Waiting}
 	if i.Waiting > 0 {
 		f.load.otherMembers--
@@ -78,24 +78,12 @@ func shownQueue(i *queue.Info, now leaky.Instant) (*queueState, error) {
 	return q, nil
 }
 
-// ETA returns when a job departs with that much cost ahead of it in the queue, some of it deferred. more is how many
-// other jobs its group has in addition to those waiting now.
-func (f *Rehearsal) ETA(ahead, deferred, more int64) leaky.Instant {
-	return max(f.queue.ownVerdict(f.goes, ahead).at, f.groupETA(ahead, deferred, more))
-}
-
-func (f *Rehearsal) groupETA(ahead, deferred, more int64) leaky.Instant {
+// groupETA returns when the group lets a job depart with that much cost ahead of it in the queue. more is how many
+// other jobs the group has in addition to those waiting now.
+func (f *Rehearsal) groupETA(ahead, more int64) leaky.Instant {
 	load := f.load
 	load.waiting += more
-	return f.queue.groupVerdict(load, f.costs, ahead, deferred, f.goes).at
-}
-
-// LaneETA returns when a lane lets a job depart with that much cost ahead of it in the lane.
-func (f *Rehearsal) LaneETA(key string, of *queue.LaneInfo, ahead int64) leaky.Instant {
-	ln := &lane{queue: f.queue, key: key, stop: instantOf(of.Stop)}
-	ln.pace = &lanePace{bucket: of.Bucket, pacer: ln.rule().Pacer()}
-	f.queue.laneStopsUntil = ln.stop + 1
-	return ln.eta(f.goes, f.goes, ahead)
+	return f.queue.groupVerdict(load, f.costs, ahead, 0, f.goes).at
 }
 
 // Goes returns from when on jobs depart, considering pauses and the receiver's stop; now if a pause has no end.
@@ -117,7 +105,7 @@ func (f *Rehearsal) Depart(key string, due, expires leaky.Instant, cost int64) (
 		}
 		inLane = max(d, ln.last)
 		inLane = ln.opens(inLane, inLane)
-		at = max(inLane, f.groupETA(f.cost, 0, f.departed))
+		at = max(inLane, f.groupETA(f.cost, f.departed))
 		if expires != 0 && expires < at {
 			return at, true
 		}

@@ -75,7 +75,7 @@ func (m *Machine) makeRoom(q *queueState) {
 	if others := int64(q.endedJobs.others.len()); others > jobsize.Remembered(most) {
 		spare := others - jobsize.Remembered(most)
 		many := leastJobs(over + spare*jobsize.Overhead)
-		m.forgotten = append(m.forgotten, q.endedJobs.forget(min(spare, many))...)
+		m.forgetOthers(q.endedJobs.forget(min(spare, many)))
 	}
 	if q.spec.Retention.Full == queue.Reject {
 		return
@@ -181,17 +181,17 @@ func (m *Machine) forgetForMemory(q *queueState) {
 	others := int64(q.endedJobs.others.len())
 	if m.takesMuchMemory(q.size() + m.deadCountOf(q.name) + others) {
 		spare := others - jobsize.Remembered(min(m.byteLimit(q), m.Bytes/jobsize.StoreShare))
-		m.forgotten = append(m.forgotten, q.endedJobs.forget(max(0, min(2, spare)))...)
+		m.forgetOthers(q.endedJobs.forget(max(0, min(2, spare))))
 	}
 }
 
 // full returns why nothing that stays both in memory and on file is let in, or nil.
 func (m *Machine) full() error { return cmp.Or(m.Full, m.Memory.Full) }
 
-// JobsKept returns how many jobs take JobMemory.
+// JobsKept returns how many jobs take JobMemory: those that wait, and ended ones that are remembered.
 func (m *Machine) JobsKept() int64 {
 	return m.counts[queue.Waiting] + m.counts[queue.Scheduled] + m.counts[queue.Leased] + m.counts[queue.Held] +
-		m.deadCount
+		m.deadCount + m.othersEnded
 }
 
 // tooLarge refuses a job that is larger than the queue or its lane may ever hold.

@@ -260,7 +260,7 @@ func (m *Machine) endLeased(o *leaseOutcome, d *endedJob, timeline []byte, now l
 	m.dropLease(j)
 	c.endedLeases = append(c.endedLeases, j.lease)
 	freed := m.leaveFlight(j, d.state, now)
-	m.removeJob(j, now)
+	m.removeJob(j, d.state, now)
 	m.rememberEnded(q, d, now)
 	m.lookAfter(o, freed || o.ranOut(), now)
 	return d.state

@@ -44,6 +44,7 @@ func (p *simStore) written() {
 	p.Durable(c.Number, p.now())
 	p.settle(c.Number, nil)
 	p.world.checkCounts()
+	p.world.checkBatches()
 	p.signal()
 	p.world.checkSaved(c)
 }
@@ -183,6 +184,7 @@ func (s *simulation) restart() {
 	s.forgetTakes()
 	s.checkKept()
 	s.checkCounts()
+	s.checkBatches()
 	waiting := p.waiting
 	p.waiting = nil
 	for _, c := range waiting {

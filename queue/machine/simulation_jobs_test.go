@@ -48,6 +48,9 @@ func (s *simulation) newJob() *simJob {
 	if q.lanes != nil {
 		j.Lane = simLanes[s.IntN(len(simLanes))]
 	}
+	if n := len(s.jobs); n%3 != 0 { // two batches at a time
+		j.Batch = simBatches[(n/200+n%2)%len(simBatches)]
+	}
 	switch s.IntN(20) {
 	case 0:
 		j.NotBefore = (s.at + s.jumped).Add(s.upTo(10_000_000_000)).Time()

@@ -22,8 +22,11 @@ var (
 	simRates = []leaky.Rate{
 		leaky.PerSecond(14), leaky.PerSecond(100), leaky.PerSecond(3), leaky.PerSecond(1000), leaky.Unlimited,
 	}
-	simLanes = []string{"l0", "l1", "l2", "l3", "l4"}
+	simLanes   = []string{"l0", "l1", "l2", "l3", "l4"}
+	simBatches = []string{"b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7"} // more than fit
 )
+
+const simMaxBatches = 3
 
 // simSpecs are a single queue with a burst, and queues with lanes, ordered lanes, jobs that are not sent twice, further
 // limits, rules, an overflow (two), and a group.
@@ -156,6 +159,45 @@ func (s *simulation) checkCounts() {
 		if in != own.size()+own.counts[queue.Deferred] || own.size() != int64(len(own.jobs)) {
 			s.fail("%s has %d jobs and %d deferred, of a size of %d, and by its counters %d: %+v", q.spec.Name,
 				len(own.jobs), own.counts[queue.Deferred], own.size(), in, c)
+		}
+	}
+}
+
+// checkBatches checks that the counts of each batch add up to its jobs.
+func (s *simulation) checkBatches() {
+	for _, q := range s.queues {
+		own := s.own(q)
+		if own == nil || own.batches == nil {
+			continue
+		}
+		set, remain, deferred, older := own.batches, map[*batch]int64{}, map[*batch]int64{}, map[*batch]int64{}
+		for _, j := range own.jobs {
+			if b := set.ofJob[j.seq]; b != nil {
+				remain[b]++
+			}
+		}
+		for n := range set.ofDeferral {
+			if b := own.batchOfDeferral(n); b != nil {
+				remain[b]++
+				if deferred[b]++; n <= own.overflow.progress.olderUpTo {
+					older[b]++
+				}
+			}
+		}
+		finished := 0
+		for _, b := range set.byLabel {
+			if b.remain() != remain[b] || b.deferred != deferred[b] || b.olderDeferred != older[b] ||
+				(b.ended != 0) != (remain[b] == 0) || b.dead < 0 || b.accepted < 0 || b.missing < 0 {
+				s.fail("%s: %d jobs of batch %s remain, %d deferred, %d of the older generation; its record is %+v",
+					q.spec.Name, remain[b], b.label, deferred[b], older[b], *b)
+			}
+			if delete(remain, b); b.ended != 0 {
+				finished++
+			}
+		}
+		if len(remain) > 0 || finished != set.finished.len() || len(set.byLabel) > simMaxBatches {
+			s.fail("%s: %d batches, %d finished of %d, jobs of forgotten ones: %v", q.spec.Name, len(set.byLabel), finished,
+				set.finished.len(), remain)
 		}
 	}
 }

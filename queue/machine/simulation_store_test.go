@@ -55,6 +55,7 @@ var errKilled = errors.New("killed")
 // begin starts a process that has the store.
 func (s *simulation) begin() {
 	p := &simStore{world: s, Machine: New(uint64(s.kills))} // epochs are unique
+	p.maxBatches = simMaxBatches
 	p.read(func(tx Transaction) {
 		last, err := ClockOf(tx)
 		if err != nil {

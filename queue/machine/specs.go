@@ -268,6 +268,11 @@ func (m *Machine) Delete(
 	for s, n := range q.counts {
 		m.counts[s] -= n
 	}
+	if q.batches != nil {
+		for _, b := range q.batches.byLabel {
+			c.dropBatch(b)
+		}
+	}
 	m.trackBacklog(q)
 	delete(m.queues, name)
 	m.queueNames.remove(name)

@@ -57,6 +57,7 @@ func (m *Machine) discardQueue(q *queueState) {
 	if q.defaultLane != nil {
 		g.waiting = q.defaultLane.waiting
 	}
+	m.othersEnded -= int64(q.endedJobs.others.len())
 	q.deadlines = nil
 	m.armExpiring(q)
 	q.jobs, q.lanes, q.laneOrder = nil, nil, nil

@@ -14,6 +14,7 @@ import (
 // The tables of the store. Keys are 8-byte big-endian numbers unless noted. Keys of jobs, ended and deferred only grow,
 // so that inserts are at the end.
 //
+//	batches     queue, label -> the record of a batch: see batches.go
 //	meta        "store": see storeRecord
 //	specs       queue -> its spec, revision and pause
 //	queues      queue -> queueRecord
@@ -62,13 +63,14 @@ var (
 	rulesTable        = []byte("rules")
 	talliesTable      = []byte("tallies")
 	samplesTable      = []byte("samples")
+	batchesTable      = []byte("batches")
 
 	// Tables lists all tables.
 	Tables = [][]byte{
 		MetaTable, specsTable, queuesTable, failuresTable, jobsTable, leasesTable, endedTable, deferredTable,
 		leftPacesTable, retentionsTable, changesTable, versionsTable, deletedTable, adaptedTable, rulesTable,
 		talliesTable, importsTable, documentsTable, docWritesTable, docDeletesTable, auditTable,
-		auditBudgetsTable, samplesTable,
+		auditBudgetsTable, samplesTable, batchesTable,
 	}
 
 	storeKey = []byte("store")
@@ -211,8 +213,9 @@ func (s *effects) dropEnded(d *endedJob) {
 	s.drop(endedTable, d.key)
 }
 
-func (s *effects) putDeferral(q *queueState, number uint64, id string, d deferral) {
-	s.put(deferredTable, d.seq, encodeDeferral(q.number, number, id, d))
+// putDeferral stores a deferral; label is the batch that counts it.
+func (s *effects) putDeferral(q *queueState, number uint64, id string, d deferral, label string) {
+	s.put(deferredTable, d.seq, encodeDeferral(q.number, number, id, d, label))
 }
 
 func (s *effects) dropDeferral(seq uint64) { s.drop(deferredTable, seq) }

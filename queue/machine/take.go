@@ -77,8 +77,8 @@ type owedTakes struct {
 
 const maxOwedTakes = 100
 
-// countOwed returns how many entries of the audit log are not durable, those of commits under way included: a commit
-// that fails gives them back.
+// countOwed returns how many entries of the audit log are not durable yet. Entries in commits under way count too: a
+// commit that fails gives them back.
 func (m *Machine) countOwed() int {
 	n := len(m.owed)
 	for _, c := range m.taken {

@@ -250,7 +250,8 @@ var adaptRules = []rule{
 				"the last of 9 at %s leaves in %d us, want %d", i.Rate, got-instantOf(i.Now), want-instantOf(i.Now),
 			)
 		}
-		answer, err := quote.Request{Jobs: 1}.Quote(&i, &queue.LaneInfo{Waiting: 9})
+		lineup := r.lineup(q)
+		answer, err := quote.Request{Jobs: 1}.Quote(&lineup, &queue.LaneInfo{Waiting: 9})
 		if err != nil || answer.Now.Rate != i.Rate ||
 			instantOf(answer.Now.First) != pacer.ETA(i.Bucket, instantOf(i.Now), 9) {
 			r.Fatalf("quoted %+v, %v", answer.Now, err)

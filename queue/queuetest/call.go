@@ -26,16 +26,17 @@ var callRules = []rule{
 				)
 				return err
 			},
-			"extend": func() error { _, err := r.e.Extend(ctx, []queue.Lease{lease(v)}); return err },
-			"put":    func() error { _, err := r.e.Put(ctx, spec(q, "1/h"), queue.AnyRevision); return err },
-			"get":    func() error { _, err := r.e.Get(ctx, q); return err },
-			"lane":   func() error { _, _, err := r.e.Lane(ctx, q, "a"); return err },
-			"list":   func() error { _, err := r.e.List(ctx, "", 9); return err },
-			"delete": func() error { return r.e.Delete(ctx, q, queue.AnyRevision, true) },
-			"pause":  func() error { return r.e.Pause(ctx, q, queue.Pause{}) },
-			"totals": func() error { _, err := r.e.Totals(ctx); return err },
-			"job":    func() error { _, err := r.e.Job(ctx, q, "a"); return err },
-			"check":  func() error { return r.e.Check(ctx) },
+			"extend":   func() error { _, err := r.e.Extend(ctx, []queue.Lease{lease(v)}); return err },
+			"throttle": func() error { _, err := r.e.Throttle(ctx, q, time.Hour, ""); return err },
+			"put":      func() error { _, err := r.e.Put(ctx, spec(q, "1/h"), queue.AnyRevision); return err },
+			"get":      func() error { _, err := r.e.Get(ctx, q); return err },
+			"lane":     func() error { _, _, err := r.e.Lane(ctx, q, "a"); return err },
+			"list":     func() error { _, err := r.e.List(ctx, "", 9); return err },
+			"delete":   func() error { return r.e.Delete(ctx, q, queue.AnyRevision, true) },
+			"pause":    func() error { return r.e.Pause(ctx, q, queue.Pause{}) },
+			"totals":   func() error { _, err := r.e.Totals(ctx); return err },
+			"job":      func() error { _, err := r.e.Job(ctx, q, "a"); return err },
+			"check":    func() error { return r.e.Check(ctx) },
 		}
 		for name, call := range calls {
 			if err := call(); !errors.Is(err, context.Canceled) && !errors.Is(err, queue.ErrOutcomeUnknown) &&

@@ -112,6 +112,7 @@ type pair struct {
 
 var (
 	pairQueues  = []string{"g", "g.a", "g.b", "g.c", pairPull}
+	pairBatches = []string{"", "", "", "a", "ä", "b"}
 	pairClients = []string{"one", "two", "three"}
 )
 
@@ -198,8 +199,8 @@ func (p *pair) step() {
 		p.reserve, p.reserve, p.reserve, p.reserve, p.reserve,
 		p.settle, p.settle, p.settle, p.settle, p.advance, p.advance, p.advance, p.advance,
 		func() { p.put(p.spec(p.queueName())) }, func() { p.put(p.spec(p.queueName())) }, p.putRules,
-		p.pull, p.pull, p.replay, p.extend, p.extend, p.pause, p.pause, p.resume, p.rollback, p.delete, p.look, p.look,
-		p.sweep, p.backwards, p.forwards,
+		p.pull, p.pull, p.replay, p.extend, p.extend, p.throttle, p.pause, p.pause, p.resume, p.rollback, p.delete,
+		p.look, p.look, p.sweep, p.backwards, p.forwards,
 		p.list, p.list, p.find, p.find, p.purge, p.revive, p.revive, p.forget, p.decide, p.decide, p.rush, p.rush, p.regroup,
 		p.compareDeadQueues, p.export, p.putDocument, p.putDocument, p.putSample, p.record,
 	}
@@ -273,6 +274,9 @@ func (p *pair) compareAll() {
 	for _, rule := range pairRules {
 		p.changes(queue.OfRule, rule)
 	}
+	for _, q := range pairQueues {
+		p.compareBatches(q)
+	}
 	p.backlogged()
 	p.compareDeadQueues()
 	p.allRules()
@@ -301,6 +305,7 @@ func (p *pair) drainAll() {
 	p.compareAll()
 	p.balance()
 	for _, q := range pairQueues {
+		p.batchesFinished(q)
 		if i, err := p.engines[0].Get(p.ctx, q); err == nil && i.Size()+i.Deferred > 0 {
 			p.Fatalf("%s is never empty: %+v", q, i)
 		}

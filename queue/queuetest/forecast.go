@@ -31,7 +31,10 @@ type scenario struct {
 type course struct {
 	*rig
 	scenario
-	departed  []leaky.Instant // of q, in the order of the grants
+	departed  []leaky.Instant          // of q, in the order of the grants
+	left      map[string]leaky.Instant // the same by id
+	pull      bool
+	quoted    foretoldQuote
 	flying    []landing
 	forecasts []foretold
 }
@@ -48,6 +51,13 @@ type foretold struct {
 	before int
 }
 
+// foretoldQuote is a quote, and when it was asked for.
+type foretoldQuote struct {
+	quote.Dates
+	at    leaky.Instant
+	round time.Duration // in which each lane has its turn
+}
+
 // mostQuiet is after how long without a departure nothing more is expected to leave.
 const mostQuiet = 50 * time.Hour
 
@@ -61,18 +71,86 @@ func (s scenario) rule() rule {
 			r.reserve(s.of, 1) // a drainer is there
 		}
 		s.set(r)
-		c := &course{rig: r, scenario: s}
+		c := &course{rig: r, scenario: s, left: map[string]leaky.Instant{}}
 		i := r.info(s.of)
-		c.run(int(i.Waiting + i.Scheduled + i.Deferred))
+		c.run(int(i.Waiting+i.Scheduled+i.Deferred) + newcomers)
 		c.check()
+		c.checkQuote()
 	}}
+}
+
+// newcomers is how many jobs a scenario quotes and then appends.
+const newcomers = 5
+
+// quote asks for a quote of jobs without a lane, and appends them.
+func (c *course) quote() {
+	c.Helper()
+	l := c.lineup(c.of)
+	_, lane := c.lane(c.of, "")
+	q, err := quote.Request{Jobs: newcomers, Cost: c.cost}.Quote(&l, &lane)
+	c.rig.check(err)
+	c.quoted = foretoldQuote{q.Now, c.clock.Now(), c.round(&l)}
+	for _, id := range numbered("new", newcomers) {
+		c.acceptJobs(costing(max(1, c.cost), c.of, id))
+	}
+}
+
+// round is how long it takes until each lane of the queue, and of equal siblings, has had its turn.
+func (c *course) round(l *queue.Lineup) time.Duration {
+	slowest := l.Spec.Rate.Interval()
+	if l.Parent != nil {
+		slowest = max(slowest, l.Parent.Spec.Rate.Interval()*time.Duration(1+len(l.Siblings)))
+	}
+	return slowest * time.Duration(max(1, c.cost)*(l.Info.Lanes+1))
+}
+
+// checkQuote compares the quote with what happened.
+func (c *course) checkQuote() {
+	c.Helper()
+	ids := numbered("new", newcomers)
+	for _, d := range []struct {
+		id     string
+		quoted time.Time
+	}{{ids[0], c.quoted.First}, {ids[newcomers-1], c.quoted.Last}} {
+		at, left := c.left[d.id]
+		if left == d.quoted.IsZero() {
+			c.Errorf("%s: left is %v, but quoted was %v", d.id, left, d.quoted)
+		}
+		if !left {
+			continue
+		}
+		want := at.Sub(c.quoted.at)
+		bound := max(time.Microsecond, want/100) // see run
+		if !c.quoted.Exact {
+			bound = c.bound(want) + c.quoted.round
+		}
+		if off := (d.quoted.Sub(c.quoted.at.Time()) - want).Abs(); off > bound {
+			c.Errorf(
+				"%s left after %v, quoted was %v, off by %v of %v", d.id, want, d.quoted.Sub(c.quoted.at.Time()), off, bound,
+			)
+		}
+	}
+}
+
+// bound is how far a forecast may be off, unless it is exact.
+func (c *course) bound(after time.Duration) time.Duration {
+	bound := c.interval() + after/20 + c.flight
+	if c.laned() { // a lane waits for its rate, and then for its turn
+		bound += c.interval()
+	}
+	return bound
+}
+
+func (c *course) laned() bool {
+	lanes := c.info(c.of).Spec.Lanes
+	return !lanes.Rate.Unlimited() || len(lanes.Overrides) > 0
 }
 
 // run lets all jobs leave.
 func (c *course) run(total int) {
 	c.Helper()
 	begin := c.clock.Now()
-	if c.info(c.of).Spec.Pull {
+	if c.pull = c.info(c.of).Spec.Pull; c.pull {
 		c.turn() // so is a worker
 	}
 	for quiet := time.Duration(0); quiet < mostQuiet; {
@@ -91,8 +169,10 @@ func (c *course) run(total int) {
 		if landed || len(c.departed) > gone { // the engine would wake its client
 			continue
 		}
-		if i := c.info(c.of); i.Waiting+i.Scheduled+i.Deferred+i.Leased == 0 {
-			return
+		if len(c.departed) >= total || quiet > time.Minute {
+			if i := c.info(c.of); i.Waiting+i.Scheduled+i.Deferred+i.Leased == 0 {
+				return
+			}
 		}
 		wait := max(min(next, lands), time.Millisecond)
 		wait = max(wait, (quiet / 100).Truncate(time.Second)) // asking seldom delays a departure by at most 1%
@@ -107,8 +187,10 @@ func (c *course) foretellIf(total int) {
 	if len(c.forecasts) == forecasts || len(c.departed) < len(c.forecasts)*total/forecasts {
 		return
 	}
-	l, err := c.e.Lineup(c.ctx, c.of)
-	c.rig.check(err)
+	if len(c.forecasts) == 0 {
+		c.quote()
+	}
+	l := c.lineup(c.of)
 	f, err := quote.Curve(&l, queue.ForecastRequest{})
 	c.rig.check(err)
 	c.forecasts = append(c.forecasts, foretold{f, c.clock.Now(), len(c.departed)})
@@ -121,14 +203,14 @@ func (c *course) turn() time.Duration {
 		return time.Hour
 	}
 	req := c.request("client", c.of, queue.MaxReserve)
-	if c.info(c.of).Spec.Pull {
+	if c.pull {
 		req = c.pulling("client", c.of, queue.MaxReserve)
 	}
 	res := c.do(req)
 	for _, v := range res.Jobs {
 		at := c.departure(v)
 		if v.Queue == c.of {
-			c.departed = append(c.departed, at)
+			c.departed, c.left[v.ID] = append(c.departed, at), at
 		}
 		c.flying = append(c.flying, landing{at.Add(c.flight), v})
 	}
@@ -153,8 +235,7 @@ func (c *course) landing() (landed bool, next time.Duration) {
 // check compares the forecasts with what happened.
 func (c *course) check() {
 	c.Helper()
-	interval, spec := c.interval(), c.info(c.of).Spec
-	laned := !spec.Lanes.Rate.Unlimited() || len(spec.Lanes.Overrides) > 0
+	interval := c.interval()
 	for n, f := range c.forecasts {
 		rest := c.departed[f.before:]
 		left := int(math.Round(f.Bends[0].Remaining))
@@ -170,12 +251,12 @@ func (c *course) check() {
 		for k := 1; k <= len(rest); k++ {
 			got, rate := f.leaves(float64(left - k))
 			want := rest[k-1].Sub(f.at)
-			bound := max(interval, time.Duration(float64(time.Second)/rate))
+			bound := interval
 			if !f.Exact {
-				bound += want/20 + c.flight
+				bound = c.bound(want)
 			}
-			if laned { // a lane waits for its rate, and then for its turn
-				bound += interval
+			if rate > 0 {
+				bound += max(0, time.Duration(float64(time.Second)/rate)-interval)
 			}
 			if off := (got - want).Abs(); off > bound {
 				c.Errorf(

@@ -150,7 +150,7 @@ var limitScenarios = []scenario{
 		name: "a quota for each day, over midnight into summer time",
 		set:  plainly("1/s", 90, limited("quota 30/d Europe/Berlin")),
 	},
-	{name: "a quota for each month", set: plainly("1/s", 30, limited("quota 30/mo"))},
+	{name: "a quota for each month", set: plainly("1/s", 25, limited("quota 30/mo"))},
 	{name: "lanes under a quota", set: func(r *rig) {
 		r.queue("q", "5/s", limited("quota 30/m"), everyLane(queue.LaneRule{Rate: leaky.PerSecond(1)}))
 		r.spread("q", 60, 20)
@@ -225,20 +225,20 @@ var stopScenarios = []scenario{
 var flightScenarios = []scenario{
 	{
 		name: "in-flight limit", set: plainly("100/s", 600, maxInFlight(5)), flight: 500 * time.Millisecond,
-		warm: 21 * time.Second,
+		warm: 2 * time.Second,
 	},
 	{
 		name: "in-flight limit that does not matter", set: plainly("5/s", 200, maxInFlight(50)),
 		flight: 100 * time.Millisecond,
 	},
 	{
-		name: "in-flight limit of lanes", flight: 500 * time.Millisecond, warm: 21 * time.Second, set: func(r *rig) {
+		name: "in-flight limit of lanes", flight: 500 * time.Millisecond, warm: 2 * time.Second, set: func(r *rig) {
 			r.queue("q", "100/s", everyLane(queue.LaneRule{MaxInFlight: 2}))
 			r.spread("q", 200, 200)
 		},
 	},
 	{
-		name: "ordered lanes", flight: 500 * time.Millisecond, warm: 21 * time.Second, set: func(r *rig) {
+		name: "ordered lanes", flight: 500 * time.Millisecond, warm: 2 * time.Second, set: func(r *rig) {
 			r.queue("q", "100/s", ordered)
 			r.spread("q", 120, 120)
 		},

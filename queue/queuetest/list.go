@@ -421,7 +421,13 @@ func (r *rig) asListed(queueName, id string) queue.JobInfo {
 	i := r.job(queueName, id)
 	i.Position, i.ETA, i.Why = 0, queue.ETA{}, queue.Why{}
 	i.Payload, i.ContentType, i.Headers = nil, "", nil
-	if i.State != queue.Dead {
+	switch i.State {
+	case queue.Dead:
+	case queue.Delivered:
+		for n := range i.Timeline {
+			i.Timeline[n].Drainer = ""
+		}
+	default:
 		i.Timeline = nil
 	}
 	return i

@@ -18,6 +18,7 @@ import (
 func (p *pair) look() {
 	if rapid.Bool().Draw(p.T, "one queue") {
 		p.info(p.queueName())
+		p.compareBatches(p.queueName())
 		return
 	}
 	p.jobInfo(p.queueName(), p.id())
@@ -38,7 +39,11 @@ func (p *pair) quote(q string) {
 		if err != nil {
 			return kind(err)
 		}
-		answer, err := ask.Quote(&i, &lane)
+		lineup, err := e.Lineup(p.ctx, q)
+		if err != nil {
+			return kind(err)
+		}
+		answer, err := ask.Quote(&lineup, &lane)
 		if err != nil {
 			return kind(err)
 		}
@@ -62,7 +67,7 @@ func (p *pair) jobInfo(q, id string) {
 		}
 		where := ""
 		if i.State != queue.Deferred && (i.State == queue.Dead || !i.State.Ended()) { // the other states keep no record
-			where = fmt.Sprintf("lane %q priority %d until %s ", i.Lane, i.Priority, micro(i.ExpiresAt))
+			where = fmt.Sprintf("lane %q batch %q priority %d until %s ", i.Lane, i.Batch, i.Priority, micro(i.ExpiresAt))
 		}
 		return where + fmt.Sprintf("%v at %d eta %s %v cost %d attempts %d appended %s due %s held %s ended %s %q "+
 			"why %s %s %q %s %s", i.State, i.Position, micro(i.ETA.At), i.ETA.Exact, i.Cost,

@@ -42,7 +42,8 @@ func (p *pair) list() {
 }
 
 func listedText(j *queue.JobInfo) string {
-	return fmt.Sprintf("%s %q %d cost %d attempts %d appended %s until %s due %s held %s ended %s %q", j.ID, j.Lane,
+	return fmt.Sprintf("%s %q %q %d cost %d attempts %d appended %s until %s due %s held %s ended %s %q", j.ID, j.Lane,
+		j.Batch,
 		j.Priority, j.Cost, j.Attempts, micro(j.AppendedAt), micro(j.ExpiresAt), micro(j.DueAt), micro(j.HeldAt),
 		micro(j.EndedAt), j.Reason) + timelineText(j.Timeline)
 }
@@ -210,6 +211,7 @@ func (p *pair) someJobs() []queue.Job {
 			j.ExpiresAt = p.clock.Now().Time().Add(time.Duration(in) * time.Millisecond)
 		}
 		p.inSomeLane(&j)
+		j.Batch = rapid.SampledFrom(pairBatches).Draw(p.T, "batch")
 		if p.ruled && rapid.Bool().Draw(p.T, "header") {
 			j.Headers = map[string]string{"X": rapid.SampledFrom([]string{"a", "x", ""}).Draw(p.T, "x")}
 		}

@@ -216,6 +216,16 @@ func (p *pair) extend() {
 	})
 }
 
+func (p *pair) throttle() {
+	q, after := p.queueName(), rapid.SampledFrom([]time.Duration{
+		0, time.Microsecond, time.Second, 10 * time.Second, 2 * queue.MaxStop,
+	}).Draw(p.T, "after")
+	p.both(fmt.Sprint("throttle ", q, " for ", after), func(_ int, e queue.Engine) string {
+		until, err := e.Throttle(p.ctx, q, after, "it asked")
+		return micro(until) + " " + kind(err)
+	})
+}
+
 // pairPull is usually a pull queue. Its name puts it on the partition of the others, whatever the number of partitions.
 const pairPull = "pull5"
 

@@ -23,11 +23,22 @@ func (r *rig) lane(queueName, key string) (queue.Info, queue.LaneInfo) {
 	return i, l
 }
 
-// quote asks for a quote of n jobs, then offers them, and checks that the quote was right.
-func (r *rig) quote(queueName, lane string, n int, cost int64) {
+// lineup returns a queue as forecasts need it.
+func (r *rig) lineup(queueName string) queue.Lineup {
+	r.Helper()
+	l, err := r.e.Lineup(r.ctx, queueName)
+	r.check(err)
+	return l
+}
+
+// quote asks for a quote of n jobs, then offers them, and checks what became of them. If the quote is exact, so must be
+// the departures; the scenarios of forecasts check the others.
+func (r *rig) quote(queueName, lane string, n int, cost int64) (exact bool) {
 	r.Helper()
 	i, l := r.lane(queueName, lane)
-	q, err := quote.Request{Jobs: int64(n), Cost: cost, Lane: lane}.Quote(&i, &l)
+	lineup := r.lineup(queueName)
+	lineup.Asked = lineup.Now // else nothing would ever leave
+	q, err := quote.Request{Jobs: int64(n), Cost: cost, Lane: lane}.Quote(&lineup, &l)
 	if err != nil {
 		r.Fatalf("quote: %v", err)
 	}
@@ -38,6 +49,9 @@ func (r *rig) quote(queueName, lane string, n int, cost int64) {
 		list[k].Cost = cost
 	}
 	got := quote.Quote{Paused: i.Pause.On()}
+	if got.Now.Exact = q.Now.Exact; !q.Now.Exact {
+		got.Now.First, got.Now.Last = q.Now.First, q.Now.Last
+	}
 	for _, a := range r.offer(list...) {
 		switch a.Outcome {
 		case queue.Accepted:
@@ -48,6 +62,9 @@ func (r *rig) quote(queueName, lane string, n int, cost int64) {
 			got.Refused, got.RefusedAs = got.Refused+1, a.Outcome
 			continue
 		}
+		if !q.Now.Exact {
+			continue
+		}
 		if got.Now.First.IsZero() {
 			got.Now.First = a.ETA.At
 		}
@@ -56,19 +73,22 @@ func (r *rig) quote(queueName, lane string, n int, cost int64) {
 	if a, b := quoted(got), quoted(q); a != b {
 		r.Errorf("%d jobs of cost %d, lane %q, into %s:\n  came %s\nquoted %s", n, cost, lane, queueName, a, b)
 	}
+	return q.Now.Exact
 }
 
 func quoted(q quote.Quote) string {
 	return fmt.Sprintf(
-		"%d %d %d %v, %v to %v, paused %v", q.Fit, q.Deferred, q.Refused, q.RefusedAs, instantOf(q.Now.First),
-		instantOf(q.Now.Last), q.Paused,
+		"%d %d %d %v, %v to %v, exact %v, paused %v", q.Fit, q.Deferred, q.Refused, q.RefusedAs, instantOf(q.Now.First),
+		instantOf(q.Now.Last), q.Now.Exact, q.Paused,
 	)
 }
 
 var quoteRules = []rule{
 	{"a quote comes true", func(r *rig) {
 		q := r.queue("q", "10/s", withCapacity(10))
-		r.quote(q, "", 3, 1)
+		if !r.quote(q, "", 3, 1) {
+			r.Error("a quote of a plain queue is not exact")
+		}
 		r.quote(q, "", 3, 2)
 		r.deliver(r.grant(q, 1, "quoted1-00000")...)
 		r.clock.Advance(30 * time.Millisecond)
@@ -99,6 +119,21 @@ var quoteRules = []rule{
 		r.seesLane(q, "", queue.LaneInfo{Waiting: 21})
 		r.quote(q, "new", 50, 1)
 		r.quote(q, "", 50, 1)
+	}},
+	{"a quote counts the rates of lanes", func(r *rig) {
+		q := r.attended("q", "50/s", everyLane(queue.LaneRule{Rate: leaky.PerSecond(2)}))
+		r.spread(q, 3000, 200)
+		lineup := r.lineup(q)
+		answer, err := quote.Request{Jobs: 1, Lane: "lane-0"}.Quote(&lineup, &queue.LaneInfo{})
+		r.check(err)
+		last := r.job(q, "l0-2999").ETA.At // of the deeper lane
+		if d := answer.Now.Drained.Sub(last).Abs(); d > 15*time.Second ||
+			answer.Now.Drained.Sub(lineup.Now) < 1485*time.Second {
+			r.Errorf("drained at %v, but the last job leaves at %v", answer.Now.Drained, last)
+		}
+		if d := answer.Now.First.Sub(answer.Now.Drained); d < 0 || d > time.Second {
+			r.Errorf("a job behind the last one would leave %v after it", d)
+		}
 	}},
 	{"a quote of deferrable jobs comes true", func(r *rig) {
 		s := r.overflowOf("q", "10/s", withCapacity(4), lowWater(0.5), func(s *queue.Spec) { s.Deferred.MaxJobs = 5 })
@@ -149,8 +184,8 @@ var quoteRules = []rule{
 			r.deliver(r.grant(q, 1, "j00001")...)
 			r.clock.Advance(70 * time.Millisecond)
 			to := rateOf(r, tt.to)
-			i, l := r.lane(q, "")
-			answer, err := quote.Request{Rate: &to}.Quote(&i, &l)
+			lineup := r.lineup(q)
+			answer, err := quote.Request{Rate: &to}.Quote(&lineup, &queue.LaneInfo{})
 			r.check(err)
 			r.isAt(answer.Now.Drained, r.job(q, "j00020").ETA.At)
 			r.queue(q, tt.to)

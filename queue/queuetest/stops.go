@@ -258,12 +258,12 @@ var stopRules = []rule{
 		}
 		r.checkFull(q, "d", time.Minute)
 		r.waitsFor(lasting(cause.Throttled, stop, "429 slow down"), q, "a", "b", "c")
-		i, lane, err := r.e.Lane(r.ctx, q, "")
-		r.check(err)
+		i, lane := r.lane(q, "")
+		lineup := r.lineup(q)
 		if instantOf(i.Next) != stop {
 			r.Errorf("the next may leave at %v", i.Next)
 		}
-		answer, err := quote.Request{Jobs: 1, Rate: &i.Spec.Rate}.Quote(&i, &lane)
+		answer, err := quote.Request{Jobs: 1, Rate: &i.Spec.Rate}.Quote(&lineup, &lane)
 		r.check(err)
 		if instantOf(answer.Now.Drained) != stop.Add(2*time.Second) || !answer.Then.Drained.Equal(answer.Now.Drained) {
 			r.Errorf("it is drained at %v, at the other rate at %v", answer.Now.Drained, answer.Then.Drained)

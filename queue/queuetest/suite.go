@@ -113,6 +113,7 @@ var chapters = []struct {
 	{"ForecastAutumn", scenarioRules(autumnScenarios)},
 	{"List", listRules},
 	{"Find", findRules},
+	{"Batches", batchRules},
 	{"Purge", purgeRules},
 	{"Replay", replayRules},
 	{"TraceContext", traceRules},

@@ -51,6 +51,39 @@ func (r *rig) grown(rate string) string {
 }
 
 var sparedRules = []rule{
+	{"a caller without a lease can report that the receiver asked for a delay", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.accept(q, "a")
+		start := r.clock.Now()
+		throttled := func(after, left time.Duration, why string) {
+			r.Helper()
+			until, err := r.e.Throttle(r.ctx, q, after, why)
+			r.check(err)
+			r.isAt(until, start.Add(left).Time())
+		}
+		throttled(10*time.Second, 10*time.Second, "429")
+		throttled(time.Second, 10*time.Second, "shorter")
+		throttled(10*time.Second, 10*time.Second, "again")
+		r.stops(q, start.Add(10*time.Second), queue.StopThrottled, "429")
+		r.reserve(q, 0)
+		throttled(20*time.Second, 20*time.Second, "longer")
+		r.stops(q, start.Add(20*time.Second), queue.StopThrottled, "longer")
+		r.clock.Advance(20 * time.Second)
+		r.deliver(r.grant(q, 1, "a")...)
+		throttled(2*queue.MaxStop, 20*time.Second+queue.MaxStop, "")
+		r.check(r.e.Resume(r.ctx, q))
+		r.accept(q, "b")
+		r.deliver(r.grant(q, 1, "b")...)
+
+		_, err := r.e.Throttle(r.ctx, q, 0, "")
+		r.notAField(err, "after")
+		_, err = r.e.Throttle(r.ctx, "none", time.Second, "")
+		r.refuses(err, queue.ErrUnknownQueue)
+		r.queue("ses", "10/s")
+		r.queue("ses.a", "unlimited")
+		_, err = r.e.Throttle(r.ctx, "ses", time.Second, "")
+		r.notAField(err, "queue")
+	}},
 	{"a receiver that names no wait is spared for 1, 2, 4 ... 60 s", func(r *rig) {
 		q := r.grown("unlimited")
 		for _, seconds := range []int{8, 16, 32, 60, 60, 60} {

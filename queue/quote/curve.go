@@ -1,6 +1,8 @@
 package quote
 
 import (
+	"time"
+
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/machine"
 )
@@ -11,3 +13,7 @@ import (
 func Curve(l *queue.Lineup, ask queue.ForecastRequest) (queue.Forecast, error) {
 	return machine.Forecast(l, ask)
 }
+
+// Sum returns the sum of forecasts of different queues as of now, which may be a little later than their beginnings.
+// Its last bend has the cause of the queue with the most jobs that never leave; the others have none.
+func Sum(now time.Time, all []*queue.Forecast) queue.Forecast { return machine.Sum(now, all) }

@@ -18,7 +18,7 @@ type Expiring struct {
 // Quote, no other jobs are appended and a paused queue resumes now. The order of lanes is approximate. Its error
 // is an *invalid.Error.
 func (r Request) Expiring(i *queue.Info, b *Backlog) (now, then Expiring, err error) {
-	out, err := machine.NewRehearsal(i, 0, nil)
+	out, err := machine.NewRehearsal(i, nil)
 	if err != nil {
 		return now, then, err
 	}
@@ -26,7 +26,7 @@ func (r Request) Expiring(i *queue.Info, b *Backlog) (now, then Expiring, err er
 	if r.Rate == nil {
 		return now, now, nil
 	}
-	if out, err = machine.NewRehearsal(i, 0, r.Rate); err != nil {
+	if out, err = machine.NewRehearsal(i, r.Rate); err != nil {
 		return now, then, err
 	}
 	return now, b.expiring(i, out), nil

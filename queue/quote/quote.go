@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/invalid"
@@ -24,29 +25,33 @@ type Request struct {
 	Rate *leaky.Rate
 }
 
-// Quote is the answer. It is an estimate by the pace: it assumes that no other jobs are appended, none come back, and
-// no deadline passes. Jobs in flight or scheduled take up room but no time.
+// Quote is the answer. It assumes that no other jobs are appended, that deliveries succeed, and that no deadline
+// passes.
 type Quote struct {
 	// Fit, Deferred and Refused are how many jobs would enter the queue, go to the overflow, or be refused as
 	// RefusedAs: Full, LaneFull or OverflowFull.
 	Fit, Deferred, Refused int64
 	RefusedAs              queue.AppendOutcome
-	// Paused is whether the queue is paused. The quote then assumes that it resumes at Until, or now if Until is zero.
+	// Paused is whether the queue or its parent is paused, and Until when the pause ends; zero if it has no end.
 	Paused bool
 	Until  time.Time
-	Now    Forecast
-	// Then is the forecast at the other rate, or nil.
-	Then *Forecast
+	Now    Dates
+	// Then are the dates at the other rate, or nil.
+	Then *Dates
 }
 
-// Forecast says when jobs would leave.
-type Forecast struct {
+// Dates are when jobs would leave.
+type Dates struct {
 	Rate leaky.Rate
-	// First and Last are the departures of the accepted jobs; zero if all are refused.
+	// First and Last are the departures of the accepted jobs; zero if all are refused or they never leave.
 	First, Last time.Time
-	// Drained is when the last job that now waits or is deferred would leave; zero if there are none. The rates of
-	// lanes may delay it.
+	// Drained is when the last job that is now in the queue or deferred would leave; zero if there are none or some
+	// never leave.
 	Drained time.Time
+	// Never is what keeps jobs from ever leaving as things are; "" if all leave.
+	Never cause.Cause
+	// Exact is whether arithmetic alone decides the dates.
+	Exact bool
 }
 
 // Validate checks a request. Its error is an *invalid.Error.
@@ -68,25 +73,25 @@ func outOf(field string, v, most int64) error {
 
 // Quote returns the quote for a queue and the lane that r names, as returned by Specs.Lane. Its error is an
 // *invalid.Error.
-func (r Request) Quote(i *queue.Info, lane *queue.LaneInfo) (Quote, error) {
+func (r Request) Quote(l *queue.Lineup, lane *queue.LaneInfo) (Quote, error) {
 	if err := r.Validate(); err != nil {
 		return Quote{}, err
 	}
-	r.Cost = max(1, r.Cost)
 	q := Quote{}
-	q.Paused, q.Until = stops(i)
-	q.divide(&r, i, lane)
-	out, err := machine.NewRehearsal(i, r.Cost, nil)
-	if err != nil {
+	q.Paused, q.Until = stops(&l.Info)
+	q.divide(&r, &l.Info, lane)
+	var err error
+	if q.Now, err = q.dates(&r, l, lane, nil); err != nil {
 		return Quote{}, err
 	}
-	q.Now = q.forecast(&r, i, lane, out)
-	q.Now.Rate = i.Rate
+	q.Now.Rate = l.Rate
 	if r.Rate != nil {
-		if out, err = machine.NewRehearsal(i, r.Cost, r.Rate); err != nil {
+		spec := l.Spec
+		spec.Rate, spec.Adapt = *r.Rate, queue.Adapt{} // the rate in effect, whatever it may adapt to
+		then, err := q.dates(&r, l, lane, &spec)
+		if err != nil {
 			return Quote{}, err
 		}
-		then := q.forecast(&r, i, lane, out)
 		then.Rate = *r.Rate
 		q.Then = &then
 	}
@@ -126,44 +131,28 @@ func (q *Quote) divide(r *Request, i *queue.Info, lane *queue.LaneInfo) {
 	q.Refused = rest - q.Deferred
 }
 
-// forecast applies the engines' rule for ETAs. No sum or product comes near 2^63: a queue or its overflow has at most
-// 10^8 jobs, none costs more than 10^3, and at most 10^3 queues take turns.
-func (q *Quote) forecast(r *Request, i *queue.Info, lane *queue.LaneInfo, out *machine.Rehearsal) (f Forecast) {
-	deferred := max(i.DeferredCost, i.Deferred)
-	all := i.Ahead + deferred
-	switch {
-	case i.Deferred > 0:
-		f.Drained = out.ETA(max(0, all-1), deferred-1, 0).Time()
-	case i.Waiting > 0:
-		f.Drained = out.ETA(max(0, all-1), 0, -1).Time()
+// dates returns the dates under a spec; nil is the present one.
+func (q *Quote) dates(
+	r *Request, l *queue.Lineup, lane *queue.LaneInfo, spec *queue.Spec,
+) (d Dates, err error) {
+	f, err := machine.Forecast(l, queue.ForecastRequest{Spec: spec})
+	if err != nil {
+		return d, err
 	}
-	taken := q.Fit + q.Deferred
-	if taken == 0 {
-		return f
+	if f.Bends[0].Remaining > 0 {
+		d.Drained = f.Finish
 	}
-	at := func(k int64) time.Time { // of the job with k of them before it
-		var eta leaky.Instant
-		if k < q.Fit {
-			eta = out.ETA(before(i, lane, k)+k*r.Cost, 0, k)
-		} else {
-			eta = out.ETA(all+k*r.Cost, deferred+(k-q.Fit)*r.Cost, q.Fit)
-		}
-		return max(eta, out.LaneETA(r.Lane, lane, lane.Waiting+k*r.Cost)).Time()
+	if q.Fit+q.Deferred > 0 {
+		f, err = machine.Forecast(l, queue.ForecastRequest{Spec: spec, Append: queue.ForecastAppend{
+			Lane: r.Lane, State: *lane, Jobs: q.Fit, Deferred: q.Deferred, Cost: r.Cost,
+		}})
+		d.First, d.Last = f.First, f.Last
 	}
-	f.First, f.Last = at(0), at(taken-1)
-	return f
-}
-
-// before returns the approximate cost of the waiting jobs that leave before a job of a lane appended behind k others.
-func before(i *queue.Info, lane *queue.LaneInfo, k int64) int64 {
-	others := i.Lanes
-	if lane.Waiting > 0 {
-		others--
+	if f.Never() {
+		d.Never = f.Bends[len(f.Bends)-1].By
 	}
-	if n := (lane.Waiting+k)*(others+1) + others - k; n < i.Waiting {
-		return n
-	}
-	return i.Ahead
+	d.Exact = f.Exact
+	return d, err
 }
 
 // stops reports whether the queue or its parent is paused, and until when, if that is known.

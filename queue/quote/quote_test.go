@@ -30,9 +30,9 @@ func TestQuote(t *testing.T) {
 		ask  Request
 		want string
 	}{
-		{"an empty queue", all(), queue.LaneInfo{}, Request{Jobs: 1}, "1 0 0: 0s 0s -"},
-		{"all fit", all(), queue.LaneInfo{}, Request{Jobs: 100}, "100 0 0: 0s 9.9s -"},
-		{"one too many", all(), queue.LaneInfo{}, Request{Jobs: 101}, "100 0 1 full: 0s 9.9s -"},
+		{"an empty queue", all(), queue.LaneInfo{}, Request{Jobs: 1}, "1 0 0: 0s 0s - exact"},
+		{"all fit", all(), queue.LaneInfo{}, Request{Jobs: 100}, "100 0 0: 0s 9.9s - exact"},
+		{"one too many", all(), queue.LaneInfo{}, Request{Jobs: 101}, "100 0 1 full: 0s 9.9s - exact"},
 		{"their cost", all(), queue.LaneInfo{}, Request{Jobs: 10, Cost: 3}, "10 0 0: 0s 2.7s -"},
 		{
 			"the dearest", all(),
@@ -40,12 +40,12 @@ func TestQuote(t *testing.T) {
 			Request{Jobs: MaxJobs, Cost: 1000},
 			"100 0 999999900 full: 0s 2h45m0s -",
 		},
-		{"behind others", waits(30, 1), queue.LaneInfo{Waiting: 30}, Request{Jobs: 2}, "2 0 0: 3s 3.1s 2.9s"},
+		{"behind others", waits(30, 1), queue.LaneInfo{Waiting: 30}, Request{Jobs: 2}, "2 0 0: 3s 3.1s 2.9s exact"},
 		{
 			"behind dearer ones", waits(30, 5),
 			queue.LaneInfo{Waiting: 30},
 			Request{Jobs: 2, Cost: 2},
-			"2 0 0: 15s 15.2s 14.9s",
+			"2 0 0: 14.91875s 14.91875s 14.5s",
 		},
 		{
 			"scheduled and leased ones have places", func(i *queue.Info) { i.Scheduled, i.Leased = 60, 39 },
@@ -53,20 +53,20 @@ func TestQuote(t *testing.T) {
 			Request{Jobs: 2},
 			"1 0 1 full: 0s 0s -",
 		},
-		{"full", waits(100, 1), queue.LaneInfo{Waiting: 100}, Request{Jobs: 2}, "0 0 2 full: - - 9.9s"},
+		{"full", waits(100, 1), queue.LaneInfo{Waiting: 100}, Request{Jobs: 2}, "0 0 2 full: - - 9.9s exact"},
 		{
 			"fuller than a lowered capacity", waits(120, 1),
 			queue.LaneInfo{Waiting: 120},
 			Request{Jobs: 2},
-			"0 0 2 full: - - 11.9s",
+			"0 0 2 full: - - 11.9s exact",
 		},
 		{
 			"the bucket", func(i *queue.Info) { i.Bucket = bucketAt(time.Minute, 600) },
 			queue.LaneInfo{},
 			Request{Jobs: 2},
-			"2 0 0: 1m0s 1m0.1s -",
+			"2 0 0: 1m0s 1m0.1s - exact",
 		},
-		{"a burst", func(i *queue.Info) { i.Spec.Burst = 5 }, queue.LaneInfo{}, Request{Jobs: 7}, "7 0 0: 0s 200ms -"},
+		{"a burst", func(i *queue.Info) { i.Spec.Burst = 5 }, queue.LaneInfo{}, Request{Jobs: 7}, "7 0 0: 0s 200ms - exact"},
 		{
 			"paused until an instant",
 			func(i *queue.Info) { i.Pause = queue.Pause{Since: i.Now, Until: i.Now.Add(time.Minute)} },
@@ -78,7 +78,16 @@ func TestQuote(t *testing.T) {
 			"an adapted rate", all(waits(5, 1), func(i *queue.Info) { i.Rate = leaky.PerSecond(5) }),
 			queue.LaneInfo{Waiting: 5},
 			Request{Jobs: 2},
-			"2 0 0: 1s 1.2s 800ms",
+			"2 0 0: 1s 1.2s 800ms exact",
+		},
+		{
+			"a rate to which it would never adapt",
+			all(waits(5, 1), func(i *queue.Info) {
+				i.Spec.Adapt = queue.Adapt{Floor: leaky.PerSecond(5), Ceiling: leaky.PerSecond(20)}
+			}),
+			queue.LaneInfo{Waiting: 5},
+			Request{Rate: rate("unlimited")},
+			"0 0 0: - - 400ms; at unlimited: - - 0s exact",
 		},
 		{
 			"its parent is",
@@ -93,13 +102,13 @@ func TestQuote(t *testing.T) {
 			"paused", func(i *queue.Info) { i.Pause.Since = i.Now },
 			queue.LaneInfo{},
 			Request{Jobs: 3},
-			"3 0 0: 0s 200ms -; paused",
+			"3 0 0: - - - never: paused; paused",
 		},
 		{
 			"unlimited", all(waits(50, 1), func(i *queue.Info) { i.Spec.Rate = leaky.Unlimited }),
 			queue.LaneInfo{Waiting: 50},
 			Request{Jobs: 60},
-			"50 0 10 full: 0s 0s 0s",
+			"50 0 10 full: 0s 0s 0s exact",
 		},
 		{
 			"the slowest, longer than time itself",
@@ -151,13 +160,13 @@ func TestQuote(t *testing.T) {
 			"a new lane's first", func(i *queue.Info) { i.Waiting, i.Ahead, i.Lanes = 40, 40, 2 },
 			queue.LaneInfo{},
 			Request{Jobs: 1, Lane: "b"},
-			"1 0 0: 200ms 200ms 3.9s",
+			"1 0 0: 100ms 100ms 3.9s",
 		},
 		{
-			"a lane's rate", lanes(queue.LaneRule{Rate: leaky.PerSecond(2)}),
+			"a lane's rate", all(waits(1, 1), lanes(queue.LaneRule{Rate: leaky.PerSecond(2)})),
 			queue.LaneInfo{Waiting: 1, Size: 1},
 			Request{Jobs: 5, Lane: "a", Cost: 2},
-			"5 0 0: 500ms 4.5s -",
+			"5 0 0: 500ms 4.5s 0s",
 		},
 		{
 			"a lane's bucket", lanes(queue.LaneRule{Rate: leaky.PerSecond(2)}),
@@ -169,7 +178,7 @@ func TestQuote(t *testing.T) {
 			"not of the lane without a key", lanes(queue.LaneRule{Rate: leaky.PerSecond(2), Capacity: 1}),
 			queue.LaneInfo{},
 			Request{Jobs: 2},
-			"2 0 0: 0s 100ms -",
+			"2 0 0: 0s 100ms - exact",
 		},
 		{
 			"a lane's capacity", lanes(queue.LaneRule{Capacity: 8}),
@@ -181,7 +190,7 @@ func TestQuote(t *testing.T) {
 			"a lane over its capacity", lanes(queue.LaneRule{Capacity: 8}),
 			queue.LaneInfo{Size: 9},
 			Request{Jobs: 5, Lane: "a"},
-			"0 0 5 lane_full: - - -",
+			"0 0 5 lane_full: - - - exact",
 		},
 		{
 			"a full lane does not wait", all(deferring, lanes(queue.LaneRule{Capacity: 8})),
@@ -203,12 +212,12 @@ func TestQuote(t *testing.T) {
 			Request{Rate: rate("5/s")},
 			"0 0 0: - - 4.9s; at 5/s: - - 9.8s",
 		},
-		{"no backlog", all(), queue.LaneInfo{}, Request{Rate: rate("5/s")}, "0 0 0: - - -; at 5/s: - - -"},
+		{"no backlog", all(), queue.LaneInfo{}, Request{Rate: rate("5/s")}, "0 0 0: - - - exact; at 5/s: - - - exact"},
 		{
 			"jobs at another rate", waits(50, 1),
 			queue.LaneInfo{Waiting: 50},
 			Request{Jobs: 2, Rate: rate("unlimited")},
-			"2 0 0: 5s 5.1s 4.9s; at unlimited: 0s 0s 0s",
+			"2 0 0: 5s 5.1s 4.9s exact; at unlimited: 0s 0s 0s exact",
 		},
 		{
 			"a change is carried out as a Put would",
@@ -267,7 +276,7 @@ func TestQuote(t *testing.T) {
 			"as dear as the dearest", all(waits(2, 1), child(queue.GroupInfo{Members: 3, Waiting: 5, MaxCost: 3})),
 			queue.LaneInfo{Waiting: 2},
 			Request{Jobs: 2},
-			"2 0 0: 8s 11s 5s",
+			"2 0 0: 8s 10s 5s",
 		},
 		{
 			"what is deferred, behind all",
@@ -289,7 +298,7 @@ func TestQuote(t *testing.T) {
 			"a paused parent", all(child(queue.GroupInfo{}), parent(func(p *queue.Info) { p.Pause.Since = p.Now })),
 			queue.LaneInfo{},
 			Request{Jobs: 1},
-			"1 0 0: 0s 0s -; paused",
+			"1 0 0: - - - never: paused; paused",
 		},
 		{
 			"a child at another rate", all(waits(3, 1), child(queue.GroupInfo{Members: 1, Waiting: 3})),
@@ -305,7 +314,7 @@ func TestQuote(t *testing.T) {
 			"1 0 0: 700ms 700ms 500ms; at 1/s: 7s 7s 5s",
 		},
 	} {
-		q, err := tt.ask.Quote(quoted(tt.info), &tt.lane)
+		q, err := tt.ask.Quote(lineupOf(quoted(tt.info), tt.ask.Lane, tt.lane), &tt.lane)
 		if got := shortly(q); err != nil || got != tt.want {
 			t.Errorf("%s:\n got %s, %v\nwant %s", tt.what, got, err, tt.want)
 		}
@@ -335,7 +344,7 @@ func TestQuoteRefuses(t *testing.T) {
 	} {
 		var field *invalid.Error
 		i := quoted(func(i *queue.Info) { i.Spec.Burst = 100 })
-		if _, err := tt.ask.Quote(i, &queue.LaneInfo{}); !errors.As(err, &field) ||
+		if _, err := tt.ask.Quote(&queue.Lineup{Info: *i}, &queue.LaneInfo{}); !errors.As(err, &field) ||
 			field.Field != tt.field {
 			t.Errorf("%+v: %v, want %s", tt.ask, err, tt.field)
 		}

@@ -17,7 +17,7 @@ func quoted(change func(*queue.Info)) *queue.Info {
 		Spec: queue.Spec{
 			Name: "q", Rate: leaky.PerSecond(10), Capacity: 100, Deferred: queue.Deferral{MaxJobs: 20},
 		},
-		Now: quoteNow,
+		Now: quoteNow, Asked: quoteNow,
 	}
 	i.Spec.Normalize()
 	change(i)
@@ -25,6 +25,40 @@ func quoted(change func(*queue.Info)) *queue.Info {
 		i.Rate = i.Spec.Rate
 	}
 	return i
+}
+
+// lineupOf returns the Lineup of a queue and one of its lanes. The other jobs of the queue wait in one further lane,
+// and the members of its group have an equal number of jobs each.
+func lineupOf(i *queue.Info, key string, named queue.LaneInfo) *queue.Lineup {
+	l := &queue.Lineup{Info: *i}
+	add := func(key string, in queue.LaneInfo) {
+		if in.Waiting > 0 {
+			l.Lanes = append(l.Lanes, queue.LaneState{
+				LaneInfo: in, Digest: queue.DigestLane(key), Cost: in.Waiting * (i.Ahead / i.Waiting),
+			})
+		}
+	}
+	if i.Waiting > 0 {
+		add(key, named)
+		rest := ""
+		if key == "" {
+			rest = "rest"
+		}
+		add(rest, queue.LaneInfo{Waiting: i.Waiting - named.Waiting})
+	}
+	head := i
+	if i.Parent != nil {
+		head = i.Parent
+	}
+	others := head.Group.Members
+	if i.Waiting > 0 {
+		others--
+	}
+	for left := others; left > 0; left-- {
+		n := (head.Group.Waiting - i.Waiting + left - 1) / others // together all of them
+		l.Siblings = append(l.Siblings, queue.Sibling{Waiting: n, Cost: n * max(1, head.Group.MaxCost)})
+	}
+	return l
 }
 
 // waits puts jobs of that cost into the lane without a key.
@@ -51,14 +85,23 @@ func shortly(q Quote) string {
 		}
 		return t.Sub(quoteNow).String()
 	}
-	forecast := func(f Forecast) string { return after(f.First) + " " + after(f.Last) + " " + after(f.Drained) }
+	dates := func(d Dates) string {
+		text := after(d.First) + " " + after(d.Last) + " " + after(d.Drained)
+		if d.Never != "" {
+			text += " never: " + string(d.Never)
+		}
+		if d.Exact {
+			text += " exact"
+		}
+		return text
+	}
 	text := fmt.Sprintf("%d %d %d", q.Fit, q.Deferred, q.Refused)
 	if q.RefusedAs != queue.Failed {
 		text += " " + q.RefusedAs.String()
 	}
-	text += ": " + forecast(q.Now)
+	text += ": " + dates(q.Now)
 	if q.Then != nil {
-		text += "; at " + q.Then.Rate.String() + ": " + forecast(*q.Then)
+		text += "; at " + q.Then.Rate.String() + ": " + dates(*q.Then)
 	}
 	if q.Paused {
 		text += "; paused"

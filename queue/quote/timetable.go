@@ -143,7 +143,7 @@ func (v *view) timetable(span time.Duration) (t Timetable, err error) {
 	if paused && ends.IsZero() {
 		return t, nil
 	}
-	out, err := machine.NewRehearsal(i, 0, nil)
+	out, err := machine.NewRehearsal(i, nil)
 	if err != nil {
 		return Timetable{}, err
 	}

@@ -2,6 +2,7 @@ package redisq
 
 import (
 	"context"
+	"time"
 
 	"github.com/penstock/penstock/internal/jobrecord"
 	"github.com/penstock/penstock/leaky"
@@ -24,7 +25,7 @@ func (e *Engine) Lineup(ctx context.Context, name string) (l queue.Lineup, err e
 		}
 		after = r.next
 		l.Lanes = append(l.Lanes, r.lanes...)
-		l.Due, l.Siblings = append(l.Due, r.due...), append(l.Siblings, r.siblings...)
+		l.Due, l.Siblings, l.Flight = append(l.Due, r.due...), append(l.Siblings, r.siblings...), max(l.Flight, r.flight)
 		if after == "" || len(l.Lanes) >= queue.MaxLineupLanes {
 			l.Lanes = l.Lanes[:min(len(l.Lanes), queue.MaxLineupLanes)]
 			return l, nil
@@ -64,6 +65,7 @@ type lineupReply struct {
 	lanes    []queue.LaneState
 	due      []queue.DueJobs
 	siblings []queue.Sibling
+	flight   time.Duration
 }
 
 func (e *Engine) lineup(ctx context.Context, name, after string, most int, keys bool) (l lineupReply, err error) {
@@ -77,6 +79,7 @@ func (e *Engine) lineup(ctx context.Context, name, after string, most int, keys 
 	r := list(v)
 	l.next = r.text()
 	rows, due, siblings := r.list(), r.list(), r.list()
+	l.flight = r.duration()
 	ahead := r.duration()
 	for rows.more() {
 		s := queue.LaneState{}

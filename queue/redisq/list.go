@@ -91,7 +91,11 @@ func readListedJob(r *reply, name string, s queue.State) (queue.JobInfo, error) 
 		// A broken record must not hide the others.
 		_ = jobrecord.UnpackInfo([]byte(record), &i)
 	}
-	i.Timeline, _ = jobrecord.UnpackTimeline([]byte(r.text()))
+	if s != queue.Delivered {
+		i.Timeline, _ = jobrecord.UnpackTimeline([]byte(r.text()))
+	} else if departed := r.int(); departed > 0 {
+		i.AddLast(queue.Attempt{At: micros(departed)})
+	}
 	return i, r.err
 }
 

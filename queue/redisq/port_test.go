@@ -62,17 +62,18 @@ var ownNames = map[string]string{
 	"names and types of keys": `
 		agendaKey askedOf auditKey checkChangeKeys checkDeadKeys checkExpiryKeys checkKeys checkKeysFor checkLaneKey
 		checkSettle checkLaneKeys checkLogKeys checkAuditKeys checkNumbers checkRuleKeys
-		heldKey isField jobKey laneError logKey numberOf ruleKey stopKey
+		finishedKey heldKey isField jobKey laneError logKey numberOf recordsKey ruleKey stopKey
 		versionsKey waitingKey groupOf parentOf`,
 	"packing and unpacking": `
 		adapted auditRow boundsOf bytesOf circuitOf costOf documentOf encodeAdapted endedRecord headOf keptLimits keptText
 		deadRef deferralOf
+		batchAt batchIn labelPlace
 		knownBy limitOf numberField numbersOf packLease rulesOf specOf textField textOf timeAt unpackEnded unpackLease
-		unpackLimits unpackRule deadlineOf who`,
+		packBatch unpackBatch withBatch unpackLimits unpackRule deadlineOf who`,
 	"reading and writing state that the machine has in memory": `
-		add keepBucket keepKeys keepVersionAgain load loadLanes loadLimitsAndGroup loadLimits loadMember
+		add keepBatches keepBucket keepKeys keepVersionAgain load loadLanes loadLimitsAndGroup loadLimits loadMember
 		loadOverflow loadReceiver save saveBucket saveLimits saveLinks saveReceiver set writeAll writeDepartures
-		writeMember writeTurns unsay count countLane costUnder begin finish readPause auditEnds publish
+		writeMember writeTurns unsay count countLane costUnder begin finish readPause auditEnds
 		writeSettled endAppend writeSpec writeCreated setTerms
 		specFrom behind changeSpec formerOf listCreated raise errorText rowsOf importOf
 		nextNumber isNow recheckUntil noteOldest readOn following samplesOf`,
@@ -92,6 +93,7 @@ var ownNames = map[string]string{
 		uncountInLane visitedLane waitingElsewhere waitAgain lostSince grantMemberJob inLanes countLeased
 		delayAfterRestart grantInTurn grantSome grantTurns closeTurns visitOne lanesOf free fileMember`,
 	"many jobs at once, because each command costs": `
+		batchFor countInBatch
 		addFreed averageBytes chargeIfIn countDepartures countEnded countIfUnknown dropEndedJob dropVanished endJob
 		endRemoved endUnsent endUnsentJob expireQueue findFirstExpiry forgetExpiries givePlacesBack locate newFreed
 		writeTogether settleQueue lapses

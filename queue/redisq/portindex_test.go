@@ -18,6 +18,7 @@ var update = stdflag.Bool("update", false, "write lua/index.txt again")
 // withoutScript lists functions of the machine that no script has, by the reason.
 var withoutScript = map[string]string{
 	"order and look up: sorted sets and hashes of Redis do that": `
+		byBatchEnd keepEnded countOf forgetOthers ownBatches untilEvent
 		above all armExpiring armTimer at byDeadline byDigest byDue byEndTime byName byTag byTurn byUntil close
 		deadBytesOf deadCountOf deadJobsOf deadOfDeleted discardQueue down dropDead endedState expired fifoOf
 		find fireTimers fix from front hashOf home id len needExtra newAgenda newCalendars newEndedJob
@@ -26,9 +27,9 @@ var withoutScript = map[string]string{
 		seek size top trimSome untilExpiry up updateHeap wakeForExpiry widen`,
 	"compute a forecast or list lanes, which is the same code for both engines once a script has read the lineup": `
 		addDeferred addLanes addSiblings addStations bend burst depth divide divideByTurns earns ensureOverflow
-		extrapolate fill fillGroup flight flow flowIn forecast isExact jobsLeft keepRates kind lanes limitInFlight
-		newForecaster newPool newRehearsal ownPools passMarks pool pour remaining renew run runDry simplified
-		station stop tap verdict waitingLanes whole within`,
+		extrapolate fill fillGroup flow flowIn forecast isExact jobsLeft keepRates kind lanes limitInFlight
+		newForecaster newPool newRehearsal ownPools passMarks places pool pour remaining renew run runDry simplified
+		station stop sum tap verdict waitingLanes whole within`,
 	"read or write the file of boltq, or the state that it is loaded into": `
 		auditJobAct auditLog audited listed beginAudit budget budgetKey chains clockOf counters decode decodeAudit
 		decodeAuditNumber decodeDeferral decodeEnded decodeJob decodeLease decodePaces decodeQueue decodeSpec
@@ -38,6 +39,7 @@ var withoutScript = map[string]string{
 		getStore getTimeline imports initialise jobs key lastCommit lastNumber loadAdapted loadFailures
 		loadSamples sampleKey
 		loadLeftPaces loadQueues loadRules loadStore moveJob newQueueState newest newestOf putAdapted
+		dropBatch putBatch batchKey
 		putDeferral putEnded putFailures putImport putJob putLease putLeftPaces putNamed putQueue putRetention
 		putSpec putStore putTally queueSubject raw readHead readTallies recreate restoreLease retentions
 		ruleSubject sizeDead versions writeLog writeOne fields number octet eachQueue code codeTallyHead intern
@@ -52,7 +54,7 @@ var withoutScript = map[string]string{
 		takeQuotas tallies tally tat touch unlessDurable wait waitsForDeferral waitsForEnded waitsForGrants
 		waitsForJob want`,
 	"do what the Go of this package does before or after a script": `
-		again asStored cameIn checkRequest checkRuleNames completeImported condition countRuleUses
+		again asStored shown cameIn checkRequest checkRuleNames completeImported condition countRuleUses
 		deadFrom deadJobFound decideDocument decodeChange deferredJobInfo document documentKey
 		documentNow drainers dueAfter encodeChange encodeDocument endedJobInfo exportQueue findAsks findRules
 		forgetDocuments formatPair getMany grantFresh hasLog importNotOpen importedCounters info infoWithParent
@@ -74,6 +76,7 @@ var withoutScript = map[string]string{
 		laneRetryAfter lanesTakeTurns leastJobs leaveBehind lookAfter lostSlots markSeen namesBehind
 		neededUntil needsSweep negative newLimit newReadmission newReturning newShares noneWaits notPlain note
 		notePause noteServed onAgenda onOverflow opens outlookOf outlookOfNew ownOverflow
+		batch batchOfDeferral deferWith holdBatch jobBatch
 		ownVerdict pace pacing parent passOverGroup patience pauseOf paused peekRule plus possible priority
 		priorityOf pullQueueOf pushWaiting ranOut rateSignal rearm rearmAndWake rearmGroup recall recalling
 		recordOf release removeDeferral removeJob renewCalendar repairBuckets reposition restorePassed rule
@@ -90,7 +93,7 @@ var withoutScript = map[string]string{
 		repack restoreOrFresh saveTallies setOverrides shard stateFor takeFirst takeOne tallyAt tallyOf
 		tallySetFor unsavedTallies withoutCharges writeOwed tallyToAsk`,
 	"serve checks, forecasts and simulations of the machine": `
-		byKey checkJobs cursor depart eTA first goes laneETA last newMemory prev sequence
+		byKey checkJobs cursor depart first goes last newMemory prev sequence
 		setSequence shownQueue slot table update view`,
 }
 

@@ -44,6 +44,7 @@ var lazyParts = []lazyPart{
 	{"changelog", "logLapse", "changelog", "logPauseEnd"},
 	{"auditwrite", "writeAudit", "auditwrite", "writeAudit"},
 	{"refile", "refileSome", "refile", "fileAgain"},
+	{"batches", "withBatches", "batches", "loadBatches"},
 }
 
 // partsOf returns the files of each part of an operation: those that the operation names, and those that its other
@@ -207,6 +208,7 @@ var (
 	putScript          = newScript("put")
 	renewScript        = newScript("renew")
 	pauseScript        = newScript("pause")
+	throttleScript     = newScript("throttle")
 	lineupScript       = newScript("lineup")
 	changesScript      = newScript("changes")
 	historyScript      = newScript("history")
@@ -245,6 +247,7 @@ var (
 	attendScript       = newScript("attend")
 	importQueuesScript = newScript("importqueues")
 	findJobsScript     = newScript("findjobs")
+	batchesScript      = newScript("batches")
 
 	documentsSinceScript = newScript("documentssince")
 	putSampleScript      = newScript("putsample")

@@ -9,6 +9,7 @@ import (
 	"github.com/penstock/penstock/internal/coalesce"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // Settle implements queue.Outflow.
@@ -196,6 +197,33 @@ func (e *Engine) Sweep(ctx context.Context, partition int) (more bool, err error
 		}
 	}
 	return more, r.err
+}
+
+// Throttle implements queue.Specs.
+func (e *Engine) Throttle(
+	ctx context.Context, name string, after time.Duration, reason string,
+) (until time.Time, err error) {
+	if err := queue.ValidateThrottle(after); err != nil {
+		return until, err
+	}
+	if names.Validate(name) != nil {
+		return until, unknown(name)
+	}
+	us := max(1, min(after, queue.MaxStop).Microseconds())
+	v, err := e.repeat(
+		ctx, throttleScript, e.Partition(name), e.instant(), name, us, clip.Text(reason, queue.MaxReasonBytes),
+	)
+	if err != nil {
+		return until, err
+	}
+	r := list(v)
+	switch r.int() {
+	case 0:
+		return until, unknown(name)
+	case 2:
+		return until, queue.NoReceiver(name)
+	}
+	return micros(r.int()), r.err
 }
 
 // micros returns the instant of a reply as a time; zero stays zero.

@@ -33,6 +33,7 @@ const (
 	hasNotBefore
 	hasExpiresAt
 	hasOverflow
+	hasBatch
 )
 
 // JobReader reads jobs from JSON. Reuse it: a decoder costs more than the job that it reads.
@@ -140,6 +141,8 @@ func (j *JobReader) field(name jsontext.Value) (int, *Problem) {
 		return hasPayloadBase64, nil
 	case "lane":
 		return hasLane, nil
+	case "batch":
+		return hasBatch, nil
 	case "priority":
 		return hasPriority, nil
 	case "not_before":
@@ -154,7 +157,7 @@ func (j *JobReader) field(name jsontext.Value) (int, *Problem) {
 	return 0, &Problem{
 		Reason: ReasonUnknownField, Field: Shorten(string(plain)),
 		Detail: "is not a field of a job; the fields are payload, payload_base64, content_type, id, headers, cost, lane, " +
-			"priority, not_before, expires_at, overflow",
+			"batch, priority, not_before, expires_at, overflow",
 	}
 }
 
@@ -202,6 +205,8 @@ func (j *JobReader) value(field int, job *queue.Job) *Problem {
 		return j.headers(job)
 	case hasLane:
 		return j.lane(job)
+	case hasBatch:
+		return j.batch(job)
 	case hasPriority:
 		return j.priority(job)
 	case hasNotBefore:

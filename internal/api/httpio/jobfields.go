@@ -87,6 +87,19 @@ func (j *JobReader) lane(job *queue.Job) *Problem {
 	return nil
 }
 
+// batch reads the label of a batch.
+func (j *JobReader) batch(job *queue.Job) *Problem {
+	s, p := j.bytes("batch")
+	if p != nil {
+		return p
+	}
+	if err := queue.ValidateBatch(view(s)); err != nil {
+		return ProblemOf(err)
+	}
+	job.Batch = string(s)
+	return nil
+}
+
 func (j *JobReader) priority(job *queue.Job) *Problem {
 	v, err := j.dec.ReadValue()
 	if err != nil {

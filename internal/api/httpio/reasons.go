@@ -37,6 +37,7 @@ var (
 	ReasonNotFound       = refusal("not_found", http.StatusNotFound, "unknown resource")
 	ReasonMethod         = refusal("method_not_allowed", http.StatusMethodNotAllowed, "unsupported method")
 	ReasonUnknownJob     = refusal("unknown_job", http.StatusNotFound, "unknown job")
+	ReasonUnknownBatch   = refusal("unknown_batch", http.StatusNotFound, "unknown batch")
 	ReasonUnknownRev     = refusal("unknown_revision", http.StatusNotFound, "unknown revision")
 	ReasonUnknownRule    = refusal("unknown_rule", http.StatusNotFound, "unknown rule")
 	ReasonUnknownApp     = refusal("unknown_app", http.StatusNotFound, "unknown app")

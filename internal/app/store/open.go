@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/internal/virtualtime"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
 	"github.com/penstock/penstock/queue/redisq"
@@ -93,6 +94,11 @@ func Init(ctx context.Context, o Options) (Initialized, error) {
 		return Initialized{}, errors.Join(err, e.Close())
 	}
 	return Initialized{Addr: strings.Join(options.Addrs, ","), Partitions: e.Partitions(), Made: e.Made()}, e.Close()
+}
+
+// OpenMemory opens an embedded store in memory, for tests. Its clock can be advanced.
+func OpenMemory(ctx context.Context, o Options) (*virtualtime.Engine, error) {
+	return virtualtime.Open(ctx, boltq.Options{Logger: o.Logger, Mask: masked, Memory: o.Memory})
 }
 
 func openFile(ctx context.Context, o Options) (queue.Engine, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/internal/cli/changes"
 	"github.com/penstock/penstock/internal/cli/command"
 	"github.com/penstock/penstock/internal/cli/show"
@@ -20,8 +21,8 @@ type effect struct {
 	// change.
 	DrainedAt   *time.Time `json:"drained_at,omitempty"`
 	DrainedThen *time.Time `json:"drained_then,omitempty"`
-	// IfResumed means that the queue is paused without an end; the instants assume that it is resumed now.
-	IfResumed     bool   `json:"if_resumed_now,omitempty"`
+	// Never is what keeps the backlog from leaving with the change, as things are.
+	Never         string `json:"never,omitempty"`
 	Unknown       string `json:"unknown,omitempty"` // why there is no forecast
 	AboveCapacity int64  `json:"above_capacity,omitempty"`
 	InFlight      int64  `json:"in_flight,omitempty"`
@@ -76,7 +77,7 @@ func effectOf(
 // forecast asks the server once when the backlog is drained, at the present rate and at that of the file. It ignores a
 // changed burst, since a backlog leaves at the rate in any case.
 func (e *effect) forecast(r *command.Run, api *client.Client, file *queue.Spec) error {
-	if e.DrainedAt != nil || e.Unknown != "" {
+	if e.DrainedAt != nil || e.Never != "" || e.Unknown != "" {
 		return nil
 	}
 	rate := file.Rate.String()
@@ -89,9 +90,9 @@ func (e *effect) forecast(r *command.Run, api *client.Client, file *queue.Spec) 
 	if err != nil {
 		return err
 	}
-	e.IfResumed, e.DrainedAt = q.Paused && q.PausedUntil == nil, q.Now.DrainedAt
+	e.DrainedAt = q.Now.DrainedAt
 	if q.Then != nil {
-		e.DrainedThen = q.Then.DrainedAt
+		e.DrainedThen, e.Never = q.Then.DrainedAt, q.Then.Never
 	}
 	return nil
 }
@@ -102,6 +103,9 @@ func (e *effect) drained(but string) string {
 	if e.Unknown != "" {
 		return "no forecast for its jobs: " + show.Text(e.Unknown)
 	}
+	if e.Never != "" {
+		return "as things are, no job leaves: each waits for " + cause.Cause(e.Never).Text()
+	}
 	if e.DrainedAt == nil || e.DrainedThen == nil {
 		return ""
 	}
@@ -111,9 +115,6 @@ func (e *effect) drained(but string) string {
 		text += ", as before" + but
 	} else {
 		text += " instead of " + before
-	}
-	if e.IfResumed {
-		text += ", if the queue is resumed now"
 	}
 	return text
 }

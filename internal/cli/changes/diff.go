@@ -2,15 +2,14 @@
 package changes
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/internal/assign"
 	"github.com/penstock/penstock/internal/cli/show"
 )
 
@@ -25,18 +24,18 @@ type Field struct {
 
 // Between returns the fields that differ between two specs, sorted by name. Either may be nil.
 func Between(before, after any) ([]Field, error) {
-	from, err := Tree(before)
+	from, err := assign.Tree(before)
 	if err != nil {
 		return nil, err
 	}
-	to, err := Tree(after)
+	to, err := assign.Tree(after)
 	if err != nil {
 		return nil, err
 	}
 	return BetweenTrees(from, to), nil
 }
 
-// BetweenTrees is Between for specs that Tree has decoded.
+// BetweenTrees is Between for specs that assign.Tree has decoded.
 func BetweenTrees(before, after map[string]any) []Field {
 	from, to := flat("", before), flat("", after)
 	all := maps.Clone(from)
@@ -48,21 +47,6 @@ func BetweenTrees(before, after map[string]any) []Field {
 		}
 	}
 	return list
-}
-
-// Tree returns a spec as its JSON fields. Numbers keep their digits.
-func Tree(spec any) (map[string]any, error) {
-	text, err := json.Marshal(spec)
-	if err != nil {
-		return nil, fmt.Errorf("encode the spec as JSON: %w", err)
-	}
-	dec := json.NewDecoder(strings.NewReader(string(text)))
-	dec.UseNumber()
-	var tree map[string]any
-	if err := dec.Decode(&tree); err != nil {
-		return nil, fmt.Errorf("decode the spec as JSON: %w", err)
-	}
-	return tree, nil
 }
 
 // WithSecret adds a change of a masked secret: if the revision changed but no visible field did, a secret of the target

@@ -2,7 +2,6 @@ package command
 
 import (
 	"strings"
-	"text/tabwriter"
 	"unicode/utf8"
 
 	"github.com/penstock/penstock/internal/cli/show"
@@ -61,14 +60,31 @@ func (t *Table) String() string {
 
 // Facts returns pairs of a name and a value, one pair per line. Pairs with an empty value are left out, and values are
 // escaped.
-func Facts(pairs ...string) string {
-	var b strings.Builder
-	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+func Facts(pairs ...string) string { return FactsIn(0, pairs...) }
+
+// FactsIn is Facts with values wrapped to a width; 0 is no limit.
+func FactsIn(width int, pairs ...string) string {
+	margin := 0
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
-			_, _ = tw.Write([]byte(pairs[i] + "\t" + show.Text(pairs[i+1]) + "\n"))
+			margin = max(margin, utf8.RuneCountInString(pairs[i])+2)
 		}
 	}
-	_ = tw.Flush() // a strings.Builder never fails
+	var b strings.Builder
+	for i := 0; i+1 < len(pairs); i += 2 {
+		value := show.Text(pairs[i+1])
+		lines := []string{value}
+		if width > 0 {
+			lines = show.Wrapped(value, max(20, width-margin))
+		}
+		if value == "" {
+			continue
+		}
+		head := pairs[i]
+		for _, line := range lines {
+			b.WriteString(head + strings.Repeat(" ", margin-utf8.RuneCountInString(head)) + line + "\n")
+			head = ""
+		}
+	}
 	return b.String()
 }

@@ -2,9 +2,9 @@ package doctor
 
 import (
 	"context"
-	"time"
 
 	"github.com/penstock/penstock/internal/attention"
+	"github.com/penstock/penstock/internal/cli/command"
 	"github.com/penstock/penstock/internal/cli/show"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue/status"
@@ -38,14 +38,7 @@ func (v *visit) drained(context.Context) {
 
 // trouble reports a problem.
 func (v *visit) trouble(t *wire.Trouble) {
-	text := t.Text
-	if t.Since != nil {
-		text += " for " + show.Duration(v.drainers.Now.Sub(*t.Since).Round(time.Second))
-	}
-	if t.Reason != "" {
-		text += ": " + t.Reason
-	}
-	v.add(t.Verdict, t.Fix.Command, "%s", text)
+	v.add(t.Verdict, t.Fix.Command, "%s", command.TroubleText(t, v.drainers.Now))
 }
 
 // standing checks the queues.

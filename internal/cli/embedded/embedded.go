@@ -50,6 +50,11 @@ type Options struct {
 	KeepChanges time.Duration // 0 keeps the setting of the store
 	Patience    time.Duration // time to wait for the store before deferring jobs; 0 is the default of deferred
 	Log         *slog.Logger
+	// Ephemeral keeps jobs only in memory, for tests; Data then has the token and the overflow. With Virtual, the API
+	// can advance the clock.
+	Ephemeral, Virtual bool
+
+	advance func(context.Context, time.Duration) (time.Time, error)
 }
 
 // Server is an ingress and a drainer over an embedded engine, with an overflow of their own.
@@ -96,9 +101,18 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 }
 
 func (o *Options) openStore(ctx context.Context, _ prometheus.Registerer) (queue.Engine, error) {
-	return store.Open(ctx, store.Options{
-		DataPath: o.Data, KeepChanges: o.KeepChanges, Memory: o.Memory, Logger: o.Log,
-	})
+	options := store.Options{DataPath: o.Data, KeepChanges: o.KeepChanges, Memory: o.Memory, Logger: o.Log}
+	if !o.Ephemeral {
+		return store.Open(ctx, options)
+	}
+	e, err := store.OpenMemory(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	if o.Virtual {
+		o.advance = e.Advance
+	}
+	return e, nil
 }
 
 // openOverflow starts a NATS server that only this process can reach.
@@ -173,7 +187,7 @@ func (s *Server) openIngress(o *Options, authority *auth.Authority) (err error) 
 		Auth: authority, NoAuth: o.Auth != nil && o.Auth.NoAuth, Console: o.Console,
 		API: api.Options{
 			Hanging: s.drainer.Hanging, DrainerPace: s.drainer.Pace, RequestLog: o.Logs.Access(o.Log),
-			Decisions: b.Decisions, EgressAllow: o.EgressAllow,
+			Decisions: b.Decisions, EgressAllow: o.EgressAllow, Clock: o.advance,
 		},
 	})
 	return err

@@ -58,9 +58,10 @@ func (c *findCmd) Run(r *command.Run, api *client.Client) error {
 	}
 	now := time.Now()
 	err := command.List(r, c.Output, jobs, "no matching jobs\n",
-		command.NewTable("QUEUE", "ID", "STATE", "LANE", ">ATTEMPTS", ">AGE", "REASON"), func(j *wire.Job) []string {
+		command.NewTable("QUEUE", "ID", "STATE", "LANE", "BATCH", ">ATTEMPTS", ">AGE", "REASON"), func(j *wire.Job) []string {
 			return []string{
-				j.Queue, j.ID, j.State.String(), j.Lane, show.Int(int64(j.Attempts)), show.Age(now, j.AppendedAt), j.Reason,
+				j.Queue, j.ID, j.State.String(), j.Lane, j.Batch, show.Int(int64(j.Attempts)), show.Age(now, j.AppendedAt),
+				j.Reason,
 			}
 		})
 	if err == nil && more && !c.JSON() {

@@ -33,7 +33,7 @@ func (c *getCmd) Run(r *command.Run, api *client.Client) error {
 
 // jobText describes a job.
 func jobText(j *wire.Job) string {
-	pairs := []string{"queue", j.Queue, "id", j.ID, "state", j.State.String(), "lane", j.Lane}
+	pairs := []string{"queue", j.Queue, "id", j.ID, "state", j.State.String(), "lane", j.Lane, "batch", j.Batch}
 	arrived, about := "appended", ""
 	if j.State == queue.Deferred {
 		arrived, about = "deferred", "about "

@@ -83,6 +83,10 @@ func jobTable(jobs []wire.Job, state string, now time.Time) string {
 	if expires {
 		t.Column("EXPIRES")
 	}
+	batches := slices.ContainsFunc(jobs, func(j wire.Job) bool { return j.Batch != "" })
+	if batches {
+		t.Column("BATCH")
+	}
 	t.Column("REASON")
 	for i := range jobs {
 		j := &jobs[i]
@@ -100,6 +104,9 @@ func jobTable(jobs []wire.Job, state string, now time.Time) string {
 		}
 		if expires {
 			row = append(row, show.Instant(j.ExpiresAt))
+		}
+		if batches {
+			row = append(row, j.Batch)
 		}
 		t.Row(append(row, j.Reason)...)
 	}

@@ -10,6 +10,7 @@ import (
 // jobs.
 type Defaults struct {
 	Lane      string    // empty is the lane of jobs without a key
+	Batch     string    // empty is none
 	Priority  int       // 0 is the lowest
 	NotBefore time.Time // zero is now
 	Overflow  string    // reject or defer; empty leaves it to the queue
@@ -21,6 +22,9 @@ func (d Defaults) Of(src Source) Source {
 	s := &filled{Source: src}
 	if d.Lane != "" {
 		s.add("lane", appendQuoted(nil, d.Lane))
+	}
+	if d.Batch != "" {
+		s.add("batch", appendQuoted(nil, d.Batch))
 	}
 	if d.Priority != 0 {
 		s.add("priority", strconv.AppendInt(nil, int64(d.Priority), 10))

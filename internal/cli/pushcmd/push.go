@@ -27,6 +27,7 @@ type Cmd struct {
 
 	// Defaults for lines without these fields.
 	Lane       string         `help:"Default lane of the jobs." placeholder:"KEY"`
+	InBatch    string         `help:"Default batch of the jobs, such as a campaign." placeholder:"LABEL"`
 	LaneColumn string         `help:"CSV column with the lanes; it is not part of the payload." placeholder:"NAME"`
 	Priority   int            `help:"Default priority, 0 to 9. Higher ones leave their lane first." placeholder:"N"`
 	NotBefore  command.Moment `placeholder:"WHEN"`
@@ -165,9 +166,14 @@ func (c *Cmd) queueState(r *command.Run, api *client.Client) string {
 
 // defaults returns the defaults for lines without these fields.
 func (c *Cmd) defaults(r *command.Run, now time.Time) (d push.Defaults, err error) {
-	d = push.Defaults{Lane: c.Lane, Priority: c.Priority, Overflow: c.Overflow}
+	d = push.Defaults{Lane: c.Lane, Batch: c.InBatch, Priority: c.Priority, Overflow: c.Overflow}
 	if err := queue.ValidateLane(c.Lane); err != nil {
 		return d, fmt.Errorf("--%w", err)
+	}
+	if c.InBatch != "" {
+		if err := queue.ValidateBatch(c.InBatch); err != nil {
+			return d, fmt.Errorf("--in-%w", err)
+		}
 	}
 	if c.Priority < 0 || c.Priority > queue.MaxPriority {
 		return d, fmt.Errorf("--priority %d: must be from 0 to %d", c.Priority, queue.MaxPriority)

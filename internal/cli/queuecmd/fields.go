@@ -68,13 +68,3 @@ func CompleteSetting(prefix string, add func(word, help string)) {
 		}
 	}
 }
-
-// laneFields returns the settings that an override of a lane may have.
-func laneFields() (names []string) {
-	for _, s := range queue.Settings() {
-		if name, ok := strings.CutPrefix(s.Name, "lanes."); ok && s.Type != "object" {
-			names = append(names, name)
-		}
-	}
-	return names
-}

@@ -52,7 +52,7 @@ func TestCurveText(t *testing.T) {
 			[]string{"the queue is empty"},
 		},
 	} {
-		text := curveText(tt.v, now)
+		text := curveText(tt.v)
 		for _, want := range tt.want {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: no %q in\n%s", tt.what, want, text)

@@ -52,7 +52,7 @@ func (c *infoCmd) Run(r *command.Run, api *client.Client) error {
 
 // text describes the queue: its facts, drainers and last errors.
 func (v *report) text(now time.Time) string {
-	text := v.facts(now)
+	text := command.Facts(v.facts(now)...)
 	if !v.Pull {
 		if len(v.Drainers) == 0 {
 			drainers := wire.Drainers{LastSeen: v.DrainerSeen}
@@ -75,9 +75,10 @@ func (v *report) text(now time.Time) string {
 	return text
 }
 
-func (v *report) facts(now time.Time) string {
+// facts returns pairs of a name and a value; the first two pairs are the queue's name and state.
+func (v *report) facts(now time.Time) []string {
 	q, s := &v.Queue, &v.Stats
-	return command.Facts(
+	return []string{
 		"name", q.Name,
 		"state", State(q),
 		"rate", fmt.Sprintf("%s, revision %d", paceText(q), q.Revision),
@@ -109,7 +110,7 @@ func (v *report) facts(now time.Time) string {
 			"%d attempts, %v to %v, jitter %s", q.Retry.MaxAttempts, q.Retry.MinBackoff, q.Retry.MaxBackoff, q.Retry.Jitter,
 		),
 		"deliver", deliverText(q),
-	)
+	}
 }
 
 // countersText returns the counters of a group.

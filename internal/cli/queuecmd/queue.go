@@ -19,7 +19,10 @@ type Cmd struct {
 	Rollback  rollbackCmd        `cmd:"" help:"Roll a queue back to an earlier revision."`
 	Quote     quoteCmd           `cmd:"" help:"Estimate when jobs would leave, or the effect of another rate."`
 	Forecast  forecastCmd        `cmd:"" help:"Show when the jobs of a queue will have left, and what delays them."`
+	Lanes     lanesCmd           `cmd:"" help:"List the lanes of a queue, the slowest first."`
 	Timetable timetableCmd       `cmd:"" help:"Show the next departures of a queue, or why it is stopped."`
+	Batches   batchesCmd         `cmd:"" help:"List the batches of a queue, such as campaigns, with their progress."`
+	Batch     batchCmd           `cmd:"" help:"Show the progress of a batch, its failures, and when it is done."`
 	History   historyCmd         `cmd:"" help:"Chart the last 15 minutes or 24 hours of a queue."`
 	Events    eventsCmd          `cmd:"" help:"Stream the events of a queue."`
 	Turn      turnCmd            `cmd:"" help:"Wait for a turn, to do something at the pace of a queue."`

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/internal/cli/command"
 	"github.com/penstock/penstock/internal/cli/show"
 	"github.com/penstock/penstock/internal/client"
@@ -21,8 +22,8 @@ type quoteCmd struct {
 }
 
 func (quoteCmd) Help() string {
-	return `Nothing is appended and no place is reserved. Instants are estimates by the rate. The number of waiting
-jobs that would expire is exact for a queue with one lane and nothing in flight.
+	return `Nothing is appended and no place is reserved. Assumes that no other jobs come and that deliveries succeed.
+The number of waiting jobs that would expire is exact for a queue with one lane and nothing in flight.
 
 Examples:
   penstock queue quote email --jobs 50000
@@ -50,25 +51,26 @@ func (c *quoteCmd) text(q *wire.Quote) string {
 		}
 		pairs = append(pairs, "jobs", text)
 	}
-	pairs = append(pairs, forecastText(&q.Now)...)
+	pairs = append(pairs, datesText(&q.Now)...)
 	if q.Then != nil {
-		pairs = append(pairs, forecastText(q.Then)...)
+		pairs = append(pairs, datesText(q.Then)...)
 	}
 	if q.PausedUntil != nil {
-		pairs = append(pairs, "paused", "assuming that the queue resumes "+untilText(q.PausedUntil))
-	} else if q.Paused {
-		pairs = append(pairs, "paused", "assuming that the queue is resumed now")
+		pairs = append(pairs, "paused", "until "+show.Instant(q.PausedUntil))
 	}
 	return command.Facts(pairs...)
 }
 
-// forecastText describes a forecast in one line.
-func forecastText(f *wire.Forecast) []string {
+// datesText describes dates in one line.
+func datesText(f *wire.QuoteDates) []string {
 	text := "nothing waits"
-	if f.DrainedAt != nil {
+	switch {
+	case f.Never != "":
+		text = "as things are, no job leaves: each waits for " + cause.Cause(f.Never).Text()
+	case f.DrainedAt != nil:
 		text = "drained " + untilText(f.DrainedAt)
 	}
-	if f.FirstAt != nil {
+	if f.FirstAt != nil && f.LastAt != nil {
 		text += fmt.Sprintf("; the first leaves %s, the last %s", untilText(f.FirstAt), untilText(f.LastAt))
 	}
 	return []string{"at " + f.Rate.String(), text + expiringText(&f.Expiring)}

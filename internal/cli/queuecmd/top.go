@@ -5,23 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/penstock/penstock/internal/cli/command"
 	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/wire"
 )
 
 // TopCmd is penstock top.
 type TopCmd struct {
 	command.Connection
-	Sort     string        `enum:"fullness,name,size,in,out,refused,deferred,lost" default:"fullness" placeholder:"COLUMN"`
+	Sort string `enum:"trouble,fullness,name,size,in,out,refused,deferred,lost,delay,finish" default:"trouble"`
+
 	Interval time.Duration `help:"Time between two refreshes." default:"2s"`
 	Once     bool          `help:"Print the figures of one interval and exit."`
 	Rows     int           `default:"0" placeholder:"N"`
 	command.Output
+	command.Colors
 }
 
 // LongHelp returns the help texts that are too long for tags; see app.SetLongHelp.
@@ -34,13 +34,18 @@ func (TopCmd) LongHelp() map[string]string {
 
 // Help implements kong.HelpProvider.
 func (TopCmd) Help() string {
-	return `Columns: FILL is the size relative to the capacity; IN/S counts accepted jobs, including readmitted and
-replayed jobs; OUT/S departures over the last 10 to 20 s; REFUSED/S jobs without room; DEFERRED/S newly
-deferred jobs, and DEFERRED all jobs on the overflow. LOST/S counts departures that no drainer used in
-time: drainers are late, or too few. Rates are measured between two refreshes; a dash means not yet
-known.
+	return `Columns: FILL is the size relative to the capacity; DELAY is how long a job appended now would wait, and
+FINISH when the last job leaves, if no more are added: "~" marks an estimate. IN/S counts accepted jobs,
+including readmitted and replayed jobs; OUT/S departures over the last 10 to 20 s; REFUSED/S jobs without
+room; DEFERRED/S newly deferred jobs, and DEFERRED all jobs on the overflow. LOST/S counts departures that
+no drainer used in time: drainers are late, or too few. Rates are measured between two refreshes; a dash
+means not yet known. A narrow terminal drops RATE first, then DEFERRED, DEFERRED/S, LOST/S, REFUSED/S, FILL,
+IN/S, OUT/S, FINISH and DELAY.
 
-Press q or Ctrl-C to quit. If the output is no terminal, it prints one table after another.
+The queues in trouble come first: red is wrong, yellow a warning, as in "What needs attention?" of the
+console. Keys: Enter opens a queue, with its problems, its forecast and its settings; Esc and q go back; j
+and k, the arrows and the page keys move; s and S change the order; q and Ctrl-C quit. If the output is no
+terminal, it prints one table after another.
 
 Examples:
   penstock top
@@ -67,11 +72,14 @@ func (c *TopCmd) Run(r *command.Run) error {
 		return err
 	}
 	now := &picture{Server: r.ServerURL(), sort: c.Sort}
-	if err := c.look(r.Ctx, api, now); err != nil {
+	if err := c.see(r.Ctx, api, now); err != nil {
 		return err // the URL may be wrong
 	}
 	if c.Once {
 		return c.once(r, api, now)
+	}
+	if _, ok := r.Screen(c.Colors); ok && !c.JSON() {
+		return newTopScreen(c, r, api, now).run(r.Ctx)
 	}
 	return c.watch(r, api, now)
 }
@@ -81,61 +89,83 @@ func (c *TopCmd) once(r *command.Run, api *client.Client, now *picture) error {
 	if err := wait(r.Ctx, c.Interval); err != nil {
 		return err
 	}
-	if err := c.look(r.Ctx, api, now); err != nil {
+	if err := c.see(r.Ctx, api, now); err != nil {
 		return err
 	}
-	if c.JSON() {
-		return command.PrintJSON(r.Out, now)
-	}
-	width, _, _ := command.ScreenSize(r.Out)
-	_, err := io.WriteString(r.Out, now.text(width, c.Rows))
-	return err
+	return c.print(r, now, command.PrintJSON)
 }
 
-// watch draws until the user quits. While the server cannot be reached it says so and tries again.
+// watch prints one picture after another. While the server cannot be reached it says so and tries again.
 func (c *TopCmd) watch(r *command.Run, api *client.Client, now *picture) error {
-	ctx, cancel := context.WithCancel(r.Ctx)
-	defer cancel()
-	draw := c.printer(r)
-	if _, _, ok := command.ScreenSize(r.Out); ok && !c.JSON() {
-		leave, err := enter(r, cancel)
-		if err != nil {
-			return err
-		}
-		defer leave()
-		draw = c.drawer(r)
-	}
 	tick := time.NewTicker(c.Interval)
 	defer tick.Stop()
 	for {
-		if err := draw(now); err != nil {
+		if err := c.print(r, now, command.PrintLine); err != nil {
 			return err
 		}
+		if !c.JSON() {
+			if _, err := fmt.Fprintln(r.Out); err != nil {
+				return err
+			}
+		}
 		select {
-		case <-ctx.Done():
+		case <-r.Ctx.Done():
 			return nil // the user quit
 		case <-tick.C:
 		}
-		if err := c.look(ctx, api, now); errors.Is(err, context.Canceled) {
+		if err := c.see(r.Ctx, api, now); errors.Is(err, context.Canceled) {
 			return nil
 		}
 	}
 }
 
-// look reads the queues. If that fails, the picture keeps the earlier figures and shows the error.
-func (c *TopCmd) look(ctx context.Context, api *client.Client, now *picture) error {
+func (c *TopCmd) print(r *command.Run, now *picture, asJSON func(w io.Writer, v any) error) error {
+	if c.JSON() {
+		return asJSON(r.Out, now)
+	}
+	s, _ := r.Screen(c.Colors)
+	_, err := io.WriteString(r.Out, now.text(&s, c.Rows))
+	return err
+}
+
+// see reads the queues into a picture. If that fails, the picture keeps the earlier figures and shows the error.
+func (c *TopCmd) see(ctx context.Context, api *client.Client, now *picture) error {
+	v := c.look(ctx, api)
+	v.show(now)
+	return v.err
+}
+
+// seen is what one refresh read.
+type seen struct {
+	queues   []wire.Queue
+	drainers wire.Drainers
+	rows     []wire.QueueRow
+	at       time.Time
+	err      error
+}
+
+// look reads the queues.
+func (c *TopCmd) look(ctx context.Context, api *client.Client) (v seen) {
 	ctx, cancel := context.WithTimeout(ctx, max(lookTimeout, c.Interval))
 	defer cancel()
-	queues, err := api.Queues(ctx)
-	if err == nil {
-		now.Drainers, err = api.Drainers(ctx)
+	v.queues, v.err = api.Queues(ctx)
+	if v.err == nil {
+		v.drainers, v.err = api.Drainers(ctx)
 	}
-	if err != nil {
-		now.failed(err)
-		return err
+	if v.err == nil {
+		v.rows, v.err = api.Rows(ctx)
 	}
-	now.see(queues, time.Now())
-	return nil
+	v.at = time.Now()
+	return v
+}
+
+func (v *seen) show(now *picture) {
+	if v.err != nil {
+		now.failed(v.err)
+		return
+	}
+	now.Drainers = v.drainers
+	now.see(v.queues, v.rows, v.at)
 }
 
 func wait(ctx context.Context, d time.Duration) error {
@@ -144,62 +174,5 @@ func wait(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	case <-time.After(d):
 		return nil
-	}
-}
-
-// printer prints one picture after another.
-func (c *TopCmd) printer(r *command.Run) func(*picture) error {
-	return func(now *picture) error {
-		if !c.JSON() {
-			_, err := fmt.Fprintln(r.Out, now.text(0, c.Rows))
-			return err
-		}
-		return command.PrintLine(r.Out, now)
-	}
-}
-
-// drawer draws each picture over the one before.
-func (c *TopCmd) drawer(r *command.Run) func(*picture) error {
-	return func(now *picture) error {
-		width, height, _ := command.ScreenSize(r.Out) // its size may have changed
-		rows := max(1, height-otherLines)
-		if c.Rows > 0 {
-			rows = min(rows, c.Rows)
-		}
-		_, err := io.WriteString(r.Out, overdraw(now.text(width, rows)))
-		return err
-	}
-}
-
-// enter switches the terminal to its alternate screen, without a cursor and without wrapping. If standard input is a
-// terminal it also reads keys, Ctrl-C among them.
-func enter(r *command.Run, end func()) (leave func(), err error) {
-	restore := func() {}
-	if in, ok := r.In.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
-		before, err := term.MakeRaw(int(in.Fd()))
-		if err != nil {
-			return nil, fmt.Errorf("prepare the terminal: %w", err)
-		}
-		restore = func() { _ = term.Restore(int(in.Fd()), before) }
-		go keys(in, end)
-	}
-	_, _ = io.WriteString(r.Out, "\x1b[?1049h\x1b[?25l\x1b[?7l")
-	return func() {
-		_, _ = io.WriteString(r.Out, "\x1b[?7h\x1b[?25h\x1b[?1049l")
-		restore()
-	}, nil
-}
-
-// keys waits for the key that quits. A read of a terminal cannot be canceled, so otherwise it ends with the process.
-func keys(in io.Reader, end func()) {
-	key := make([]byte, 1)
-	for {
-		if n, err := in.Read(key); n == 0 || err != nil {
-			return
-		}
-		if key[0] == 'q' || key[0] == 'Q' || key[0] == 3 {
-			end()
-			return
-		}
 	}
 }

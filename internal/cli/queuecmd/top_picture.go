@@ -2,6 +2,7 @@ package queuecmd
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -40,6 +41,10 @@ type flow struct {
 	Fullness float64       `json:"fullness"`
 	Deferred int64         `json:"deferred"`
 	Out      float64       `json:"out_per_s"`
+	// Verdict is how bad the worst problem of the queue is, and Outlook the delay and the finish: as of the server's last
+	// survey, absent while unknown.
+	Verdict wire.Verdict  `json:"verdict,omitempty"`
+	Outlook *wire.Outlook `json:"outlook,omitempty"`
 	*speeds
 }
 
@@ -62,7 +67,11 @@ func countsOf(s *wire.Stats) counts {
 func (p *picture) failed(err error) { p.At, p.Error = time.Now(), err.Error() }
 
 // see records a successful refresh.
-func (p *picture) see(queues []wire.Queue, now time.Time) {
+func (p *picture) see(queues []wire.Queue, rows []wire.QueueRow, now time.Time) {
+	surveyed := make(map[string]*wire.QueueRow, len(rows))
+	for i := range rows {
+		surveyed[rows[i].Name] = &rows[i]
+	}
 	p.Seconds = 0
 	if !p.seen.IsZero() {
 		p.Seconds = now.Sub(p.seen).Seconds()
@@ -76,6 +85,9 @@ func (p *picture) see(queues []wire.Queue, now time.Time) {
 			Name: q.Name, State: State(q), Paused: q.Paused, Pause: q.Pause, Stop: q.Stop, Circuit: q.CircuitState,
 			Rate: Rate(q),
 			Size: q.Stats.Size(), Capacity: q.Capacity, Deferred: q.Stats.Deferred, Out: q.Stats.Outflow,
+		}
+		if row := surveyed[q.Name]; row != nil {
+			f.Verdict, f.Outlook = row.Verdict, row.Outlook
 		}
 		if q.Capacity > 0 {
 			f.Fullness = float64(f.Size) / float64(q.Capacity)
@@ -103,32 +115,77 @@ func (c counts) since(b counts, seconds float64) *speeds {
 	}
 }
 
-// order sorts the queues, equal ones by name.
-func (p *picture) order() {
-	by := func(f *flow) float64 {
-		s := f.speeds
-		if s == nil {
-			s = &speeds{}
+// topOrders are the orders of queues: the highest value comes first.
+var topOrders = []struct {
+	name string
+	of   func(f *flow) float64
+}{
+	{"trouble", func(f *flow) float64 { return float64(slices.Index(verdicts, f.Verdict)) }},
+	{"fullness", func(f *flow) float64 { return f.Fullness }},
+	{"name", func(*flow) float64 { return 0 }},
+	{"size", func(f *flow) float64 { return float64(f.Size) }},
+	{"in", func(f *flow) float64 { return f.speed().In }},
+	{"out", func(f *flow) float64 { return f.Out }},
+	{"refused", func(f *flow) float64 { return f.speed().Refused }},
+	{"deferred", func(f *flow) float64 { return f.speed().Deferred }},
+	{"lost", func(f *flow) float64 { return f.speed().Lost }},
+	{"delay", func(f *flow) float64 {
+		switch o := f.Outlook; {
+		case o == nil:
+			return -1
+		case o.DelaySeconds == nil:
+			return math.Inf(1)
+		default:
+			return *o.DelaySeconds
 		}
-		switch p.sort {
-		case "fullness":
-			return f.Fullness
-		case "size":
-			return float64(f.Size)
-		case "out":
-			return f.Out
-		case "in":
-			return s.In
-		case "refused":
-			return s.Refused
-		case "deferred":
-			return s.Deferred
-		case "lost":
-			return s.Lost
+	}},
+	{"finish", func(f *flow) float64 {
+		switch o := f.Outlook; {
+		case o == nil:
+			return -1
+		case o.FinishAt == nil:
+			return math.Inf(1)
+		default:
+			return float64(o.FinishAt.UnixMicro())
 		}
-		return 0 // by name
+	}},
+}
+
+// verdicts are the verdicts, the worst last.
+var verdicts = []wire.Verdict{"", wire.Warning, wire.Wrong}
+
+// speed returns the speeds, 0 if they are not known.
+func (f *flow) speed() speeds {
+	if f.speeds == nil {
+		return speeds{}
 	}
+	return *f.speeds
+}
+
+// orderIndex returns the index of the present order.
+func (p *picture) orderIndex() int {
+	for n := range topOrders {
+		if topOrders[n].name == p.sort {
+			return n
+		}
+	}
+	return 0
+}
+
+// turn changes the order to the next one, or to the one before.
+func (p *picture) turn(by int) {
+	p.sort = topOrders[(p.orderIndex()+by+len(topOrders))%len(topOrders)].name
+	p.order()
+}
+
+// order sorts the queues. Queues with equal trouble are sorted by fullness, and then all by name.
+func (p *picture) order() {
+	by := topOrders[p.orderIndex()]
 	slices.SortFunc(p.Queues, func(a, b flow) int {
-		return cmp.Or(cmp.Compare(by(&b), by(&a)), cmp.Compare(a.Name, b.Name))
+		first := cmp.Compare(by.of(&b), by.of(&a))
+		if by.name == "trouble" {
+			first = cmp.Or(first, cmp.Compare(b.Fullness, a.Fullness))
+		}
+		return cmp.Or(first, cmp.Compare(a.Name, b.Name))
 	})
 }

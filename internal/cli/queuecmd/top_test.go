@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/penstock/penstock/internal/cli/command"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -28,11 +29,12 @@ func TestTopShowsChanges(t *testing.T) {
 	first := wire.Stats{Waiting: 50, Counters: queue.Counters{
 		Appended: 1000, Replayed: 10, Refused: 7, SetAside: 20, Lost: 100,
 	}}
-	p.see([]wire.Queue{queueOf("a", first), queueOf("gone", first), queueOf("remade", first)}, at)
+	p.see([]wire.Queue{queueOf("a", first), queueOf("gone", first), queueOf("remade", first)}, nil, at)
 	if p.Seconds != 0 || p.Queues[0].speeds != nil {
 		t.Errorf("the first look knows %+v", p.Queues[0].speeds)
 	}
-	if text := p.text(0, 0); !strings.Contains(text, "     -    0.0          -           -         0       -  flowing") {
+	const unknown = "     -    0.0          -           -         0       -  flowing"
+	if text := p.text(&command.Screen{}, 0); !strings.Contains(text, unknown) {
 		t.Errorf("the first look:\n%s", text)
 	}
 	second := wire.Stats{Waiting: 80, Outflow: 9.5, Counters: queue.Counters{
@@ -41,8 +43,7 @@ func TestTopShowsChanges(t *testing.T) {
 	p.see(
 		[]wire.Queue{queueOf("a", second), queueOf("new", second), queueOf("remade", wire.Stats{
 			Counters: queue.Counters{Appended: 5},
-		})},
-		at.Add(2*time.Second),
+		})}, nil, at.Add(2*time.Second),
 	)
 	if got, want := *p.Queues[0].speeds, (speeds{In: 10.5, Refused: 0.5, Deferred: 1.5, Lost: 3}); got != want ||
 		p.Queues[0].Name != "a" || p.Queues[0].Out != 9.5 {
@@ -54,14 +55,14 @@ func TestTopShowsChanges(t *testing.T) {
 	}
 	// Two look like one while nothing answers between them.
 	p.failed(errors.New("it is \x1b[2J gone"))
-	if text := p.text(0, 0); !strings.Contains(text, "no answer for ") ||
+	if text := p.text(&command.Screen{}, 0); !strings.Contains(text, "no answer for ") ||
 		!strings.Contains(text, "it is \\u001b[2J gone") ||
 		!strings.Contains(text, "\na ") {
 		t.Errorf("after a failure:\n%s", text)
 	}
 	second.Appended += 100
 	second.SetAside--
-	p.see([]wire.Queue{queueOf("a", second)}, at.Add(12*time.Second))
+	p.see([]wire.Queue{queueOf("a", second)}, nil, at.Add(12*time.Second))
 	if s := p.Queues[0].speeds; p.Error != "" || s == nil || s.In != 10 || s.Deferred != 0 {
 		t.Errorf("after it came back: %q, %+v", p.Error, s)
 	}
@@ -84,8 +85,8 @@ func TestTopSorts(t *testing.T) {
 			list[4].Capacity = 1000
 			return list
 		}
-		p.see(look(1), at)
-		p.see(look(2), at.Add(time.Second))
+		p.see(look(1), nil, at)
+		p.see(look(2), nil, at.Add(time.Second))
 		if p.Queues[0].Name != want {
 			t.Errorf("by %s: %s is first, want %s", by, p.Queues[0].Name, want)
 		}
@@ -105,15 +106,15 @@ func TestTopFits(t *testing.T) {
 		}
 		list = append(list, q)
 	}
-	p.see(list, at)
+	p.see(list, nil, at)
 	for i := range list {
 		list[i].Stats.Appended *= 2
 	}
-	p.see(list, at.Add(time.Second))
+	p.see(list, nil, at.Add(time.Second))
 	for width := 20; width < 260; width++ {
-		text := p.text(width, 7)
+		text := p.text(&command.Screen{Width: width}, 7)
 		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-		if len(lines) != 7+otherLines || lines[len(lines)-1] != "and 93 more" {
+		if len(lines) != 7+headLines+2 || lines[len(lines)-1] != "and 93 more" {
 			t.Fatalf("at width %d: %d lines\n%s", width, len(lines), text)
 		}
 		for _, line := range lines {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
+	"time"
 	"unicode"
 )
 
@@ -48,4 +49,41 @@ func FuzzJSON(f *testing.F) {
 			t.Fatalf("%q became %q", text, shown)
 		}
 	})
+}
+
+func TestCut(t *testing.T) {
+	for _, tt := range []struct {
+		text  string
+		width int
+		want  string
+		runes int
+	}{
+		{"grüße", 4, "grü~", 5},
+		{"grüße", 5, "grüße", 5},
+		{"grüße", 0, "grüße", 5},
+		{"\x1b[0;31mred\x1b[0m text", 5, "\x1b[0;31mred\x1b[0m ~\x1b[0m", 8},
+		{"\x1b[31mred\x1b[0m", 3, "\x1b[31mred\x1b[0m", 3},
+		{"\x1b[2J", 3, "\x1b[~", 4}, // not a color
+		{"", 1, "", 0},
+	} {
+		if got := Cut(tt.text, tt.width); got != tt.want || Width(tt.text) != tt.runes {
+			t.Errorf("%q cut to %d is %q, want %q; its width is %d", tt.text, tt.width, got, tt.want, Width(tt.text))
+		}
+	}
+}
+
+func TestClock(t *testing.T) {
+	now := time.Date(2026, 5, 6, 23, 0, 0, 0, time.Local)
+	for in, want := range map[time.Duration]string{
+		30 * time.Minute: "23:30:00", 2 * time.Hour: "May 7 01:00", -24 * time.Hour: "May 5 23:00",
+		400 * 24 * time.Hour: "2027-06-10",
+	} {
+		at := now.Add(in)
+		if got := Clock(&at, now); got != want {
+			t.Errorf("%v: %q, want %q", in, got, want)
+		}
+	}
+	if got := Clock(nil, now); got != "" {
+		t.Errorf("no instant: %q", got)
+	}
 }

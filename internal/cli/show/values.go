@@ -3,6 +3,7 @@ package show
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -83,10 +84,71 @@ func By(by, claimed string) string {
 	return " by " + Text(by) + ", claimed by " + Text(claimed)
 }
 
-// Cut shortens a line to a width; 0 is no limit.
+// Clock returns t in local time, without its date if that is the date of now; empty without t.
+func Clock(t *time.Time, now time.Time) string {
+	if t == nil || t.IsZero() {
+		return ""
+	}
+	at, today := t.Local(), now.Local()
+	switch {
+	case at.YearDay() == today.YearDay() && at.Year() == today.Year():
+		return at.Format(time.TimeOnly)
+	case at.Sub(today).Abs() < 300*24*time.Hour:
+		return at.Format("Jan 2 15:04")
+	}
+	return at.Format(time.DateOnly)
+}
+
+// Cut shortens a line to a width; 0 is no limit. Colors, as SGR sequences, have no width.
 func Cut(text string, width int) string {
-	if width <= 0 || utf8.RuneCountInString(text) <= width {
+	if width <= 0 || Width(text) <= width {
 		return text
 	}
-	return string([]rune(text)[:width-1]) + "~"
+	var b strings.Builder
+	colored := false
+	for n := 0; n < width-1; {
+		sequence := sgr(text)
+		if sequence == 0 {
+			_, sequence = utf8.DecodeRuneInString(text)
+			n++
+		} else {
+			colored = true
+		}
+		b.WriteString(text[:sequence])
+		text = text[sequence:]
+	}
+	b.WriteByte('~')
+	if colored {
+		b.WriteString("\x1b[0m")
+	}
+	return b.String()
+}
+
+// Width returns the number of characters of a line. SGR sequences have no width.
+func Width(text string) (n int) {
+	for len(text) > 0 {
+		if sequence := sgr(text); sequence > 0 {
+			text = text[sequence:]
+			continue
+		}
+		_, size := utf8.DecodeRuneInString(text)
+		text, n = text[size:], n+1
+	}
+	return n
+}
+
+// sgr returns the length of the SGR sequence at the start of a text, 0 without one.
+func sgr(text string) int {
+	if !strings.HasPrefix(text, "\x1b[") {
+		return 0
+	}
+	for n := 2; n < len(text); n++ {
+		switch c := text[n]; {
+		case c == 'm':
+			return n + 1
+		case c != ';' && (c < '0' || c > '9'):
+			return 0
+		}
+	}
+	return 0
 }

@@ -40,7 +40,8 @@ type Cmd struct {
 	app.TraceFlags
 	app.LogFlags
 	LogLevel slog.Level `help:"Minimum log level: debug, info, warn or error." default:"info" placeholder:"LEVEL"`
-	Tether   bool       `hidden:"" help:"Exit when standard input ends."`
+	EphemeralFlags
+	Tether bool `hidden:"" help:"Exit when standard input ends."`
 }
 
 // LongHelp returns the help texts that are too long for tags; see app.SetLongHelp.
@@ -58,6 +59,7 @@ func (Cmd) LongHelp() map[string]string {
 func (c *Cmd) Validate() error {
 	return errors.Join(
 		c.PublishFlags.Validate(), c.MemoryFlags.Validate(), c.AuthFlags.Validate(), c.ConsoleFlags.Validate(),
+		c.validateEphemeral(),
 	)
 }
 
@@ -74,15 +76,23 @@ authentication, on loopback only.
 By default, targets must have public addresses. For trials, --egress-allow 127.0.0.1 also allows
 targets on this machine, except the addresses on which this process itself listens.
 
+For tests of your own programs, --ephemeral keeps everything in memory, listens on a free port and
+prints one line of JSON with its url, token and pid. It ends with the process that started it. With
+--clock virtual, POST /v1/clock advances its clock: see docs/testing.md.
+
 Examples:
   penstock up
   penstock up --egress-allow 127.0.0.1
   penstock up --data /var/lib/penstock --config queues.yaml
-  penstock up --listen 127.0.0.1:9090`
+  penstock up --listen 127.0.0.1:9090
+  penstock up --ephemeral --clock virtual`
 }
 
 // Run runs the command.
 func (c *Cmd) Run(r *command.Run) error {
+	if c.Ephemeral {
+		return c.runEphemeral(r)
+	}
 	ctx := r.Ctx
 	if c.Tether {
 		tied, cancel := command.Tethered(ctx, r.In)

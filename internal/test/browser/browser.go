@@ -6,6 +6,7 @@ package browser
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
 )
@@ -186,6 +188,30 @@ func (p *Page) Click(selector string) {
 	run(p, "click "+selector, chromedp.Click(chromedp.CSS(selector)))
 }
 
+// Drag presses the mouse on an element, moves it by some pixels in steps, and releases it after held has run.
+func (p *Page) Drag(selector string, dx, dy float64, held func()) {
+	p.t.Helper()
+	p.Until(`document.querySelector("` + selector + `")`)
+	at := Value[[]float64](p, `(() => {
+		const element = document.querySelector("`+selector+`");
+		element.scrollIntoView({ block: "center" });
+		const box = element.getBoundingClientRect();
+		return [box.left + box.width / 2, box.top + box.height / 2];
+	})()`)
+	send := func(kind input.DispatchMouseEventType, x, y float64) {
+		call(p, input.DispatchMouseEvent, input.DispatchMouseEventParams{
+			Type: kind, X: x, Y: y, Button: "left", Buttons: 1, ClickCount: 1,
+		})
+	}
+	const steps = 8
+	send("mousePressed", at[0], at[1])
+	for n := 1.0; n <= steps; n++ {
+		send("mouseMoved", at[0]+dx*n/steps, at[1]+dy*n/steps)
+	}
+	held()
+	send("mouseReleased", at[0]+dx, at[1]+dy)
+}
+
 // Type waits for an element and types a text into it.
 func (p *Page) Type(selector, text string) {
 	p.t.Helper()
@@ -243,12 +269,20 @@ func AxeScript(t testing.TB) string {
 	return string(text)
 }
 
-// Violations returns what axe-core finds wrong in the page: a line for each rule, with the elements.
-func (p *Page) Violations(axe string) []string {
+// Violations returns what axe-core finds wrong in the page: a line for each rule, with the elements. Without rules it
+// checks all.
+func (p *Page) Violations(axe string, rules ...string) []string {
 	p.t.Helper()
-	run(p, "load axe-core", chromedp.Evaluate[bool](axe+";true"))
-	return Value[[]string](p, `axe.run(document, {resultTypes: ["violations"]}).then((found) =>
-		found.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.slice(0, 5).map((n) =>
+	if !Value[bool](p, "'axe' in window") {
+		run(p, "load axe-core", chromedp.Evaluate[bool](axe+";true"))
+	}
+	only, err := json.Marshal(rules)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return Value[[]string](p, `axe.run(document, {
+		resultTypes: ["violations"], runOnly: `+string(only)+` ?? undefined,
+	}).then((found) => found.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.slice(0, 5).map((n) =>
 			n.html.slice(0, 200) + " (" + (n.any[0] || n.all[0] || n.none[0] || {}).message + ")").join("; ")))`)
 }
 

@@ -170,11 +170,25 @@ var brokenMonitoring = []breakage{
 		"grafana", "grafana/lanes.json", `"legendFormat": "{{rule}}"`, `"legendFormat": "{{key}}"`,
 		"its legend has {{key}}",
 	},
-	{"grafana", "grafana/queue.json", `"w": 12`, `"w": 14`, "it lies on"},
+	{"grafana", "grafana/queue.json", `"w": 6`, `"w": 14`, "it lies on"},
 	{"grafana", "grafana/queue.json", `"unit": "bytes"`, `"unit": ""`, "no unit"},
 	{"grafana", "grafana/queue.json", "Jobs in the queue, by state.", "Jobs in it", "is not a sentence"},
 	{
-		"grafana", "grafana/queue.json", `sum by (queue) (penstock_handlers_in_use{queue=~\"$queue\"})`,
-		`max by (queue) (penstock_queue_bytes{queue=~\"$queue\"})`, "asks what",
+		"grafana", "grafana/queue.json",
+		`sum by (queue) (penstock_handlers_in_use{queue=~\"$queue\",queue=~\"$team([-._].*)?\"})`,
+		`max by (queue) (penstock_queue_bytes{queue=~\"$queue\",queue=~\"$team([-._].*)?\"})`, "asks what",
+	},
+	{
+		"grafana", "grafana/queue.json", `max by (queue) (penstock_paused{queue=~\"$team`,
+		`max by (queue) (penstock_pause{queue=~\"$team`, "does not tell of penstock_pause",
+	},
+	{
+		"alerts", "prometheus/alerts.yml", "> 600 + 1 / max by (queue) (penstock_queue_rate)", "> 600",
+		"PenstockDelay is quiet: one job an hour leaves",
+	},
+	{
+		"alerts", "prometheus/alerts.yml", `{state=~"paused|parent_paused|no_drainer|no_worker|`,
+		`{state=~"no_drainer|no_worker|`,
+		"PenstockNever is quiet: it is paused",
 	},
 }

@@ -37,6 +37,11 @@ func TestDashboardsHaveData(t *testing.T) {
 		for _, pick := range d.Picks {
 			missing[d.Name+", to choose by "+pick.Label] = fmt.Sprintf(`%s{%s!=""}`, pick.Metric, pick.Label)
 		}
+		for _, mark := range d.Marks() {
+			if _, err := server.series(t, asPrometheus(mark.Expr, "30s", ".*")); err != nil {
+				t.Errorf("%s, %s: %v", d.Name, mark.Name, err)
+			}
+		}
 		for _, row := range d.Rows {
 			for _, p := range row.Panels {
 				for _, q := range p.Queries {
@@ -81,12 +86,13 @@ var happens = []string{
 	`penstock_refused_total{queue="laned",reason="lane_full"}`, `penstock_rule_decisions_total{outcome="allowed"}`,
 	`penstock_rule_decisions_total{outcome="refused"}`, `penstock_rule_decision_seconds_count{by="take"}`,
 	`penstock_deferred_total{queue="aside"}`, `penstock_readmitted_total{queue="aside"}`,
-	`penstock_pull_jobs_total{queue="resized",outcome="handed"}`,
+	`penstock_pull_jobs_total{queue="resized",outcome="handed"}`, `penstock_quota_left{queue="moving",quota="90000/h"}`,
+	`penstock_wait_seconds_count{queue="moving"}`, `penstock_handler_seconds_count{queue="moving"}`,
 }
 
 // busy are the queues that make what the panels show; but for the one that is pulled, all are delivered to one target.
 var busy = map[string]string{
-	"moving":  `"rate":"50/s","slack":"10s","rules":["moving.all"]`,
+	"moving":  `"rate":"50/s","slack":"10s","rules":["moving.all"],"limits":[{"quota":"90000/h"}]`,
 	"full":    `"rate":"1/h","capacity":1`,
 	"aside":   `"rate":"20/s","slack":"10s","capacity":2,"overflow":"defer"`,
 	"later":   `"rate":"1/h","capacity":1,"overflow":"defer"`,

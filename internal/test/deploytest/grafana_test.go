@@ -15,7 +15,10 @@ import (
 type dashboard struct {
 	UID, Title string
 	Templating struct {
-		List []struct{ Name, Type, Definition string }
+		List []struct{ Name, Type, Definition, Regex string }
+	}
+	Annotations struct {
+		List []struct{ Name, Expr, TextFormat string }
 	}
 	Panels []panel
 }
@@ -163,8 +166,8 @@ func (d *dashboard) faults(t *testing.T, name string, known map[string]metric, s
 		if v.Type != "query" {
 			continue
 		}
-		from := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).FindStringSubmatch(v.Definition)
-		if from == nil || from[2] != v.Name || !slices.Contains(known[from[1]].labels, v.Name) {
+		from := regexp.MustCompile(`^label_values\((\w+)(?:{.*})?, (\w+)\)$`).FindStringSubmatch(v.Definition)
+		if from == nil || from[2] != v.Name && v.Regex == "" || !slices.Contains(known[from[1]].labels, from[2]) {
 			found.add("%s: nothing is chosen by %s", name, v.Definition)
 		}
 	}
@@ -220,6 +223,29 @@ func (d *dashboard) faults(t *testing.T, name string, known map[string]metric, s
 			}
 			if target.LegendFormat == "" && p.Type != "table" {
 				say("its series have no legend")
+			}
+		}
+	}
+	if len(d.Annotations.List) == 0 {
+		found.add("%s marks nothing", name)
+	}
+	for _, mark := range d.Annotations.List {
+		for _, v := range variableInQuery.FindAllString(mark.Expr, -1) {
+			if !slices.Contains(variables, v) {
+				found.add("%s, %s: %s cannot be chosen", name, mark.Name, v)
+			}
+		}
+		read, err := readExpressions(t, []string{asPrometheus(mark.Expr, "5m", "_other")})
+		if err != nil {
+			found.add("%s, %s: %v", name, mark.Name, err)
+			continue
+		}
+		for _, fault := range read[0].faults(known, s) {
+			found.add("%s, %s: %s", name, mark.Name, fault)
+		}
+		for _, label := range regexp.MustCompile(`{{(\w+)}}`).FindAllStringSubmatch(mark.TextFormat, -1) {
+			if !slices.Contains(read[0].keeps(known), label[1]) {
+				found.add("%s, %s: its text has {{%s}}, which its series do not have", name, mark.Name, label[1])
 			}
 		}
 	}

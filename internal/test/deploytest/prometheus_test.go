@@ -54,7 +54,8 @@ var alerted = []string{
 	"penstock_deferred_oldest_age_seconds", "penstock_dead_letters_total", "penstock_dead_letter_failures_total",
 	"penstock_deferred_missing_total",
 	"penstock_store_used_bytes", "penstock_jobs", "penstock_circuit_open", "penstock_queue_stopped_seconds",
-	"penstock_pull_jobs_total", "penstock_audit_dropped_total",
+	"penstock_pull_jobs_total", "penstock_audit_dropped_total", "penstock_queue_delay_seconds",
+	"penstock_queue_drain_seconds",
 }
 
 func prometheusFaults(t *testing.T, deploy files) (found faults) {

@@ -124,7 +124,8 @@ func (m metric) refuses(match matcher, s *scraping) string {
 	if !slices.Contains(m.labels, match.Label) {
 		return fmt.Sprintf("%s has no label %s", m.name, match.Label)
 	}
-	if match.Value == "_other" && (match.Label == "queue" || match.Label == "rule") { // all without series of their own
+	// All queues or rules without series of their own, perhaps with the suffix of a team's selector.
+	if strings.HasPrefix(match.Value, "_other") && (match.Label == "queue" || match.Label == "rule") {
 		return ""
 	}
 	for value := range strings.SplitSeq(match.Value, "|") {

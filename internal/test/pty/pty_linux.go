@@ -27,8 +27,24 @@ func Open(t *testing.T) (person, tty *os.File) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = tty.Close() })
-	if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 12, Col: 100}); err != nil {
+	Resize(t, tty, 100, 12)
+	return person, tty
+}
+
+// Resize changes the size of a terminal.
+func Resize(t *testing.T, tty *os.File, width, height uint16) {
+	t.Helper()
+	if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: height, Col: width}); err != nil {
 		t.Fatal(err)
 	}
-	return person, tty
+}
+
+// State returns the state of a terminal, such as whether it echoes.
+func State(t *testing.T, tty *os.File) unix.Termios {
+	t.Helper()
+	state, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *state
 }

@@ -1,6 +1,7 @@
 // The charts of a queue: jobs per second, jobs in the queue, and the rate. The charts share a time axis and a cursor.
 import { say } from "./say.js";
 import { clock } from "./times.js";
+import "./picture.js";
 
 const box = document.querySelector("[data-history]");
 const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

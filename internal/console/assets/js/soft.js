@@ -1,9 +1,19 @@
 // Links and searches with data-soft update the live parts and the address without leaving the page.
 import { refresh } from "./live.js";
 
+let typing; // the timer of an input that does not show yet
+
 function go(url) {
+	clearTimeout(typing);
 	history.pushState(null, "", url);
+	fill();
 	return refresh(url);
+}
+
+// fill shows the parameters of the address in the forms.
+function fill() {
+	const at = new URL(location.href).searchParams;
+	for (const field of document.querySelectorAll("form[data-soft] input")) field.value = at.get(field.name) || "";
 }
 
 addEventListener("click", (event) => {
@@ -25,7 +35,6 @@ addEventListener("submit", (event) => {
 	go(search(event.target));
 });
 
-let typing;
 addEventListener("input", (event) => {
 	const form = event.target.closest("form[data-soft]");
 	if (!form) return;
@@ -37,7 +46,6 @@ addEventListener("input", (event) => {
 });
 
 addEventListener("popstate", () => {
-	const at = new URL(location.href).searchParams;
-	for (const field of document.querySelectorAll("form[data-soft] input")) field.value = at.get(field.name) || "";
+	fill();
 	refresh();
 });

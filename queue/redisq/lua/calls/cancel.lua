@@ -27,6 +27,8 @@ if number then
   local _, _, bytes = deferralOf(job)
   call('SET', jobKey(nr, id), sub(job, 1, 26) .. pack(DEFERRED, number, 1, bytes), 'KEEPTTL')
   uncountDeferral(q, job)
+  local label = deferredBatch(q, job)
+  if label then batches.endInBatch(q, label, id, S.cancelled) end
   trackBacklog(q)
   add(q, 'cancelled', 1)
   if hasBacklog(q) then announceRoom(q) end

@@ -1,5 +1,6 @@
 #!lua
 -- needs: import, importoutcomes, memory, ended, overflow, stored
+-- for batches: batches
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -29,6 +30,15 @@ loadOverflow(q)
 local ends, death = {}, nil -- ended jobs but dead ones; when the first dead one died
 local STAMP = string.rep('\0', 8)
 
+-- importInBatch counts an imported job in the batch with its label. Without room for the batch it loses its label.
+local function importInBatch(i)
+  if byte(i.record, 11) < BATCHED then return nil end
+  withBatches(q)
+  local label = batches.batchAt(i.record, 11)
+  if label and batches.batchFits(q, label) then return batches.joinBatch(q, label, i.appended) end
+  if label then i.record = batches.withBatch(i.record, 11) end
+end
+
 -- placeAlive adds a job that holds a place.
 local function placeAlive(i)
   local h = lanes.headOf(i.record, 11)
@@ -40,7 +50,7 @@ local function placeAlive(i)
       set(q, 'mixed', '1')
     end
   end
-  local cost = unpackStruct('>I2', i.record, 9)
+  local cost, b = unpackStruct('>I2', i.record, 9), importInBatch(i)
   local before = call('ZCARD', lanes.waitingKey(q, h.lane)) -- this also checks its type
   local bytes = bytesOf(i.id, #i.record + BEFORE_RECORD)
   call('SET', jobKey(nr, i.id), (i.marks % 2 == 1 and 'R' or 'L') .. pack('>I7', i.appended) .. STAMP .. i.record)
@@ -55,6 +65,7 @@ local function placeAlive(i)
   if cost > q.maxCost then set(q, 'maxCost', cost) end
   if q.group and cost > q.group.groupMaxCost then set(q.group, 'groupMaxCost', cost) end
   if h.lane ~= ZERO then lanestate.countInLane(q, h.lane, 1, bytes) end
+  if b then batches.noteLast(b, { lane = h.lane, notBefore = i.at }, i.id, i.turn) end
   if i.state ~= S.held and h.expires < math.huge then trackDeadlines(q, { h.expires, i.id }, h.expires) end
   local f = { state = i.state, attempts = i.attempts, turn = i.turn, due = i.at, epoch = NOBODY, fence = 0,
     settledEpoch = NOBODY, settledFence = 0,
@@ -80,6 +91,9 @@ local function placeEnded(i)
   local job = 'E' .. pack('>I7', i.at) .. STAMP .. sub(kept, 1, 10) ..
     pack(ENDED, i.state, 0, i.attempts, NOBODY, 0, i.appended, #i.reason) .. i.reason
   if i.state == S.dead then
+    local b = importInBatch(i)
+    if b then batches.endInBatch(q, b.label, i.id, S.dead) end
+    kept = i.record
     deadBytes[jobKey(nr, i.id)] = bytesOf(i.id, #kept + BEFORE_RECORD)
     addDead(q, { i.id }, i.at)
     death = min(death or i.at, i.at)

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: pace, leases
+-- needs: pace, leases, ended
 -- for lanes: lanestate, eta, laneinfo
 -- for limits: groups
 -- for receiver: receiver
@@ -7,12 +7,12 @@
 -- Read a page of what waits in a queue.
 --
 -- ARGV[2..5]  queue name; the lane before the page, or '' to begin; how many lanes to look at; 1 to read their keys
--- Returns  0 no such queue; or {the last lane looked at, or '' at the end; lanes; scheduled jobs; siblings; skew (see
---          clock.lua)}. Eleven entries a lane: digest; jobs waiting, jobs in all, tat, rem, last, last cost, until
---          when it stops or 0, bytes; cost of the waiting jobs; the beginning of the record of a job, or ''. Four
---          entries for scheduled jobs that are due at about the same time: when, lane, jobs, cost. Nine entries a
---          sibling: jobs waiting, their cost, n, d, burst, tat, rem, last, last cost. Only the first page has
---          scheduled jobs and siblings
+-- Returns  0 no such queue; or {the last lane looked at, or '' at the end; lanes; scheduled jobs; siblings; how long
+--          the jobs delivered last were in flight, or 0; skew (see clock.lua)}. Eleven entries a lane: digest; jobs
+--          waiting, jobs in all, tat, rem, last, last cost, until when it stops or 0, bytes; cost of the waiting
+--          jobs; the beginning of the record of a job, or ''. Four entries for scheduled jobs that are due at about
+--          the same time: when, lane, jobs, cost. Nine entries a sibling: jobs waiting, their cost, n, d, burst, tat,
+--          rem, last, last cost. Only the first page has scheduled jobs, siblings and flights
 
 begin()
 local nr = numberOf(ARGV[2])
@@ -21,7 +21,7 @@ if not q then return 0 end
 checkKeys(q)
 withLanes(q)
 local most, keyed = tonumber(ARGV[4]), ARGV[5] == '1'
-local MOST_DUE, MOST_SIBLINGS = 64, 100 -- queue.MaxDue, queue.MaxSiblings
+local MOST_DUE, MOST_SIBLINGS, MOST_FLIGHTS = 64, 100, 16 -- queue.MaxDue, queue.MaxSiblings, queue.MaxFlights
 local HEAD = 1200 -- bytes of a record up to the end of the lane's key, at most
 
 -- waitingCost returns the cost of the jobs that wait in a lane. It is exact while turns tell it, or else estimated from
@@ -70,6 +70,21 @@ local function due()
   return steps
 end
 
+-- flight returns how long the jobs delivered last were in flight, on average; 0 if that is not known.
+local function flight()
+  local jobs, sum = 0, 0
+  for _, entry in ipairs(call('LRANGE', B .. 'e' .. nr, -MOST_FLIGHTS, -1)) do
+    local job = redis.pcall('GET', jobKey(nr, sub(entry, 8)))
+    if type(job) == 'string' and sub(job, 1, 1) == 'E' and sub(job, 2, 8) == sub(entry, 1, 7) then
+      local e = unpackEnded(job)
+      if e.departed and e.ended + q.retentionFor > now then
+        jobs, sum = jobs + 1, sum + max(0, e.ended - e.departed)
+      end
+    end
+  end
+  return floor(sum / max(1, jobs))
+end
+
 local function asSibling(m, list)
   withLanes(m)
   local counts = eta.countWaiting(m)
@@ -99,6 +114,6 @@ local first = ARGV[3] == ''
 if first then row(ZERO) end
 for _, lane in ipairs(found) do row(lane) end
 local answer = { #found == most and found[most] or '', rows, first and not keyed and due() or {},
-  first and not keyed and siblings() or {}, skew }
+  first and not keyed and siblings() or {}, first and not keyed and flight() or 0, skew }
 finish()
 return answer

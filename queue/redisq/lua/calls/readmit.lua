@@ -1,5 +1,6 @@
 #!lua
 -- needs: readmitoutcomes, memory, ended, overflow, room, agenda, stored
+-- for batches: batches
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -43,7 +44,8 @@ local waiting, room = call('ZCARD', W), nextDeparture(q)
 local outcomes, dropped, dead, returned, waitsFor = {}, {}, {}, 0, nil
 local NO_STAMP = string.rep('\0', 8)
 
--- decide returns the outcome for a job, and writes nothing. It also returns the record known under its id.
+-- decide returns the outcome for a job, and writes nothing. It also returns the record known under its id, whether that
+-- was cancelled, and the record of the job with the batch that counts it.
 local function decide(id, number, ticket, at, done, record)
   if number <= order then return PASSED end
   if not done then
@@ -58,19 +60,22 @@ local function decide(id, number, ticket, at, done, record)
     if not deferral then return PASSED end
     if cancelled then return PASSED, old, cancelled end
   end
+  local label = old and deferredBatch(q, old)
+  -- This copy may have been stored under another batch, before the job was withdrawn or forgotten and appended anew.
+  if label and batches.batchOf(q, label) then record = batches.withBatch(record, 11, label) end
   local h = lanes.headOf(record, 11)
   call('ZCARD', lanes.waitingKey(q, h.lane)) -- check its type
   lanes.checkKeysFor(q, h)
-  if now - at > q.deferredMaxAge then return TOO_OLD, old end
-  if expiresAt(record, 11) <= wall then return TOO_LATE, old end
+  if now - at > q.deferredMaxAge then return TOO_OLD, old, nil, record end
+  if expiresAt(record, 11) <= wall then return TOO_LATE, old, nil, record end
   local need = bytesOf(id, #record + BEFORE_RECORD)
-  if need > byteLimit(q) then return TOO_LARGE, old end
+  if need > byteLimit(q) then return TOO_LARGE, old, nil, record end
   if closed or q.readmitted >= q.mark or q.size >= q.capacity then return NOT_YET end
   if not fitsReadmission(q, need) then
     waitsFor = need
     return NOT_YET
   end
-  return RETURNED, old
+  return RETURNED, old, nil, record
 end
 
 -- tooLarge returns the reason why a job can never come back.
@@ -79,13 +84,32 @@ local function tooLarge(id, record)
     bytesOf(id, #record + BEFORE_RECORD), byteLimit(q))
 end
 
--- apply carries out an outcome. old is the record of a deferral that ends with it.
-local function apply(id, outcome, old, cancelled, at, done, late, record)
+-- batchFor returns the batch that counts a job that comes back, or nil, and its record. A job that its batch does not
+-- count as deferred is appended at an instant, unless its deferral was given up: then its batch counts it as missing.
+-- Without room for its batch a job loses its label.
+local function batchFor(old, record, at, givenUp, since)
+  local label = old and deferredBatch(q, old)
+  if label and batches.batchOf(q, label) then return batches.batchOf(q, label), record end
+  if byte(record, 11) < BATCHED then return nil, record end
+  withBatches(q)
+  label = batches.batchAt(record, 11)
+  if not label then return nil, record end
+  if not batches.batchFits(q, label) then return nil, batches.withBatch(record, 11) end
+  if givenUp then return batches.rejoinBatch(q, label, nil, since, at), record end
+  return batches.joinBatch(q, label, at), record
+end
+
+-- apply carries out an outcome. old is the record of a deferral that ends with it; givenUp says that it was given
+-- up before.
+local function apply(id, outcome, old, cancelled, at, done, late, record, givenUp)
   local key, stamp = jobKey(nr, id), old and sub(old, 9, 16) or NO_STAMP
   if outcome == RETURNED then
+    local b
+    b, record = batchFor(old, record, now, givenUp, at)
     call('SET', key, 'R' .. time .. stamp .. record)
     local high, low = byte(record, 9, 10)
     local h, bytes = lanes.headOf(record, 11), bytesOf(id, #record + BEFORE_RECORD)
+    if b then batches.noteLast(b, h, id, q.turn - h.priority * PRIORITY_STEP) end
     lanestate.enterLane(q, id, h, high * 256 + low, call('ZCARD', lanes.waitingKey(q, h.lane)), bytes)
     set(q, 'readmitted', q.readmitted + 1)
     set(q, 'readmittedBytes', q.readmittedBytes + bytes)
@@ -94,12 +118,16 @@ local function apply(id, outcome, old, cancelled, at, done, late, record)
   elseif outcome == TOO_OLD or outcome == TOO_LATE or outcome == TOO_LARGE then
     local reason = outcome == TOO_LATE and late or outcome == TOO_LARGE and tooLarge(id, record)
       or 'deferred for longer than max_age ' .. (maxAge or '')
-    local f = { attempts = 0, epoch = NOBODY, fence = 0, reason = reason }
+    local f, b = { attempts = 0, epoch = NOBODY, fence = 0, reason = reason }, nil
+    b, record = batchFor(old, record, at, givenUp, at)
+    if b then batches.endInBatch(q, b.label, id, S.dead) end
     local ended = endedRecord(stamp .. sub(record, 1, 10), f, S.dead, 0, at)
     call('SET', key, ended .. record, 'PX', ceil(q.retentionFor / 1000))
     dead[#dead + 1], deadBytes[key] = id, bytesOf(id, #record + BEFORE_RECORD)
   elseif old and done then
     call('UNLINK', key)
+    local label = not cancelled and deferredBatch(q, old)
+    if label then batches.endInBatch(q, label, id) end
   elseif old then
     local f = { attempts = 0, epoch = NOBODY, fence = 0, reason = '' }
     call('SET', key, endedRecord(sub(old, 9, 26), f, S.cancelled, 0, timeAt(old)), 'PX', ceil(q.retentionFor / 1000))
@@ -115,14 +143,15 @@ for i = 1, count do
     ARGV[arg], tonumber(ARGV[arg + 1]), ARGV[arg + 2], tonumber(ARGV[arg + 3]), ARGV[arg + 4] == '1', ARGV[arg + 5],
       ARGV[arg + 6]
   arg = arg + 7
-  local ok, outcome, old, cancelled = pcall(decide, id, number, ticket, at, done, record)
+  local ok, outcome, old, cancelled, labelled = pcall(decide, id, number, ticket, at, done, record)
   -- If a job is done it does not matter what has its key.
   if not ok then outcome, old = done and PASSED or UNREADABLE, nil end
   outcomes[i] = outcome
   -- A ticket of this queue dates from this clock: it says when the job was deferred last.
-  if string.match(ticket, '^(.+)%.%d+$') == nr then seen = min(at, now) end
+  local of, deferral = string.match(ticket, '^(.+)%.(%d+)$')
+  if of == nr then seen = min(at, now) end
   if outcome == NOT_YET or outcome > TOO_LATE and outcome ~= TOO_LARGE then break end
-  apply(id, outcome, old, cancelled, at, done, late, record)
+  apply(id, outcome, old, cancelled, at, done, late, labelled or record, of == nr and tonumber(deferral) <= q.givenUpTo)
   order, final = max(order, number), i
 end
 

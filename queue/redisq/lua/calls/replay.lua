@@ -1,5 +1,6 @@
 #!lua
 -- needs: replayoutcomes, changelog, answers, memory, ended, overflow, agenda, stored
+-- for batches: batches
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -52,10 +53,17 @@ local function judge(id)
   local e, pos = unpackEnded(job)
   if e.state ~= S.dead or e.ended + q.retentionFor <= now then return NOT_DEAD end
   local record = sub(job, pos)
-  if #record < 12 or sub(record, 1, 10) ~= sub(job, 17, 26) or byte(record, 11) > 31 then return BROKEN end
+  if #record < 12 or sub(record, 1, 10) ~= sub(job, 17, 26) or byte(record, 11) > 63 then return BROKEN end
   local h = lanes.headOf(record, 11)
   local before = call('ZCARD', lanes.waitingKey(q, h.lane)) -- this also checks its type
   lanes.checkKeysFor(q, h)
+  if byte(record, 11) >= BATCHED then
+    withBatches(q)
+    h.label = batches.batchAt(record, 11)
+    if not h.label then return BROKEN end
+    h.own, h.appended = of == nr, e.appended
+    if not batches.batchFits(q, h.label) then return NO_ROOM end
+  end
   if noRoom(h, bytesOf(id, #record + BEFORE_RECORD)) then return NO_ROOM end
   return REPLAYED, 'L' .. time .. sub(job, 9, 16) .. record, h, before, of
 end
@@ -69,6 +77,11 @@ for i = 1, tonumber(ARGV[4]) do
     call('SET', jobKey(nr, id), job)
     if of ~= nr then call('UNLINK', jobKey(of, id)) end
     removeDead(q, { id })
+    if h.label then
+      local b = h.own and batches.rejoinBatch(q, h.label, S.dead, h.appended, now)
+        or batches.joinBatch(q, h.label, now) -- an earlier queue counted its death
+      batches.noteLast(b, h, id, q.turn - h.priority * PRIORITY_STEP)
+    end
     lanestate.enterLane(q, id, h, costOf(job), before, bytesOf(id, #job))
     took(#job)
     replayed = replayed + 1

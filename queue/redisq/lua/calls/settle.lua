@@ -132,7 +132,7 @@ local function settleQueue(name, nr, count, arg)
     local marks = entry and byte(entry)
     local key = marks and code % LANE_ONLY == V.delivered and marks % KEYED == S.leased and sub(entry, 18, 31) == token
       and J .. id
-    local head = key and redis.pcall('GETRANGE', key, '0', '25')
+    local head = key and redis.pcall('GETRANGE', key, '0', '26')
     if type(head) == 'table' then
       out[j] = errorText(head) -- for this job only: its lease will run out
     elseif head then
@@ -141,7 +141,11 @@ local function settleQueue(name, nr, count, arg)
       local attempts, _, departed = unpackStruct('>I2I7I7', entry, 2)
       freeing.count, freeing.bytes = freeing.count + 1, freeing.bytes + bytes
       if kind == 'R' then freeing.back, freeing.backBytes = freeing.back + 1, freeing.backBytes + bytes end
-      if LIVE[kind] and #head == 26 then
+      if LIVE[kind] and #head > 25 then
+        if (byte(head, 27) or 0) >= BATCHED then
+          withBatches(q)
+          batches.countInBatch(q, id, key, S.delivered)
+        end
         local record = pack(DELIVERED, ended, sub(head, 9, 26), S.delivered, V.delivered, attempts + 1, token,
           sub(head, 2, 8), 0, max(0, min(now - departed, LONGEST)), sub(entry, CLIENT, CLIENT + 1))
         if plain then records[key], tokens[id] = record, token else call('PSETEX', key, px, record) end

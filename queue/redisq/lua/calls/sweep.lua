@@ -68,6 +68,6 @@ for _, entry in ipairs(call('LPOP', B .. 'e' .. nr, 500 - freed) or {}) do
 end
 freed = freed + free(over)
 if freed >= 500 then return { 1, stale } end
-call('UNLINK', B .. 'r' .. nr, B .. 'K' .. nr)
+call('UNLINK', B .. 'r' .. nr, B .. 'K' .. nr, B .. 'Q' .. nr, B .. 'M' .. nr)
 call('LPOP', Z)
 return { call('LLEN', Z) > 0 and 1 or 0, stale }

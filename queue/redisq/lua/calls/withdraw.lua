@@ -24,6 +24,8 @@ local function withdraw(name, id, ticket)
   if ok and number and not cancelled and ticket == q.nr .. '.' .. number then
     call('UNLINK', jobKey(q.nr, id))
     uncountDeferral(q, job)
+    local label = deferredBatch(q, job)
+    if label then batches.leaveBatch(q, label, id) end
     add(q, 'set_aside', -1)
   end
   return retryAfter(q)

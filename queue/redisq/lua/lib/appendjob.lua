@@ -1,4 +1,5 @@
 -- needs: appendoutcomes, outcomecounts, eta, lanestate, overflow, room, memory, stored
+-- for batches: batches
 -- gives: admit
 --
 -- Decides about jobs that cannot just be put at the end of the lane without a key: the id may be taken, the queue may
@@ -45,6 +46,13 @@ local function deferrable(q, body)
   return q.defers
 end
 
+-- batchIn returns the label of a job's batch, or nil.
+local function batchIn(q, body)
+  if byte(body, 19) < BATCHED then return nil end
+  withBatches(q)
+  return batches.batchAt(body, 19)
+end
+
 local function deferJob(q, id, body, h, cost, counts, need)
   countIfUnknown(q, counts)
   local position, eta = counts.waiting + q.deferred + 1, etaDeferred(q, counts, cost, q.deferredCost, h.notBefore)
@@ -52,9 +60,14 @@ local function deferJob(q, id, body, h, cost, counts, need)
   -- This may raise, so it comes before anything is written.
   if counts.deferred == 0 then call('ZADD', B .. 'o', 'NX', now, q.name) end
   set(q, 'lastTicket', q.lastTicket + 1)
-  call('SET', jobKey(q.nr, id), 'D' .. pack('>I7', now) .. sub(body, 1, 18) .. pack(DEFERRED, q.lastTicket, 0, need),
-    'PX', ceil((q.deferredMaxAge + q.retentionFor) / 1000))
+  local label = batchIn(q, body)
+  call('SET', jobKey(q.nr, id), 'D' .. pack('>I7', now) .. sub(body, 1, 18) .. pack(DEFERRED, q.lastTicket, 0, need) ..
+    (label or ''), 'PX', ceil((q.deferredMaxAge + q.retentionFor) / 1000))
   countDeferred(q, 1, cost, need)
+  if label then
+    batches.noteLast(batches.joinBatch(q, label, now), h, id, q.turn - h.priority * PRIORITY_STEP)
+    batches.deferInBatch(q, label, q.lastTicket, 1)
+  end
   counts.deferred = counts.deferred + 1
   return SET_ASIDE, q.lastTicket, position, eta, now
 end
@@ -103,7 +116,8 @@ local function accept(q, id, live, body, h, cost, counts, need)
   lapsePromises(q, need)
   local exact = h.flags < LANE and etaIsExact(q, counts)
   call('SET', jobKey(q.nr, id), live .. body)
-  local state = enterLane(q, id, h, cost, inLane, need)
+  local state, label = enterLane(q, id, h, cost, inLane, need), batchIn(q, body)
+  if label then batches.noteLast(batches.joinBatch(q, label, now), h, id, turn) end
   counts.entered = counts.entered + 1
   if state == S.scheduled then return ACCEPTED, state, 0, eta, 0 end
   counts.waiting, counts.lanes = counts.waiting + 1, counts.lanes + (inLane == 0 and 1 or 0)
@@ -186,6 +200,8 @@ local function admitTo(q, id, live, body, cost, counts)
   local old, number, cancelled = remembered(q, id)
   if old then return answerKnown(q, id, body, counts, old, number, cancelled) end
   if expiresAt(body, 19) <= wall then return EXPIRED end
+  local label = batchIn(q, body)
+  if label and not batches.batchFits(q, label) then body = batches.withBatch(body, 19) end
   local h, need = ORDINARY, bytesOf(id, #body + 8)
   if need > byteLimit(q) then return TOO_LARGE, 0, 0, byteLimit(q), need end
   if q.laned or byte(body, 19) >= EXPIRES then

@@ -8,6 +8,6 @@
 local function announceRoom(q)
   loadOverflow(q)
   if now < q.announcedAt + SECOND or overflowRoom(q) < min(readmitBatch(q), q.deferred + q.behind) then return end
-  publish(':room', q.name)
+  call('PUBLISH', sub(B, 1, string.find(B, '{', 1, true) - 1) .. ':room', q.name)
   set(q, 'announcedAt', now)
 end

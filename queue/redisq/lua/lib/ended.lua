@@ -1,4 +1,5 @@
 -- needs: leases, dead, stored
+-- for batches: batches
 --
 -- Jobs that end, and the records that are kept of them.
 
@@ -80,7 +81,7 @@ end
 local function endJob(q, id, f, state, verdict, freeing)
   local key = jobKey(q.nr, id)
   local job
-  if state == S.dead then job = redis.pcall('GET', key) else job = redis.pcall('GETRANGE', key, 0, 25) end
+  if state == S.dead then job = redis.pcall('GET', key) else job = redis.pcall('GETRANGE', key, 0, 26) end
   if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 26 then
     return addFreed(freeing, f.bytes or averageBytes(q))
   end
@@ -88,6 +89,10 @@ local function endJob(q, id, f, state, verdict, freeing)
   local left = endedRecord(sub(job, 9, 26), f, state, verdict, timeAt(job))
   if state == S.dead then
     left, deadBytes[key] = left .. sub(job, 17), bytesOf(id, #job)
+  end
+  if (byte(job, 27) or 0) >= BATCHED then
+    withBatches(q)
+    batches.countInBatch(q, id, key, state)
   end
   call('SET', key, left, 'PX', ceil(q.retentionFor / 1000))
   addFreed(freeing, bytes, sub(job, 1, 1) == 'R')

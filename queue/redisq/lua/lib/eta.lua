@@ -79,10 +79,11 @@ local function aheadOf(q, before, behind, cost, ordinary)
   return min(behind, before * mostCost)
 end
 
--- etaIsExact reports whether an ETA depends on the pace alone.
+-- etaIsExact reports whether an ETA depends on the pace alone, as long as a drainer asks for the job. When workers ask
+-- is up to them.
 local function etaIsExact(q, counts)
   return q.size == counts.waiting and not q.paused and not q.mixed and q.maxInFlight == 0 and not q.ordered
-    and not q.limits and not q.group
+    and not q.pull and not q.limits and not q.group
     and not (q.stop and (q.stop > now or q.receiver.opened > 0))
 end
 

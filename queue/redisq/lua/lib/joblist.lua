@@ -6,15 +6,15 @@
 -- nil, and returns the place of the last job that it looked at if more may follow: turn, instant or 0; member; lane.
 --
 -- Eight entries a job: id, cost, attempts, appended, due, reason, the beginning of its record if that has a lane, a
--- priority or an expiry, its timeline as stored if it is dead. In the place of due is the end of an ended job, and
--- since when a held one is held.
+-- priority or an expiry, its timeline as stored if it is dead, or its departure if it was delivered, 0 if that is
+-- not known. In the place of due is the end of an ended job, and since when a held one is held.
 
 local limit, effort = 0, 0 -- jobs that the call may still show, and look at
 local prefix, onlyLane = '', '' -- of the ids; the only lane, by its digest
 local SHOWN, NEXT_LANE = 4, 4 -- effort of showing a job, and of going to another lane
 local PART = 200 -- jobs that one command looks at
 local HEAD, FAILED = 1100, 512 + 6000 -- bytes of a dead job's reason and timeline
-local FIXED = 42 -- bytes of a record without the lane's key, at most
+local FIXED = 42 + 1 + 128 -- bytes of a record without the lane's key, at most
 
 local function matches(id) return sub(id, 1, #prefix) == prefix end
 
@@ -56,7 +56,9 @@ local function addEnded(p, id, job)
   elseif #job < pos + 11 or not inLane(job, pos + 10) then
     return
   end
-  row(p, e.state, id, job, pos, e.attempts, e.appended, e.ended, e.reason, e.timeline)
+  local past = e.timeline
+  if e.state == S.delivered then past = e.departed or 0 end
+  row(p, e.state, id, job, pos, e.attempts, e.appended, e.ended, e.reason, past)
 end
 
 -- endsAt reports whether the page ends with the job that was looked at last.

@@ -162,10 +162,10 @@ local function restsUntil(q, lane, rule, at)
   return laneNext(l, at), l
 end
 
--- headOf reads the head of a record, with its flags at that byte of s.
+-- headOf reads the head of a record, with its flags at that byte of s, except for its batch.
 local function headOf(s, at)
   local flags, pos = byte(s, at), at + 1
-  local h = { flags = flags, expires = math.huge, notBefore = 0, lane = ZERO, priority = 0 }
+  local h = { flags = flags % BATCHED, expires = math.huge, notBefore = 0, lane = ZERO, priority = 0 }
   if bit.band(flags, EXPIRES) ~= 0 then h.expires, pos = unpackStruct('>I7', s, pos) end
   if bit.band(flags, NOT_BEFORE) ~= 0 then h.notBefore, pos = unpackStruct('>I7', s, pos) end
   if bit.band(flags, LANE) ~= 0 then h.lane, pos = unpackStruct('>c16', s, pos) end

@@ -1,10 +1,11 @@
 -- needs: pace, stored
+-- for batches: batches
 --
 -- Jobs on the overflow, and the backlog that they make.
 --
 -- The record of a deferred job has 'D' and 7 bytes of when it was deferred; stamp, fingerprint and cost where a live
 -- job has them; 7 bytes of its ticket's number; 1 byte that is 1 once it was canceled; and 4 bytes of what it takes,
--- which older stores lack.
+-- which older stores lack; then the label of the batch that counts it, if any.
 local DEFERRED, DEFERRED_BYTES, OLDER_DEFERRED_BYTES = '>I7BI4', 38, 34
 
 -- loadOverflow loads what a queue keeps of its overflow, unless that is loaded.
@@ -39,7 +40,7 @@ local function remembered(q, id)
   if kind == 'E' and #job >= 26 then
     if timeAt(job) + q.retentionFor <= now then return nil end
     return job
-  elseif kind == 'D' and (#job == DEFERRED_BYTES or #job == OLDER_DEFERRED_BYTES) then
+  elseif kind == 'D' and (#job >= DEFERRED_BYTES or #job == OLDER_DEFERRED_BYTES) then
     loadOverflow(q)
     local number, cancelled = deferralOf(job)
     if number <= q.givenUpTo or timeAt(job) + q.deferredMaxAge + q.retentionFor <= now then return nil end
@@ -60,10 +61,19 @@ local function countDeferred(q, by, cost, bytes)
   M.deferred = M.deferred + q.deferred - before
 end
 
+-- deferredBatch returns the label of the batch that counts a deferral, or nil.
+local function deferredBatch(q, record)
+  if #record <= DEFERRED_BYTES then return nil end
+  withBatches(q)
+  return sub(record, DEFERRED_BYTES + 1)
+end
+
 -- uncountDeferral takes a deferred job out of the counts, by its record.
 local function uncountDeferral(q, record)
   loadOverflow(q)
   local cost, number, _, bytes = costOf(record), deferralOf(record)
+  local label = deferredBatch(q, record)
+  if label then batches.deferInBatch(q, label, number, -1) end
   countDeferred(q, -1, -cost, -bytes)
   if number <= q.olderUpTo then
     set(q, 'olderJobs', max(0, q.olderJobs - 1))
@@ -77,8 +87,11 @@ end
 local function renewDeferral(q, id, record, number)
   if number > q.olderUpTo then return number end
   local fresh, _, _, bytes = q.lastTicket + 1, deferralOf(record)
-  call('SET', jobKey(q.nr, id), sub(record, 1, 26) .. pack(DEFERRED, fresh, 0, bytes), 'KEEPTTL')
+  call('SET', jobKey(q.nr, id), sub(record, 1, 26) .. pack(DEFERRED, fresh, 0, bytes) ..
+    sub(record, DEFERRED_BYTES + 1), 'KEEPTTL')
   uncountDeferral(q, record)
+  local label = deferredBatch(q, record)
+  if label then batches.deferInBatch(q, label, fresh, 1) end
   set(q, 'lastTicket', fresh)
   countDeferred(q, 1, costOf(record), bytes)
   return fresh
@@ -92,6 +105,10 @@ local function nextGeneration(q, seen, onTheWay)
   local missing = min(q.olderJobs, q.deferred)
   countDeferred(q, -missing, -q.olderCost, -q.olderBytes)
   add(q, 'missing', missing)
+  if call('EXISTS', B .. 'Q' .. q.nr) == 1 then
+    withBatches(q)
+    batches.giveUpInBatches(q)
+  end
   set(q, 'givenUpTo', q.olderUpTo)
   set(q, 'olderUpTo', q.lastTicket)
   set(q, 'generationSince', now)

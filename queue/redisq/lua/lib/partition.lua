@@ -33,11 +33,10 @@ local function finish(...)
   writePartition(M, ...)
 end
 
-local function publish(channel, message)
-  call('PUBLISH', sub(B, 1, string.find(B, '{', 1, true) - 1) .. channel, message)
+local function publishWake(client)
+  local prefix, partition = string.match(B, '^(.-){(%d+)}')
+  call('PUBLISH', prefix .. ':wake', partition .. ' ' .. client)
 end
-
-local function publishWake(client) publish(':wake', string.match(B, '{(%d+)}') .. ' ' .. client) end
 
 -- wakeFor is called when a job of q can depart, or q needs a visit, from an instant on. Without q it is the partition
 -- that needs one. It wakes the watcher unless the watcher asks by then anyway, and assumes that it asks at once: one

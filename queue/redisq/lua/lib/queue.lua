@@ -42,7 +42,7 @@ end
 -- Each makes a part of the script (see parts.lua) and then calls the first function of that; nil if a script has no
 -- such part.
 local withLanes, withLimits, withReceiver, withRules, expireDue, visitOne, settleOne, adaptRate
-local logLapse, writeAudit, announceRoom, makeRoom, refileSome
+local logLapse, writeAudit, announceRoom, makeRoom, refileSome, withBatches
 
 -- load returns a queue by its number, or nil. See fields.go for its fields.
 local function load(nr)
@@ -84,5 +84,6 @@ local function save(q)
     changes[field] = nil
   end
   if args[1] then call('HSET', B .. 'q' .. q.nr, unpack(args)) end
+  if q.keepBatches then q.keepBatches(q) end
   if q.group and q.group ~= q then save(q.group) end
 end

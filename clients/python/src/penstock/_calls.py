@@ -1,0 +1,349 @@
+"""The calls of the asyncio client. generate_sync.py makes those of the blocking client from this file."""
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, AsyncIterator, Awaitable, Callable, Dict, Iterable, List, Mapping, Optional
+from urllib.parse import urlencode
+
+from . import _types as t
+from ._answers import ENDED, Taken, named, revision, taken, until, waits
+from ._core import Answer, Call, CallOptions, Core, Send, encode
+from ._events import SILENCE, Event, EventStream
+from ._jobs import Appended, encode_job
+from ._pacing import asked_to_pause, throttled_by
+from ._retry import pause_before_retry, refusal
+from ._units import Span, clip, instant, path, seconds, span
+from .errors import Invalid, PenstockError, Refused, TimedOut, Unreachable
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class AsyncCalls:
+    """All calls, over the few methods that know how to read, write and wait."""
+
+    core: Core
+
+    async def _send(self, request: Send) -> Answer:
+        raise NotImplementedError
+
+    async def _sleep(self, pause: float, cancel: Any) -> None:
+        raise NotImplementedError
+
+    async def _resolve(self, value: Any) -> Any:
+        raise NotImplementedError
+
+    async def _urlopen(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    def _lines(self, request: Send, silence: float) -> AsyncIterator[bytes]:
+        raise NotImplementedError
+
+    async def _token(self) -> Optional[str]:
+        """Return the token for the next request."""
+        asked = self.core.tokens.asks
+        try:
+            token = self.core.tokens.get()
+            return self.core.tokens.learn(await self._resolve(token)) if asked else token
+        except PenstockError:
+            raise
+        except Exception as error:
+            raise Invalid(f"the callback failed: {error!r}", "token") from error
+
+    async def _call(self, c: Call, o: CallOptions) -> Answer:
+        """Send a request until it is answered, as often as the retry policy allows."""
+        timeout = o.get("timeout", c.timeout)
+        deadline = time.monotonic() + (self.core.timeout + c.extra if timeout is None else seconds(timeout))
+        body = None if c.body is None else c.body if isinstance(c.body, bytes) else encode(c.body)
+        extra = dict(c.headers) if body is None else {"Content-Type": "application/json", **c.headers}
+        failures, renewed, cancel = 0, False, o.get("cancel")
+        while True:
+            headers = self.core.headers(await self._token(), extra, o.get("traceparent"))
+            error: PenstockError
+            try:
+                answer = await self._send(Send(c.method, c.path, headers, body, deadline - time.monotonic(), cancel))
+                if 200 <= answer.status < 300:
+                    answer.value = {} if answer.status == 204 else c.parse(answer.body)
+                    return answer
+                error = refusal(answer.status, answer.headers, answer.body)
+            except Unreachable as problem:
+                error = problem
+            if isinstance(error, Refused) and error.status == 401 and self.core.tokens.renewable and not renewed:
+                renewed = True
+                self.core.tokens.forget()
+                continue
+            failures += 1
+            pause = pause_before_retry(error, failures, c.repeatable)
+            if pause is None or time.monotonic() + pause >= deadline:
+                raise error
+            self.core.report("retry", queue=c.queue, error=error, attempt=failures, pause=pause)
+            await self._sleep(pause, cancel)
+
+    async def _of_queue(
+        self, method: str, queue: str, *parts: str, o: CallOptions, body: Any = None, query: Any = (),
+        extra: float = 0.0,
+    ) -> Any:
+        """Call a path of a queue. All of these calls are idempotent."""
+        at = path("queues", queue, *parts) + (f"?{urlencode(query, doseq=True)}" if query else "")
+        return (await self._call(Call(method, at, body, queue=queue, extra=extra), o)).value
+
+    # Jobs
+
+    async def append(self, queue: str, job: Mapping[str, Any], **o: "Unpack[CallOptions]") -> Appended:
+        """Append a job. Without an id it gets a random one, so that retries are safe."""
+        id, body = encode_job(job)
+        answer = await self._call(Call("POST", path("queues", queue, "jobs"), body, queue=queue), o)
+        return Appended(id, answer.value, None, answer.status == 200)
+
+    async def get(self, queue: str, id: str, **o: "Unpack[CallOptions]") -> t.JobInfo:
+        """Return a job."""
+        return await self._of_queue("GET", queue, "jobs", id, o=o)
+
+    async def list(
+        self, queue: str, state: str, *, lane: Optional[str] = None, reason: Optional[str] = None, before: Any = None,
+        since: Any = None, payload: Optional[bool] = None, limit: Optional[int] = None, **o: "Unpack[CallOptions]",
+    ) -> AsyncIterator[t.JobInfo]:
+        """Iterate over the jobs of a state. ``limit`` is the size of a page."""
+        query: Dict[str, Any] = {
+            "state": state, "lane": lane, "reason": reason, "before": before, "since": since, "payload": payload,
+            "limit": limit,
+        }
+        query = {k: instant(v, k) if isinstance(v, datetime) else v for k, v in query.items() if v is not None}
+        query = {k: str(v).lower() if isinstance(v, bool) else v for k, v in query.items()}
+        while True:
+            answer = await self._of_queue("GET", queue, "jobs", o=o, query=query)
+            for job in answer.get("jobs") or []:
+                yield job
+            after = answer.get("next")
+            if not after or after == query.get("after"):
+                return
+            query["after"] = after
+
+    async def cancel(self, queue: str, id: str, **o: "Unpack[CallOptions]") -> t.Cancelled:
+        """Cancel a job that has not left."""
+        try:
+            return await self._of_queue("POST", queue, "jobs", id, "cancel", o=o)
+        except Refused as error:  # an earlier try, whose answer was lost, may have cancelled it
+            if error.reason == "not_cancellable" and error.raw.get("state") == "cancelled":
+                return {"queue": queue, "id": id, "state": "cancelled"}
+            raise
+
+    async def wait(self, queue: str, id: str, **o: "Unpack[CallOptions]") -> t.JobInfo:
+        """Wait until a job has ended or is held. Without ``timeout`` for any time; TimedOut when it is over."""
+        timeout = o.get("timeout")
+        deadline = None if timeout is None else time.monotonic() + seconds(timeout)
+        pause, job = 0.1, {}
+        while True:
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise TimedOut(f"job {id!r} is still {job.get('state', 'unknown')}")
+            each: CallOptions = {**o, "timeout": self.core.timeout if left is None else min(left, self.core.timeout)}
+            answer = await self._call(Call("GET", path("queues", queue, "jobs", id), queue=queue), each)
+            job = answer.value
+            if job.get("state") in ENDED or job.get("state") == "held":
+                return job
+            away = until(job, answer)
+            sleep = min(away + 0.1, 5.0) if away > pause else pause
+            pause = 0.1 if away > pause else min(pause * 2, 5.0)
+            if deadline is not None:
+                sleep = min(sleep, deadline - time.monotonic())
+            await self._sleep(max(sleep, 0.0), o.get("cancel"))
+
+    # Paced calls
+
+    async def wait_turn(self, queue: str, wait: Span = 30, **o: "Unpack[CallOptions]") -> float:
+        """Wait for a turn. Returns the seconds waited. A cancelled task gives its place back."""
+        body, extra = {"wait": span(wait, "wait")}, waits(wait)
+        return (await self._of_queue("POST", queue, "turns", o=o, body=body, extra=extra))["waited_ms"] / 1000
+
+    def turn(self, queue: str, wait: Span = 30, **o: "Unpack[CallOptions]") -> "AsyncTurn":
+        """Wait for a turn: ``async with client.turn("api") as turn: ...``."""
+        return AsyncTurn(self, queue, wait, o)
+
+    def paced(
+        self, queue: str, call: Optional[Callable[..., Awaitable[Any]]] = None, wait: Span = 30,
+        **o: "Unpack[CallOptions]",
+    ) -> Callable[..., Awaitable[Any]]:
+        """Return a function that waits for a turn, then calls ``call``, by default urlopen of urllib.
+
+        If the provider answers 429, or 503 with Retry-After, the queue stops for everyone.
+        """
+        call = call or self._urlopen
+
+        async def paced(*args: Any, **kwargs: Any) -> Any:
+            await self.wait_turn(queue, wait, **o)
+            response: Any = None
+            try:
+                response = await call(*args, **kwargs)
+                return response
+            except Exception as error:
+                response = error
+                raise
+            finally:
+                pause = asked_to_pause(response)
+                if pause is not None:
+                    await self._tell(queue, pause, "the provider asked for a pause")
+
+        return paced
+
+    async def throttle(self, queue: str, after: Span, reason: str = "", **o: "Unpack[CallOptions]") -> Dict[str, Any]:
+        """Stop a queue for everyone. An older server does not know this call; that is reported to the hook."""
+        body = {"after": span(after, "after"), **({"reason": clip(reason)} if reason else {})}
+        try:
+            return await self._of_queue("POST", queue, "throttle", o=o, body=body)
+        except Refused as error:
+            if error.status != 404 or error.reason == "unknown_queue":
+                raise
+            self.core.report("throttle_unsupported", queue=queue, error=error)
+            return {}
+
+    async def _tell(self, queue: str, after: Span, reason: str) -> None:
+        """Throttle beside an answer or an error that the caller must get in any case."""
+        try:
+            await self.throttle(queue, after, reason)
+        except PenstockError as error:
+            self.core.report("throttle_failed", queue=queue, error=error)
+
+    # Rules
+
+    async def _ask(self, rule: str, what: str, fields: Mapping[str, Any], o: CallOptions) -> Taken:
+        body = {name: value for name, value in fields.items() if value is not None}
+        extra = waits(body["wait"]) if "wait" in body else 0.0
+        if "wait" in body:
+            body["wait"] = span(body["wait"], "wait")
+        c = Call("POST", path("rules", rule, what), body, repeatable=what == "peek", extra=extra)
+        try:
+            answer = await self._call(c, o)
+            return taken(answer.value, answer.headers)
+        except Refused as error:
+            if error.reason != "limit_reached":
+                raise
+            return taken({"allowed": False, **error.raw}, error.headers, error.retry_after)
+
+    async def take(
+        self, rule: str, key: Optional[str] = None, *, cost: Optional[int] = None, wait: Optional[Span] = None,
+        lease: Optional[str] = None, **o: "Unpack[CallOptions]",
+    ) -> Taken:
+        """Ask a rule to allow a request. A refusal is a result. Never repeated: a repetition would count again."""
+        return await self._ask(rule, "take", dict(key=key, cost=cost, wait=wait, lease=lease), o)
+
+    async def peek(
+        self, rule: str, key: Optional[str] = None, *, cost: Optional[int] = None, **o: "Unpack[CallOptions]"
+    ) -> Taken:
+        """Return what a take would answer."""
+        return await self._ask(rule, "peek", dict(key=key, cost=cost), o)
+
+    async def refund(
+        self, rule: str, key: Optional[str] = None, *, cost: Optional[int] = None, receipt: Optional[str] = None,
+        lease: Optional[str] = None, **o: "Unpack[CallOptions]",
+    ) -> Taken:
+        """Give a take back."""
+        fields = dict(key=key, cost=cost, receipt=receipt, lease=lease)
+        return await self._ask(rule, "refund", fields, o)
+
+    async def put_rule(
+        self, name: str, spec: Mapping[str, Any], *, if_match: Any = None, if_none_match: bool = False,
+        **o: "Unpack[CallOptions]",
+    ) -> t.Rule:
+        """Create or update a rule."""
+        return await self._put("rules", name, spec, if_match, if_none_match, o)
+
+    # Queues
+
+    async def _put(
+        self, kind: str, name: str, spec: Mapping[str, Any], if_match: Any, if_none_match: bool, o: CallOptions
+    ) -> Any:
+        headers = {**revision(if_match), **({"If-None-Match": "*"} if if_none_match else {})}
+        # With a condition, a repetition would be refused if only the answer of the first try was lost.
+        return (await self._call(Call("PUT", path(kind, name), dict(spec), not headers, headers), o)).value
+
+    async def put_queue(
+        self, name: str, spec: Mapping[str, Any], *, if_match: Any = None, if_none_match: bool = False,
+        **o: "Unpack[CallOptions]",
+    ) -> t.ChangedQueue:
+        """Create or update a queue: at a revision with ``if_match``, only if it is new with ``if_none_match``."""
+        return await self._put("queues", name, spec, if_match, if_none_match, o)
+
+    async def get_queue(self, queue: str, **o: "Unpack[CallOptions]") -> t.Queue:
+        """Return a queue and its state."""
+        return await self._of_queue("GET", queue, o=o)
+
+    async def delete_queue(
+        self, queue: str, *, force: bool = False, if_match: Any = None, **o: "Unpack[CallOptions]"
+    ) -> None:
+        """Delete a queue, with ``force`` even if it has jobs."""
+        at = path("queues", queue) + ("?force=true" if force else "")
+        await self._call(Call("DELETE", at, repeatable=False, headers=revision(if_match)), o)
+
+    async def apply(self, specs: Any, **o: "Unpack[CallOptions]") -> List[Any]:
+        """Put queues and rules: a list of queue specs with names, or {"queues": ..., "rules": ...}."""
+        file, done = specs if isinstance(specs, Mapping) else {"queues": specs}, []
+        for kind in ("rules", "queues"):  # queues name rules
+            for name, spec in named(file.get(kind) or ()):
+                done.append(await self._put(kind, name, spec, None, False, o))
+        return done
+
+    async def pause(
+        self, queue: str, reason: str = "", until: Any = None, **o: "Unpack[CallOptions]"
+    ) -> t.Queue:
+        """Pause a queue, by default until ``resume``."""
+        body = {"reason": clip(reason)} if reason else {}
+        if until is not None:
+            body["until"] = instant(until, "until")
+        return await self._of_queue("POST", queue, "pause", o=o, body=body)
+
+    async def resume(self, queue: str, **o: "Unpack[CallOptions]") -> t.Queue:
+        """Resume a queue."""
+        return await self._of_queue("POST", queue, "resume", o=o)
+
+    async def forecast(
+        self, queue: str, *, rate: Optional[str] = None, set: Iterable[str] = (), **o: "Unpack[CallOptions]"
+    ) -> t.QueueForecast:
+        """Return how many jobs are left at each instant, also at another rate or with other settings."""
+        query = [("set", setting) for setting in set] + ([("rate", rate)] if rate else [])
+        return await self._of_queue("GET", queue, "forecast", o=o, query=query)
+
+    async def events(
+        self, queue: Optional[str] = None, *, after: str = "", **o: "Unpack[CallOptions]"
+    ) -> AsyncIterator[Event]:
+        """Iterate over the events of a queue, or of all. A broken stream is continued where it broke."""
+        stream = EventStream(self.core, queue, after)
+        while True:
+            error: Optional[PenstockError] = None
+            try:
+                token = await self._token()
+                headers = self.core.headers(token, stream.headers(), o.get("traceparent"))
+                left = o.get("timeout") or self.core.timeout
+                request = Send("GET", stream.path, headers, None, left, o.get("cancel"))
+                async for line in self._lines(request, SILENCE):
+                    if event := stream.feed(line):
+                        yield event
+            except (Unreachable, Refused) as problem:
+                error = problem
+            await self._sleep(stream.pause(error), o.get("cancel"))
+
+
+class AsyncTurn:
+    """A turn in a queue, while its block runs.
+
+    If the provider asks for a pause, raise ``throttled(...)`` in the block or call it on the turn.
+    """
+
+    waited = 0.0
+
+    def __init__(self, client: AsyncCalls, queue: str, wait: Span, o: CallOptions) -> None:
+        self._client, self._queue, self._wait, self._o = client, queue, wait, o
+
+    async def __aenter__(self) -> "AsyncTurn":
+        self.waited = await self._client.wait_turn(self._queue, self._wait, **self._o)
+        return self
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+        asked = throttled_by(error)
+        if asked:
+            await self._client._tell(self._queue, *asked)
+
+    async def throttled(self, after: Span = 1, reason: str = "") -> None:
+        """Stop the queue for everyone."""
+        await self._client.throttle(self._queue, after, reason)

@@ -1,0 +1,15 @@
+export { Penstock, type CallOptions, type ListOptions, type PenstockOptions } from "./client.js";
+export type { StreamOptions, StreamResult } from "./append.js";
+export type { Duration } from "./duration.js";
+export { Cancelled, LeaseLost, Misuse, PenstockError, Refused, TimedOut, Unreachable } from "./errors.js";
+export type { EventOptions, StreamEvent } from "./events.js";
+export type { Hook, HookEvent } from "./hook.js";
+export type { Appended, Job } from "./job.js";
+export { expressLimit, fastifyLimit, type LimitOptions } from "./middleware.js";
+export { dead, delivered, down, held, Outcome, released, retry, throttled, type Settlement } from "./outcome.js";
+export { Turn, type PacedOptions } from "./paced.js";
+export type { TakeOptions, TakeResult } from "./rules.js";
+export type { TokenSource } from "./token.js";
+export type * from "./types.js";
+export { version } from "./version.js";
+export { Worker, type Handler, type LeasedJob, type WorkerOptions, type WorkerStats } from "./worker.js";
