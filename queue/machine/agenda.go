@@ -284,9 +284,9 @@ type Upcoming struct {
 	Due   bool          // something is due already, and waits for a client that asks
 }
 
-// Upcoming returns what comes next: a departure, a scheduled job, the end of a pause or a lease, an expiry. asks reports
-// whether a client asks for the jobs of a pull queue or, if its name is empty, of all other queues. It looks at all
-// queues that wait. The engine does not need it; a clock that is advanced in steps does.
+// Upcoming returns what comes next: a departure, a scheduled job, the end of a pause or a lease, an expiry. asks tells
+// whether a client asks for the jobs of a pull queue or, if its name is empty, of all other queues. Upcoming looks at
+// all queues that wait. The engine does not need it; a clock that is advanced in steps does.
 func (m *Machine) Upcoming(asks func(pulled string) bool, now leaky.Instant) Upcoming {
 	first, due := never, false
 	note := func(q *queueState, at leaky.Instant) {
