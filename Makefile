@@ -86,9 +86,11 @@ test-raced:
 	$(GO) test $(RACEFLAGS) $(TESTFLAGS) -skip '$(SCENARIOS)' $(RACED)
 
 test-sequential:
-	CGO_ENABLED=0 $(GO) test -p 1 $(TESTFLAGS) -skip '$(SCENARIOS)' $(SEQUENTIAL)
-	CGO_ENABLED=0 $(GO) test -p 1 $(TESTFLAGS) -run '$(SCENARIOS)' ./queue/redisq ./queue/boltq
-	CGO_ENABLED=0 $(GO) test -C bench -p 1 $(TESTFLAGS) ./...
+	@failed=0; run() { (set -x; CGO_ENABLED=0 $(GO) test "$$@") || failed=1; }; \
+	run -p 1 $(TESTFLAGS) -skip '$(SCENARIOS)' $(SEQUENTIAL); \
+	run -p 1 $(TESTFLAGS) -run '$(SCENARIOS)' ./queue/redisq ./queue/boltq; \
+	cd bench && run -p 1 $(TESTFLAGS) ./...; \
+	exit $$failed
 
 # Not shuffled, so that the go command does not run again what no change has touched; after a change of redis-server,
 # go clean -testcache has it run all. Linked without tables for debuggers, which takes half the time. Four packages at

@@ -18,7 +18,7 @@ var update = stdflag.Bool("update", false, "write lua/index.txt again")
 // withoutScript lists functions of the machine that no script has, by the reason.
 var withoutScript = map[string]string{
 	"order and look up: sorted sets and hashes of Redis do that": `
-		byBatchEnd keepEnded countOf forgetOthers ownBatches untilEvent
+		byBatchEnd keepEnded countOf forgetOthers ownBatches upcoming
 		above all armExpiring armTimer at byDeadline byDigest byDue byEndTime byName byTag byTurn byUntil close
 		deadBytesOf deadCountOf deadJobsOf deadOfDeleted discardQueue down dropDead endedState expired fifoOf
 		find fireTimers fix from front hashOf home id len needExtra newAgenda newCalendars newEndedJob
