@@ -23,10 +23,8 @@ const (
 	excerptBytes = 200
 )
 
-// read reads an answer and returns the error for the drainer, without secrets of the job or target.
-func (e *exchange) read(answer *http.Response, job *drain.Job, target *Target) error {
-	defer answer.Body.Close()
-	head := e.beginning(answer.Body)
+// judge returns the error for the drainer, without secrets of the job or target. head is the beginning of the body.
+func judge(answer *http.Response, head []byte, job *drain.Job, target *Target) error {
 	now := time.Now()
 	again, asked := RetryAfter(answer.Header, now)
 	meaning := target.outcome(answer.StatusCode, asked)
@@ -69,20 +67,18 @@ func (e *exchange) read(answer *http.Response, job *drain.Job, target *Target) e
 	return err
 }
 
-// beginning reads a body within drainTime, and returns its beginning.
-func (e *exchange) beginning(body io.Reader) []byte {
+// beginning reads a body within drainTime, and returns its beginning. whole is whether the body was read to its end.
+func (c *call) beginning(body io.Reader) (head []byte, whole bool) {
 	if body == http.NoBody {
-		return nil
+		return nil, true
 	}
-	e.mu.Lock()
-	e.within(drainTime)
-	e.mu.Unlock()
-	head := make([]byte, 4*excerptBytes) // longer than the excerpt, so that secrets are not cut before they are hidden
+	c.within(drainTime)
+	head = make([]byte, 4*excerptBytes) // longer than the excerpt, so that secrets are not cut before they are hidden
 	n, err := io.ReadFull(body, head)
 	if err == nil {
-		_, _ = io.CopyN(io.Discard, body, drainBytes)
+		_, err = io.CopyN(io.Discard, body, drainBytes)
 	}
-	return head[:n]
+	return head[:n], errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // excerpt returns text as printable characters with single spaces.

@@ -1,12 +1,11 @@
 package httptarget
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptrace"
-	"sync/atomic"
 	"time"
 
 	"github.com/penstock/penstock/drain"
@@ -35,7 +34,7 @@ func NewClient(o Options) *Client {
 	s := New(o)
 	p, _ := s.pools.of(Default()) // without TLS settings there is no error
 	// Shorter than receivers keep connections: a request on a connection that is just being closed may or may not arrive.
-	p.transport.IdleConnTimeout = 15 * time.Second
+	p.idleFor = 15 * time.Second
 	return &Client{s, p}
 }
 
@@ -46,43 +45,36 @@ func (c *Client) Close() error { return c.sender.Close() }
 // Its error is for a drain.Handler to return. An error marked drain.Unknown means that the receiver may have the
 // request; with any other error it does not.
 func (c *Client) Do(ctx context.Context, gate drain.Gate, timeout time.Duration, req *http.Request) (*Answer, error) {
-	e := newExchange(ctx, gate, timeout)
-	defer e.end()
-	// A receiver ignores a request that was not fully written, because its length is given.
-	var broken atomic.Bool
-	e.trace.WroteRequest = func(w httptrace.WroteRequestInfo) { broken.Store(w.Err != nil) }
-	req = e.traced(req)
-	resp, err := c.pool.transport.RoundTrip(req)
-	if err != nil {
-		return nil, c.unanswered(ctx, e, req, err, broken.Load())
+	var head bytes.Buffer
+	if err := req.Write(&head); err != nil {
+		return nil, drain.Down(err)
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswerBytes+1))
+	e := call{
+		ctx: ctx, gate: gate, timeout: timeout, pool: c.pool,
+		out: outgoing{to: placeOf(req.URL), head: head.Bytes(), request: req},
+	}
+	answer, err := e.do() //nolint:bodyclose // end closes the connection
+	if err != nil {
+		e.end(nil, false)
+		return nil, e.unanswered(err)
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, MaxAnswerBytes+1))
 	cut := err != nil || len(body) > MaxAnswerBytes
+	e.end(answer, !cut)
 	return &Answer{
-		Status: resp.StatusCode, Header: resp.Header, Body: body[:min(len(body), MaxAnswerBytes)], Cut: cut,
+		Status: answer.StatusCode, Header: answer.Header, Body: body[:min(len(body), MaxAnswerBytes)], Cut: cut,
 	}, nil
 }
 
-// unanswered returns the error of a request without an answer.
-func (c *Client) unanswered(ctx context.Context, e *exchange, req *http.Request, err error, broken bool) error {
-	said := explain(ctx, e, c.pool.dialer, req, err)
+// unanswered returns the error of a Client's request without an answer. A receiver ignores a request that was not fully
+// written, because its length is given.
+func (c *call) unanswered(err error) error {
+	said := c.explain(err)
 	switch {
 	case drain.What(said).Verdict != queue.Hold:
 		return said
-	case broken:
+	case c.broken:
 		return drain.Down(said)
 	}
 	return fmt.Errorf("no answer, and it may have been sent: %w", said)
-}
-
-// sent reports whether any byte of the request was written. After that the connection writes nothing more of it.
-func (e *exchange) sent() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.conn == nil {
-		return false
-	}
-	e.conn.out.Store(false)
-	return e.conn.wrote.Load() != e.wrote
 }

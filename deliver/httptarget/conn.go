@@ -1,94 +1,116 @@
 package httptarget
 
 import (
+	"bufio"
+	"crypto/tls"
 	"errors"
+	"io"
+	"math"
 	"net"
-	"sync"
-	"sync/atomic"
+	"os"
+	"syscall"
+	"time"
 )
 
-var (
-	errShut        = errors.New("the connection was not handed out")
-	errClosed      = errors.New("the sender is closed")
-	errUnsolicited = errors.New("the receiver sent data without a request")
-)
+// errHeader is returned for answers with too many bytes before their body.
+var errHeader = errors.New("the headers of the answer exceeded 64 KiB")
 
-// conn is a connection, above TLS, that writes only after it was handed out: a request whose gate refused cannot leave,
-// whatever net/http does.
-//
-// It reads only after a request was written. Otherwise, if a receiver sends more than the length of its answer, the
-// rest would be taken for the answer to the next job.
+// conn is a connection to a receiver. One goroutine at a time uses it.
 type conn struct {
 	net.Conn
-	out   atomic.Bool
-	first atomic.Pointer[exchange] // the exchange whose first byte is next; nil once that was written
-	wrote atomic.Int64             // number of writes
-	asked atomic.Bool              // something was written since the connection was handed out
-
-	mu      sync.Mutex
-	changed sync.Cond
-	reading bool // so everything received before was consumed
-	closed  bool
+	to     place
+	reader *bufio.Reader // of header
+	header int64         // number of bytes that may still be read; math.MaxInt64 while a body is read
+	fresh  bool          // it has not carried a request
+	idle   time.Time     // when it was put into the pool
+	raw    syscall.RawConn
+	peek   func(fd uintptr) bool // for alive; made once
+	seen   peeked
 }
 
-func newConn(c net.Conn) *conn {
-	made := &conn{Conn: c}
-	made.changed.L = &made.mu
+// place is a receiver: what connections are shared by.
+type place struct{ scheme, address string }
+
+func newConn(c net.Conn, to place) *conn {
+	made := &conn{Conn: c, to: to, fresh: true}
+	made.reader = bufio.NewReader(headerReader{made})
+	if s, ok := socket(c).(syscall.Conn); ok {
+		made.raw, _ = s.SyscallConn() // without it, a write shows whether the connection is alive
+	}
+	made.peek = func(fd uintptr) bool {
+		made.seen = peekAt(fd)
+		return true
+	}
 	return made
 }
 
-func (c *conn) Write(b []byte) (int, error) {
-	if !c.out.Load() {
-		return 0, errShut
-	}
-	if e := c.first.Swap(nil); e != nil {
-		if err := e.leave(); err != nil {
-			c.out.Store(false)
-			return 0, err
+// socket returns the connection below TLS.
+func socket(c net.Conn) net.Conn {
+	for {
+		secured, ok := c.(*tls.Conn)
+		if !ok {
+			return c
 		}
+		c = secured.NetConn()
 	}
-	c.asked.Store(true)
-	c.wrote.Add(1)     // before the write, because a failed write may have sent something
-	if !c.out.Load() { // exchange.sent shut it meanwhile, and may not have seen the count
-		return 0, errShut
-	}
-	return c.Conn.Write(b)
 }
 
-func (c *conn) Read(b []byte) (int, error) {
-	c.read(true)
-	n, err := c.Conn.Read(b)
-	c.read(false)
-	if n > 0 && !c.asked.Load() {
-		return 0, errUnsolicited
+// peeked is what a socket has to read.
+type peeked int
+
+const (
+	nothing peeked = iota
+	data
+	ended
+)
+
+// alive reports whether a request can be written: the receiver has neither ended the connection nor sent anything
+// without a request. An answer longer than its length must not become the answer to the next job.
+func (c *conn) alive() bool {
+	if c.reader.Buffered() > 0 {
+		return false
+	}
+	switch c.look() {
+	case nothing:
+		return true
+	case ended:
+		return false
+	case data:
+	}
+	if _, secured := c.Conn.(*tls.Conn); !secured || !c.fresh {
+		return false
+	}
+	// TLS 1.3 receivers send session tickets after the handshake. Reading them leaves nothing.
+	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+	c.header = maxHeaderBytes
+	_, err := c.reader.Peek(1)
+	_ = c.SetReadDeadline(time.Time{})
+	return errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// look returns what the socket has to read, without reading it. No goroutine waits for it meanwhile.
+func (c *conn) look() peeked {
+	if c.raw == nil {
+		return nothing
+	}
+	if err := c.raw.Read(c.peek); err != nil {
+		return ended
+	}
+	return c.seen
+}
+
+// headerReader reads at most conn.header bytes, so that an answer cannot use up memory.
+type headerReader struct{ c *conn }
+
+func (r headerReader) Read(b []byte) (int, error) {
+	if r.c.header <= 0 {
+		return 0, errHeader
+	}
+	n, err := r.c.Conn.Read(b[:min(int64(len(b)), r.c.header)])
+	if r.c.header != math.MaxInt64 {
+		r.c.header -= int64(n)
 	}
 	return n, err
 }
 
-func (c *conn) read(begins bool) {
-	c.mu.Lock()
-	c.reading = begins
-	c.changed.Broadcast()
-	c.mu.Unlock()
-}
-
-func (c *conn) Close() error {
-	c.mu.Lock()
-	c.closed = true
-	c.changed.Broadcast()
-	c.mu.Unlock()
-	return c.Conn.Close()
-}
-
-// claim claims the connection for a request, unless it is closed. It waits until net/http reads again, which it does as
-// soon as an answer has ended; if there is more data it closes the connection.
-func (c *conn) claim() bool {
-	c.out.Store(false)
-	c.asked.Store(false)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for !c.reading && !c.closed {
-		c.changed.Wait()
-	}
-	return !c.closed
-}
+var _ io.Reader = headerReader{}

@@ -3,6 +3,7 @@ package httptarget
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/penstock/penstock/deliver/egress"
 )
+
+var errClosed = errors.New("the sender is closed")
 
 const (
 	dialTimeout      = 10 * time.Second
@@ -19,9 +22,9 @@ const (
 	maxFailures = 10_000
 )
 
-// dialer makes connections, and remembers failures. net/http finishes a dial even if its request has given up, and
-// keeps the connection for the next request. So a receiver gets connections even if its handshake takes longer than a
-// departure is granted ahead. But the error of such a dial would be lost, so dialer keeps it.
+// dialer makes connections, and remembers failures. A dial goes on even if its delivery has given up, and the connection
+// is kept for the next. So a receiver gets connections even if its handshake takes longer than a departure is granted
+// ahead. The failure of such a dial is for the next delivery, too.
 type dialer struct {
 	guard     *egress.Guard
 	connect   func(ctx context.Context, network, address string) (net.Conn, error)
@@ -59,19 +62,14 @@ type tlsDialer struct {
 	name  string // of the pool
 }
 
-func (d *tlsDialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	return d.remember(ctx, d.key("http", address), func(ctx context.Context) (net.Conn, error) {
-		return d.reach(ctx, "http", network, address)
-	})
-}
-
-func (d *tlsDialer) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
-	return d.remember(ctx, d.key("https", address), func(ctx context.Context) (net.Conn, error) {
-		plain, err := d.reach(ctx, "https", network, address)
-		if err != nil {
-			return nil, err
+// dial connects to a receiver, with TLS if its scheme is https.
+func (d *tlsDialer) dial(to place) (net.Conn, error) {
+	return d.remember(d.key(to), func(ctx context.Context) (net.Conn, error) {
+		c, err := d.reach(ctx, to.scheme, "tcp", to.address)
+		if err != nil || to.scheme != "https" {
+			return c, err
 		}
-		return d.shake(ctx, plain, d.tls, address)
+		return d.shake(ctx, c, d.tls, to.address)
 	})
 }
 
@@ -103,22 +101,21 @@ func (d *dialer) shake(ctx context.Context, plain net.Conn, config *tls.Config, 
 	return secured, nil
 }
 
-func (d *tlsDialer) key(scheme, address string) string { return d.name + scheme + "://" + address }
+func (d *tlsDialer) key(to place) string { return d.name + to.scheme + "://" + to.address }
 
-// failed returns why the last dial of an address failed, nil if it did not or that was long ago.
-func (d *tlsDialer) failed(scheme, address string) error {
+// failed returns why the last dial of a receiver failed, nil if it did not or that was long ago.
+func (d *tlsDialer) failed(to place) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	f, ok := d.failures[d.key(scheme, address)]
+	f, ok := d.failures[d.key(to)]
 	if !ok || time.Since(f.at) > failureAge {
 		return nil
 	}
 	return f.err
 }
 
-func (d *dialer) remember(
-	ctx context.Context, key string, dial func(context.Context) (net.Conn, error),
-) (net.Conn, error) {
+// remember dials, and remembers under a key whether that failed.
+func (d *dialer) remember(key string, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
 	d.mu.Lock()
 	if d.closed {
 		d.mu.Unlock()
@@ -127,11 +124,7 @@ func (d *dialer) remember(
 	d.dials.Add(1)
 	d.mu.Unlock()
 	defer d.dials.Done()
-
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(d.ctx, cancel)()
-	c, err := dial(ctx)
+	c, err := dial(d.ctx)
 
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,11 +136,7 @@ func (d *dialer) remember(
 		return nil, err
 	}
 	delete(d.failures, key)
-	if d.closed {
-		_ = c.Close()
-		return nil, errClosed
-	}
-	return newConn(c), nil
+	return c, nil
 }
 
 func (d *dialer) close() {

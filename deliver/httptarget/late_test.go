@@ -16,6 +16,7 @@ import (
 
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/queue"
 )
 
 func discard() *log.Logger { return log.New(io.Discard, "", 0) }
@@ -103,6 +104,7 @@ func testLate(t *testing.T, scheme, payload string, kept, passes bool, serverTLS
 	if g.count() != 1 {
 		t.Errorf("%d times at the gate", g.count())
 	}
+	_ = r.Close() // the connection is kept for the next job
 	if s := <-got; s != "" {
 		t.Errorf("the receiver got %q", s)
 	}
@@ -215,7 +217,7 @@ func TestIdleClosed(t *testing.T) {
 	}
 	if err := r.Handle(t.Context(), jobFor(url, "{}"), g); err != nil {
 		// Written before the end arrived: then it may not be sent again.
-		wantErr(t, err, errTwice, "")
+		wantErr(t, err, errUnanswered, "")
 		return
 	}
 	mu.Lock()
@@ -260,11 +262,12 @@ func TestIdleClosedThenLate(t *testing.T) {
 	err := r.Handle(t.Context(), jobFor("http://"+addr, ""), g)
 	if g.count() == 2 {
 		wantErr(t, err, drain.ErrLate, "")
+		_ = r.Close()
 		if s := <-second; s != "" {
 			t.Errorf("the receiver got %q", s)
 		}
 	} else {
-		wantErr(t, err, errTwice, "")
+		wantErr(t, err, errUnanswered, "")
 	}
 }
 
@@ -296,7 +299,7 @@ func TestNotTwice(t *testing.T) {
 		if err := r.Handle(t.Context(), jobFor("http://"+addr, payload), opened()); err != nil {
 			t.Fatal(err)
 		}
-		wantErr(t, r.Handle(t.Context(), jobFor("http://"+addr, payload), opened()), errTwice, "may have the request")
+		wantErr(t, r.Handle(t.Context(), jobFor("http://"+addr, payload), opened()), errUnanswered, "may have the request")
 		mu.Lock()
 		if requests != 2 {
 			t.Errorf("%d requests arrived, want 2", requests)
@@ -305,31 +308,25 @@ func TestNotTwice(t *testing.T) {
 	}
 }
 
-// gateThat does something when it is asked when it closes.
-type gateThat func()
+// interrupting is a gate that opens when its delivery is interrupted.
+type interrupting struct{ cancel context.CancelCauseFunc }
 
-func (gateThat) Wait(context.Context) error { return nil }
-func (g gateThat) Closes() time.Time        { g(); return time.Now().Add(time.Hour) }
+func (g interrupting) Wait(context.Context) error { g.cancel(drain.ErrLeaseLost); return nil }
+func (interrupting) Closes() time.Time            { return time.Now().Add(time.Hour) }
 
-// What is said to be unsent is not written a moment later.
+// A delivery that is interrupted between the gate and the write sends nothing, and says so.
 func TestUnsentIsNotWritten(t *testing.T) {
-	here, there := net.Pipe()
-	defer there.Close()
-	c := newConn(here)
-	defer c.Close()
-	a := &exchange{conn: c}
-	said := true
-	a.gate = gateThat(func() { said = a.sent() }) // interrupted while the first byte is on its way
-	c.first.Store(a)
-	c.out.Store(true)
-	ended := make(chan error, 1)
-	go func() {
-		_, err := c.Write([]byte("POST"))
-		_ = c.Close()
-		ended <- err
-	}()
-	got, _ := io.ReadAll(there)
-	if err := <-ended; said || err == nil || len(got) > 0 {
-		t.Errorf("sent: %v, then %q came, %v", said, got, err)
+	got := make(chan string, 1)
+	addr := raw(t, nil, func(_ int, c net.Conn) { s, _ := readAll(c); got <- s })
+	r := router{New(Options{Egress: local()})}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	err := r.Handle(ctx, jobFor("http://"+addr, "{}"), interrupting{cancel})
+	wantErr(t, err, drain.ErrLeaseLost, "interrupted")
+	if said := drain.What(err); said.Verdict == queue.Hold {
+		t.Errorf("says %+v of a request that was not written", said)
+	}
+	_ = r.Close()
+	if s := <-got; s != "" {
+		t.Errorf("the receiver got %q", s)
 	}
 }

@@ -1,8 +1,8 @@
 package httptarget
 
 import (
-	"net/http"
-	"strconv"
+	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,94 +17,215 @@ const (
 
 // pool has the connections of targets with the same TLS, proxy and maximum of connections.
 type pool struct {
-	transport *http.Transport
-	dialer    *tlsDialer
-	used      atomic.Int64 // when it was last used, in ns since 1970
+	dialer   *tlsDialer
+	most     int           // connections to one receiver
+	mostIdle int           // connections that are kept
+	idleFor  time.Duration // how long an unused connection is kept
+	used     atomic.Int64  // when it was last used, in ns since 1970
+
+	mu        sync.Mutex
+	receivers map[place]*receiver
+	idle      int // number of idle connections
+	closed    bool
+	reaper    *time.Timer // closes connections that were idle for long; nil if there are none
 }
 
-// pools keeps the pools in use.
-type pools struct {
-	o      Options
-	dialer *dialer
-
-	mu    sync.RWMutex
-	known map[poolKey]*pool // at most maxPools
+// receiver has the connections to a place.
+type receiver struct {
+	conns   int     // number of connections, also those being made
+	dials   int     // number of connections being made
+	idle    []*conn // the one used last is the last
+	waiting []*want // in order of arrival
 }
 
-// poolKey is equal for targets that share connections.
-type poolKey struct {
-	print string // Target.fingerprint
-	most  int    // maximum number of connections
+// want is a delivery that waits for a connection.
+type want struct{ ready chan offer }
+
+// offer is a connection, or why there is none.
+type offer struct {
+	conn *conn
+	err  error
 }
 
-// of returns the pool of a target.
-func (p *pools) of(t *Target) (*pool, error) {
-	most := p.o.Concurrency
-	if t.MaxConnections != nil {
-		most = *t.MaxConnections
+// get returns a connection that carries no request. It waits at most until an instant: a dial that takes longer goes on,
+// for the next delivery. Errors: errUnready, ctx's cause, the dial's.
+func (p *pool) get(ctx context.Context, to place, until time.Time) (*conn, error) {
+	for {
+		p.mu.Lock()
+		r := p.receivers[to]
+		if r == nil {
+			r = &receiver{}
+			p.receivers[to] = r
+		}
+		n := len(r.idle)
+		if n == 0 {
+			w := &want{make(chan offer, 1)}
+			r.waiting = append(r.waiting, w)
+			p.dialMore(to, r)
+			p.mu.Unlock()
+			return p.wait(ctx, to, w, until)
+		}
+		c := r.idle[n-1]
+		r.idle[n-1] = nil
+		r.idle = r.idle[:n-1]
+		p.idle--
+		p.mu.Unlock()
+		if c.alive() {
+			return c, nil
+		}
+		p.drop(c)
 	}
-	key := poolKey{t.fingerprint(), most}
-	p.mu.RLock()
-	found := p.known[key]
-	p.mu.RUnlock()
-	if found != nil {
-		found.used.Store(time.Now().UnixNano())
-		return found, nil
+}
+
+// wait waits for a connection.
+func (p *pool) wait(ctx context.Context, to place, w *want, until time.Time) (*conn, error) {
+	late := time.NewTimer(time.Until(until))
+	defer late.Stop()
+	var err error
+	select {
+	case o := <-w.ready:
+		return o.conn, o.err
+	case <-late.C:
+		err = errUnready
+	case <-ctx.Done():
+		err = context.Cause(ctx)
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if found = p.known[key]; found == nil {
-		config, err := t.TLS.config(p.o.TLS)
-		if err != nil {
+	if r := p.receivers[to]; r != nil {
+		if i := slices.Index(r.waiting, w); i >= 0 {
+			r.waiting = slices.Delete(r.waiting, i, i+1)
+			p.forget(to, r)
+			p.mu.Unlock()
 			return nil, err
 		}
-		base, _ := (*TLS)(nil).config(p.o.TLS) // a nil TLS has no error
-		found = p.make(&tlsDialer{p.dialer, config, base, t.proxy, key.print + "," + strconv.Itoa(most) + ","}, most)
-		p.known[key] = found
 	}
-	found.used.Store(time.Now().UnixNano())
-	if len(p.known) > maxPools {
-		p.evict()
+	p.mu.Unlock()
+	if o := <-w.ready; o.conn != nil { // it was offered just now
+		p.put(o.conn)
 	}
-	return found, nil
+	return nil, err
 }
 
-func (p *pools) make(d *tlsDialer, most int) *pool {
-	http1 := new(http.Protocols)
-	http1.SetHTTP1(true)
-	return &pool{dialer: d, transport: &http.Transport{
-		// Proxy is nil: the dialer connects through a proxy if the target has one.
-		DialContext:            d.dial,
-		DialTLSContext:         d.dialTLS,
-		MaxConnsPerHost:        most,
-		MaxIdleConnsPerHost:    most,
-		MaxIdleConns:           max(leastIdleConns, 4*p.o.Concurrency),
-		IdleConnTimeout:        idleTimeout,
-		MaxResponseHeaderBytes: maxHeaderBytes,
-		DisableCompression:     true,
-		Protocols:              http1,
-	}}
-}
-
-// evict drops the least recently used pool. Its requests go on, and its connections are closed after they have been
-// idle for a while.
-func (p *pools) evict() {
-	var oldest poolKey
-	for key, pool := range p.known {
-		if o := p.known[oldest]; o == nil || pool.used.Load() < o.used.Load() {
-			oldest = key
-		}
+// dialMore makes connections for those who wait, as far as the maximum allows. One that comes when nobody waits any more
+// is kept. mu is held.
+func (p *pool) dialMore(to place, r *receiver) {
+	for r.dials < len(r.waiting) && r.conns < p.most {
+		r.conns++
+		r.dials++
+		go p.dial(to)
 	}
-	p.known[oldest].transport.CloseIdleConnections()
-	delete(p.known, oldest)
 }
 
-// close closes idle connections, and waits for connections being made.
-func (p *pools) close() {
-	p.dialer.close()
+// dial makes a connection. A failure goes to the first who waits.
+func (p *pool) dial(to place) {
+	made, err := p.dialer.dial(to)
+	p.mu.Lock()
+	r := p.receivers[to]
+	r.dials--
+	if err == nil {
+		p.mu.Unlock()
+		p.put(newConn(made, to))
+		return
+	}
+	r.conns--
+	r.offer(offer{err: err})
+	p.dialMore(to, r)
+	p.forget(to, r)
+	p.mu.Unlock()
+}
+
+// offer gives the first who waits a connection or an error, and reports whether anybody waits. The pool's mu is held.
+func (r *receiver) offer(o offer) bool {
+	if len(r.waiting) == 0 {
+		return false
+	}
+	r.waiting[0].ready <- o
+	r.waiting = slices.Delete(r.waiting, 0, 1)
+	return true
+}
+
+// put takes a connection back that carries no request any more.
+func (p *pool) put(c *conn) {
+	_ = c.SetDeadline(time.Time{})
+	p.mu.Lock()
+	r := p.receivers[c.to]
+	if !p.closed && r.offer(offer{conn: c}) {
+		p.mu.Unlock()
+		return
+	}
+	if p.closed || p.idle >= p.mostIdle {
+		p.mu.Unlock()
+		p.drop(c)
+		return
+	}
+	c.idle = time.Now()
+	r.idle = append(r.idle, c)
+	p.idle++
+	if p.reaper == nil {
+		p.reaper = time.AfterFunc(p.idleFor, p.reap)
+	}
+	p.mu.Unlock()
+}
+
+// drop closes a connection that get returned.
+func (p *pool) drop(c *conn) {
+	_ = c.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, pool := range p.known {
-		pool.transport.CloseIdleConnections()
+	r := p.receivers[c.to]
+	r.conns--
+	p.dialMore(c.to, r)
+	p.forget(c.to, r)
+}
+
+// forget forgets a receiver without connections. mu is held.
+func (p *pool) forget(to place, r *receiver) {
+	if r.conns == 0 && len(r.waiting) == 0 {
+		delete(p.receivers, to)
 	}
+}
+
+// reap closes connections that were idle for long.
+func (p *pool) reap() {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reaper = nil
+	p.closeIdle(now.Add(-p.idleFor))
+	next := p.idleFor
+	for _, r := range p.receivers {
+		if len(r.idle) > 0 {
+			next = min(next, r.idle[0].idle.Add(p.idleFor).Sub(now))
+		}
+	}
+	if p.idle > 0 {
+		p.reaper = time.AfterFunc(next, p.reap)
+	}
+}
+
+// closeIdle closes connections that are idle since an instant or longer. mu is held.
+func (p *pool) closeIdle(since time.Time) {
+	for to, r := range p.receivers {
+		n := 0
+		for n < len(r.idle) && !r.idle[n].idle.After(since) {
+			_ = r.idle[n].Close()
+			n++
+		}
+		r.idle = slices.Delete(r.idle, 0, n)
+		r.conns -= n
+		p.idle -= n
+		p.forget(to, r)
+	}
+}
+
+// close closes idle connections, and has others closed after their requests.
+func (p *pool) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	if p.reaper != nil {
+		p.reaper.Stop()
+		p.reaper = nil
+	}
+	p.closeIdle(time.Now())
 }

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
+	"net"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/penstock/penstock/deliver/setting"
@@ -21,39 +24,74 @@ const (
 // errURL is used instead of net/url's error, which would quote the URL.
 var errURL = errors.New("deliver.http.url: cannot be requested; it must be an http or https URL")
 
-func (e *exchange) request(job *drain.Job, target *Target) (*http.Request, error) {
-	empty, err := target.blank()
+// outgoing is a request to write.
+type outgoing struct {
+	to      place
+	head    []byte        // everything up to the body, and a short body
+	rest    []byte        // a long body
+	request *http.Request // tells http.ReadResponse which answers have a body
+}
+
+// wire is what requests to a target have in common.
+type wire struct {
+	outgoing // without a body; head has the request line and the Host
+}
+
+// wired returns what requests to a target have in common. check keeps it.
+func (t *Target) wired() (*wire, error) {
+	if t.wire != nil {
+		return t.wire, nil
+	}
+	req, err := http.NewRequestWithContext(context.Background(), t.Method, t.URL, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
-	req := e.traced(empty)
-	carry(req, job.Payload)
-	req.Header = headers(job, target)
+	var b bytes.Buffer
+	if err := req.Write(&b); err != nil {
+		return nil, err
+	}
+	line, rest, _ := bytes.Cut(b.Bytes(), crlf)
+	host, _, _ := bytes.Cut(rest, crlf)
+	head := slices.Concat(line, crlf, host, crlf)
+	return &wire{outgoing{to: placeOf(req.URL), head: head, request: req}}, nil
+}
+
+var crlf = []byte("\r\n")
+
+// placeOf returns where to connect for a URL.
+func placeOf(u *url.URL) place {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return place{u.Scheme, net.JoinHostPort(u.Hostname(), port)}
+}
+
+// buffers has buffers for the heads of requests.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// render returns a job's request. Its head is in b.
+func (w *wire) render(b *bytes.Buffer, job *drain.Job, target *Target) outgoing {
+	h := headers(job, target)
 	if target.Signing != nil {
 		// The time is tens of milliseconds early, but it is in whole seconds, and receivers accept minutes. Signing behind
 		// the gate would make the departure less precise.
-		target.Signing.sign(req.Header, job.ID, time.Now(), job.Payload)
+		target.Signing.sign(h, job.ID, time.Now(), job.Payload)
 	}
-	return req, nil
-}
-
-// blank returns a request to a target without headers and body. Callers must not change it.
-func (t *Target) blank() (*http.Request, error) {
-	if t.empty != nil {
-		return t.empty, nil
+	b.Reset()
+	b.Write(w.head)
+	_ = h.Write(b) // a buffer has no errors
+	b.WriteString("Content-Length: ")
+	b.Write(strconv.AppendInt(b.AvailableBuffer(), int64(len(job.Payload)), 10))
+	b.WriteString("\r\n\r\n")
+	out := w.outgoing
+	if len(job.Payload) <= inline {
+		b.Write(job.Payload)
+	} else {
+		out.rest = job.Payload
 	}
-	return http.NewRequestWithContext(context.Background(), t.Method, t.URL, http.NoBody)
-}
-
-// carry sets the body of a request. Its length is known, and it can be read again if an idle connection turns out to be
-// closed before anything was written.
-func carry(req *http.Request, payload []byte) {
-	if len(payload) == 0 {
-		return
-	}
-	req.ContentLength = int64(len(payload))
-	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(payload)), nil }
-	req.Body, _ = req.GetBody()
+	out.head = b.Bytes()
+	return out
 }
 
 // headers returns the headers of a job's request, except its signature.

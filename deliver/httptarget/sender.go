@@ -1,12 +1,9 @@
 package httptarget
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
-	"errors"
-	"fmt"
-	"net"
-	"net/http"
 
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/secrets"
@@ -56,59 +53,23 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, t
 	if err != nil {
 		return drain.Down(err)
 	}
+	w, err := target.wired()
+	if err != nil {
+		return drain.Down(errURL)
+	}
 	pool, err := s.pools.of(target)
 	if err != nil {
 		return drain.Down(&secrets.Error{Err: err})
 	}
-	e := newExchange(ctx, gate, target.Timeout.D())
-	defer e.end()
-	req, err := e.request(job, target)
+	b := buffers.Get().(*bytes.Buffer)
+	defer buffers.Put(b)
+	c := call{ctx: ctx, gate: gate, timeout: target.Timeout.D(), pool: pool, out: w.render(b, job, target)}
+	answer, err := c.do() //nolint:bodyclose // end closes the connection
 	if err != nil {
-		return drain.Down(errURL)
+		c.end(nil, false)
+		return c.explain(Veil(err, func(text string) string { return hide(text, job, target) }))
 	}
-	// Not http.Client, which would follow redirects and keep cookies.
-	answer, err := pool.transport.RoundTrip(req)
-	if err != nil {
-		return explain(ctx, e, pool.dialer, req, Veil(err, func(text string) string { return hide(text, job, target) }))
-	}
-	return e.read(answer, job, target)
-}
-
-// explain converts an error of RoundTrip to an error for the drainer.
-func explain(ctx context.Context, e *exchange, d *tlsDialer, req *http.Request, err error) error {
-	refused, cause := e.refusal(), context.Cause(e.ctx)
-	switch {
-	case ctx.Err() != nil:
-		err = fmt.Errorf("interrupted: %w", context.Cause(ctx))
-		if e.sent() {
-			return drain.Unknown(err) // not the receiver's fault
-		}
-		return drain.Unsent(err)
-	case errors.Is(refused, errTwice):
-		return drain.Trouble(drain.Unknown(refused))
-	case refused != nil:
-		return refused
-	case errors.Is(cause, errUnready):
-		// If the receiver's handshake is slow, the next job gets the connection. If the receiver is unreachable, jobs must
-		// not be granted and given back forever.
-		if failed := d.failed(req.URL.Scheme, address(req)); failed != nil {
-			return drain.Down(failed)
-		}
-		return errUnready
-	case errors.Is(cause, errTimeout):
-		err = fmt.Errorf("no answer within %v", e.timeout)
-	}
-	if e.sent() {
-		return drain.Trouble(drain.Unknown(err))
-	}
-	return drain.Down(err) // no byte was written
-}
-
-// address returns the address that the transport dials for a request.
-func address(req *http.Request) string {
-	port := req.URL.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[req.URL.Scheme]
-	}
-	return net.JoinHostPort(req.URL.Hostname(), port)
+	head, whole := c.beginning(answer.Body)
+	c.end(answer, whole)
+	return judge(answer, head, job, target)
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -159,9 +160,17 @@ func TestReuse(t *testing.T) {
 	}
 }
 
+// A target without a proxy does not look for one in the environment.
 func TestNoProxy(t *testing.T) {
-	if pool, err := New(Options{}).pools.of(Default()); err != nil || pool.transport.Proxy != nil {
-		t.Error("a proxy may come from the environment")
+	before := fromEnvironment
+	defer func() { fromEnvironment = before }()
+	fromEnvironment = func(r *http.Request) (*url.URL, error) {
+		t.Errorf("asked the environment for %s", r.URL)
+		return nil, nil
+	}
+	s, _ := server(t, func(http.ResponseWriter, *http.Request) {})
+	if err := sender(t, Options{}).Handle(t.Context(), jobFor(s.URL, "{}"), opened()); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -207,7 +216,7 @@ func TestHostileAnswers(t *testing.T) {
 			"no HTTP", func(c net.Conn, _ <-chan struct{}) { _, _ = io.WriteString(c, "220 mail.example.com ESMTP\r\n") },
 			"malformed",
 		},
-		{"the end, at once", func(net.Conn, <-chan struct{}) {}, "EOF"},
+		{"the end, at once", func(net.Conn, <-chan struct{}) {}, "ended before an answer came"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -49,8 +49,8 @@ type Target struct {
 	hidden []string      // the secrets, once they are resolved
 
 	// Made once by check, and not for each job.
-	empty *http.Request // without headers and body
-	print string        // the fingerprint
+	wire  *wire
+	print string // the fingerprint
 }
 
 var _ setting.Hosted = (*Target)(nil)
@@ -120,18 +120,19 @@ func (t *Target) check(at string) error {
 	if err := t.TLS.check(at + "tls"); err != nil {
 		return err
 	}
-	t.empty = nil // a copy with resolved secrets needs a new one
-	empty, err := t.blank()
+	t.wire = nil // a copy with resolved secrets gets its own
+	w, err := t.wired()
 	if err != nil {
 		return errURL
 	}
-	t.empty, t.print = empty, t.TLS.fingerprint()+t.proxy.fingerprint()
+	t.wire = w
+	t.print = t.TLS.fingerprint() + t.proxy.fingerprint()
 	return nil
 }
 
 // fingerprint returns a text that differs for targets that cannot share connections.
 func (t *Target) fingerprint() string {
-	if t.empty == nil { // not checked
+	if t.wire == nil { // not checked
 		return t.TLS.fingerprint() + t.proxy.fingerprint()
 	}
 	return t.print
