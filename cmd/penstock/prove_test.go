@@ -131,6 +131,7 @@ func TestProveUsage(t *testing.T) {
 		"more than 0":         {"--every=-1s", "--faults", "kill"},
 		"false violations":    {"--delta=-5ms"},
 		"can be judged":       {"--rules", "--rate", "5000/s"},
+		"started again":       {"--upgrade", "/bin/true"},
 	} {
 		if code, _, errs := run(t, append([]string{"prove"}, args...)...); code != 2 || !strings.Contains(errs, want) {
 			t.Errorf("%v: exit %d, %s", args, code, errs)

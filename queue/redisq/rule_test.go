@@ -97,3 +97,66 @@ func TestRules(t *testing.T) {
 		t.Errorf("attend: %d, %v", n, err)
 	}
 }
+
+// Redis counts the life of a key from the beginning of a script, and the script reads the clock later: on a busy machine
+// tens of milliseconds later. A tally that went at its end by Redis' count would be forgotten too early.
+func TestTalliesOutlastTheirEnd(t *testing.T) {
+	s := redistest.New(t, redistest.Options{})
+	e, err := redisq.OpenClient(t.Context(), s.Client(), redisq.Options{
+		Init: true, Partitions: 1, Patience: redistest.Patience,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.Close() }()
+	ttls := func() map[string]time.Duration {
+		all := map[string]time.Duration{}
+		keys, err := s.Client().Keys(t.Context(), "*").Result()
+		for _, key := range keys {
+			if all[key], err = s.Client().PTTL(t.Context(), key).Result(); err != nil {
+				break
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	for _, a := range rules.Algorithms() {
+		r := rules.Rule{Name: string(a), Algorithm: a, Key: "{lane}"}
+		for _, number := range rules.Numbers(a) {
+			switch number {
+			case "rate":
+				r.Rate = leaky.PerSecond(1)
+			case "burst":
+				r.Burst = 1
+			case "limit":
+				r.Limit = 1
+			case "period":
+				r.Period = unit.Duration(time.Minute)
+			case "ttl":
+				r.TTL = unit.Duration(time.Minute)
+			}
+		}
+		if _, err := e.PutRule(t.Context(), r, queue.AnyRevision); err != nil {
+			t.Fatalf("%s: %v", a, err)
+		}
+		before := ttls()
+		taken, err := e.Take(t.Context(), r.Name, []rules.Take{{Key: "k", Cost: 1}})
+		if err != nil || !taken[0].Allowed {
+			t.Fatalf("%s: %+v, %v", a, taken, err)
+		}
+		kept := 0
+		for key, ttl := range ttls() {
+			if _, old := before[key]; old || ttl < 0 { // -1: for ever
+				continue
+			}
+			if kept++; ttl < taken[0].ResetAfter+500*time.Millisecond {
+				t.Errorf("%s: %s goes in %v, and is needed for %v", a, key, ttl, taken[0].ResetAfter)
+			}
+		}
+		if kept == 0 {
+			t.Errorf("%s keeps nothing", a)
+		}
+	}
+}

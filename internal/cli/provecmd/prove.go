@@ -29,6 +29,7 @@ type Cmd struct {
 	Duration   time.Duration `help:"Time to keep the queue backlogged, or to ask rules." default:"30s" short:"d"`
 	Faults     string        `enum:"none,kill,pause,restart" default:"none" placeholder:"FAULT"`
 	Every      time.Duration `help:"Time between two faults." default:"3s"`
+	Upgrade    string        `placeholder:"PATH"`
 	Slack      time.Duration `help:"Slack of the queue. Default: a hundredth of the interval, 5ms to 500ms."`
 	Delta      time.Duration `default:"5ms"`
 	Reference  bool          `help:"First measure a process that sleeps in a loop, to compare with."`
@@ -49,6 +50,8 @@ func (Cmd) LongHelp() map[string]string {
 			"20/s).",
 		"children": "Number of children that share the rate and get the load. 0 is a queue without children.",
 		"faults":   "Fault to inject into the processes, in turn: ${enum}.",
+		"upgrade": "Other build of penstock, to start processes with after a fault. With --faults restart, this proves a " +
+			"rolling upgrade to it.",
 		"delta":    "Tolerance of the law for the way to the receiver, or for the store's clock, fixed before the run.",
 	}
 }
@@ -73,6 +76,7 @@ Examples:
   penstock prove --faults kill --rate 2/s --queues 1000
   penstock prove --faults kill -d 90s --quota 3000/m
   penstock prove --redis redis://127.0.0.1:6379/0 --rules --faults kill
+  penstock prove --faults restart --upgrade /tmp/penstock-v0.2.0
 
 Exit code 0 means that the window law held over all windows of any width, for all jobs together, each
 queue and each lane; that no accepted job was lost; and that no job arrived twice, except after kill or
@@ -112,7 +116,7 @@ func (c *Cmd) Run(r *command.Run) error {
 		return err
 	}
 	defer t.end()
-	o.Store, o.Drainer = t.store, t.drainer
+	o.Store, o.Drainer = t.store, c.upgrading(t.drainer)
 	s := newTicker(r.Err, c.Duration)
 	o.Progress = func(elapsed time.Duration, accepted, arrived int, marks []prove.Mark) {
 		s.show(elapsed, fmt.Sprintf("%d accepted, %d arrived, %d faults", accepted, arrived, len(marks)))
@@ -130,6 +134,8 @@ func (c *Cmd) check() error {
 	switch {
 	case c.Ingresses < 0:
 		return fmt.Errorf("--ingresses: %d must be from 1 to 64", c.Ingresses)
+	case c.Upgrade != "" && c.Faults == string(prove.NoFaults):
+		return errors.New("--upgrade: no process would be started again; add --faults restart")
 	case c.Every < 0:
 		return fmt.Errorf("--every: %v must be more than 0", c.Every)
 	case c.Delta < 0:

@@ -32,7 +32,7 @@ func (c *Cmd) rules(r *command.Run, self string) error {
 		return err
 	}
 	defer t.end()
-	o.Store, o.Ingress, o.URLs = t.store, t.ingress, t.urls
+	o.Store, o.Ingress, o.URLs = t.store, c.upgrading(t.ingress), t.urls
 	s := newTicker(r.Err, c.Duration)
 	o.Progress = func(elapsed time.Duration, asked, allowed int64, marks []prove.Mark) {
 		s.show(elapsed, fmt.Sprintf("%d asked, %d allowed, %d faults", asked, allowed, len(marks)))

@@ -91,6 +91,22 @@ func (c *Cmd) embedded(t *target, self, addr string) error {
 	return nil
 }
 
+// upgrading returns commands that start each process with the other build after its first start.
+func (c *Cmd) upgrading(command func(i int) prove.Command) func(i int) prove.Command {
+	if c.Upgrade == "" {
+		return command
+	}
+	started := map[int]bool{}
+	return func(i int) prove.Command {
+		p := command(i)
+		if started[i] {
+			p.Path = c.Upgrade
+		}
+		started[i] = true
+		return p
+	}
+}
+
 // freeAddr returns an address on loopback that is free now. A process must get the same one each time it is started.
 func freeAddr() (string, error) {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")

@@ -202,7 +202,7 @@ local function stopLane(q, lane, rule, after)
   if at <= max(stopsUntil(q, lane) or 0, now) then return 0 end
   -- A burst earns nothing while the lane is stopped. So the key also lasts for what a full burst spans.
   local over = at + (rule.n > 0 and ceil((rule.burst - 1) * rule.d / rule.n) + 1 or 0)
-  local left = ceil((over - now) / 1000) + 1
+  local left = ceil((over - now) / 1000) + 1000 -- Redis counts from the beginning of the script, before now
   if ARGV[1] ~= '' then left = left + 3600000 end -- a simulated clock may stand still
   call('SET', stopKey(q, lane), at, 'PX', left)
   h.laneStopsUntil = max(h.laneStopsUntil, over)
