@@ -50,7 +50,8 @@ export GORACE ?= atexit_sleep_ms=10
 LINTER  := bin/tools/golangci-lint
 LINTER_VERSION := 2.15.0
 
-.PHONY: help build install up demo test test-raced test-sequential quick check bench prove hostile fuzz simulate simulate-size lint screenshots fmt tools pin clean
+.PHONY: help build install up demo test test-raced test-sequential test-chart test-release api release check-release quick check \
+	bench prove hostile fuzz simulate simulate-size lint screenshots fmt tools pin clean
 .DEFAULT_GOAL := help
 
 help: ## print this
@@ -101,21 +102,39 @@ quick: ## of the tests that need no server but one Redis and start no program, t
 	CGO_ENABLED=0 $(GO) test -trimpath -short -p 4 -vet=off -ldflags='-s -w' \
 		$$($(GO) list ./... | grep -vE '/(cmd|deferred|docs|examples|internal/(app|console|prove|test))(/|$$)')
 
-check: build lint test ## what a change must pass: build, format, lint, vet, test
+check: build lint test test-chart test-release api ## what a change must pass: build, format, lint, vet, test
+
+test-chart: ## test the Helm chart, on a real Redis
+	@server=$$(scripts/redis.sh) && promtool=$$(scripts/promtool.sh) && set -x && \
+	PENSTOCK_REDIS_SERVER=$$server PENSTOCK_PROMTOOL=$$promtool \
+	$(GO) test -C deploy/helm/test $(TESTFLAGS) ./...
+
+test-release: ## test the release tooling; needs root for namespaces
+	release/tools.sh
+	$(GO) test -C release -trimpath -timeout 30m ./...
+
+api: ## compare the public Go API with the last release
+	$(GO) run -C release ./apidiff
+
+release: ## fill dist/ with a release of this commit: VERSION=v0.1.0
+	$(GO) run -C release . -version '$(VERSION)' -out ../dist
+
+check-release: ## build a release twice, the second time from nothing, and compare: VERSION=v0.1.0
+	$(GO) run -C release . -version '$(VERSION)' -check
 
 lint: tools ## check format, import direction and style
 	@unformatted=$$(gofmt -l .); \
 	[ -z "$$unformatted" ] || { echo "not formatted (make fmt does it): $$unformatted"; exit 1; }
 	$(LINTER) config verify
 	$(LINTER) run ./...
-	cd bench && ../$(LINTER) run ./...
+	for dir in bench release deploy/helm/test; do (cd $$dir && '$(CURDIR)/$(LINTER)' run ./...) || exit 1; done
 
 screenshots: ## take the pictures of the web console in docs/ anew
 	PENSTOCK_CHROMIUM=$$(scripts/chromium.sh) $(GO) test -count=1 -run '^TestPictures$$' ./internal/console -args -update
 
 fmt: tools ## format the code
 	$(LINTER) fmt ./...
-	cd bench && ../$(LINTER) fmt ./...
+	for dir in bench release deploy/helm/test; do (cd $$dir && '$(CURDIR)/$(LINTER)' fmt ./...) || exit 1; done
 
 bench: build ## measure ours, the peers' and the floor side by side, in an hour or two; prints a table, writes bench.json
 	@server=$$(scripts/redis.sh) && set -x && \

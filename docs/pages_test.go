@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// most is the maximum number of words on all pages together.
+// most is the maximum number of words on all pages together, except those of groups.
 const most = 30_300
 
 // budgets are the maximum numbers of words of all pages.
@@ -57,10 +57,14 @@ var budgets = map[string]int{
 
 func TestPages(t *testing.T) {
 	t.Parallel()
-	all := 0
+	all, inGroup := 0, map[string]int{}
 	for _, name := range pages(t) {
 		p := read(t, name)
-		all += p.words()
+		if group := groupOf(name); group != "" {
+			inGroup[group] += p.words()
+		} else {
+			all += p.words()
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p.hold(t)
@@ -68,6 +72,11 @@ func TestPages(t *testing.T) {
 	}
 	if all > most {
 		t.Errorf("the pages have %d words, the limit is %d", all, most)
+	}
+	for group, words := range inGroup {
+		if words > groups[group] {
+			t.Errorf("the pages of %s have %d words, the limit is %d", group, words, groups[group])
+		}
 	}
 }
 
@@ -83,6 +92,7 @@ func (p *page) hold(t testing.TB) {
 func (p *page) fits(t testing.TB) {
 	t.Helper()
 	switch budget, known := budgets[p.name]; {
+	case groupOf(p.name) != "": // the group has a budget
 	case !known:
 		t.Errorf("%s has no budget of words: give it one in budgets", p.name)
 	case p.words() > budget:

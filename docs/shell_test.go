@@ -20,6 +20,7 @@ import (
 // site is the environment for the commands of a page: a directory, and servers that replace the ports on the page.
 type site struct {
 	dir     string
+	env     []string          // variables that only this page needs
 	servers map[string]string // port on the page -> HOST:PORT here
 	running []*daemon
 	logsIn  bool // the page itself makes the first token on Redis
@@ -37,7 +38,8 @@ type daemon struct {
 // daemons are the programs that keep running, and their ports on pages.
 var (
 	daemons = regexp.MustCompile(
-		`^((?:[A-Z_]+=\S+ )*)(?:bin/)?(penstock up|penstock sink|penstock sms-simulator|ingress|drainer|python3)\b(.*)$`,
+		`^((?:[A-Z_]+=\S+ )*)(?:bin/)?(penstock up|penstock sink|penstock sms-simulator|ingress|drainer|` +
+			`python3|node|\./worker)\b(.*)$`,
 	)
 	usual = map[string]string{
 		"penstock up": "8080", "ingress": "8080", "drainer": "8081", "penstock sink": "9000",
@@ -87,6 +89,7 @@ func newSite(t testing.TB, p *page) *site {
 			}
 		}
 	}
+	s.languages(t, here, stores)
 	s.logsIn = strings.Contains(stores, "penstock token init")
 	if strings.Contains(stores, ":6379") {
 		s.servers["6379"] = redistest.New(t, redistest.Options{}).Addr()
@@ -169,6 +172,7 @@ func (s *site) shell(t testing.TB, script string) (string, error) {
 
 // here replaces the addresses on the page by those of the servers.
 func (s *site) here(text string) string {
+	text = s.mailHere(text)
 	return address.ReplaceAllStringFunc(text, func(named string) string {
 		_, port, _ := strings.Cut(named, ":")
 		if at := s.servers[port]; at != "" {
@@ -183,10 +187,10 @@ func (s *site) command(ctx context.Context, script string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "bash", "-c", script)
 	cmd.Dir = s.dir
 	cmd.WaitDelay = time.Second
-	cmd.Env = []string{
+	cmd.Env = append([]string{
 		"PATH=" + filepath.Join(s.dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + s.dir, "TMPDIR=" + s.dir,
 		"PENSTOCK_URL=http://" + s.servers["8080"], "GORACE=" + os.Getenv("GORACE"),
-	}
+	}, s.env...)
 	return cmd
 }
 
@@ -214,6 +218,7 @@ func (s *site) start(t testing.TB, where, line, want string) {
 		<-d.done
 	})
 	s.running = append(s.running, d)
+	s.mailAt(t, d)
 	if port == "" {
 		return
 	}

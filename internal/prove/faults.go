@@ -80,11 +80,11 @@ func (s *faultInjector) inject(ctx context.Context, i int) error {
 		s.ended()
 		return s.fleet.start(i)
 	case Pause:
-		if err := s.fleet.signal(i, syscall.SIGSTOP); err != nil {
+		if err := s.fleet.signal(i, stopSignal); err != nil {
 			return err
 		}
 		_ = pause(ctx, s.lease+time.Second) // even if the run ends meanwhile, the process continues
-		return s.fleet.signal(i, syscall.SIGCONT)
+		return s.fleet.signal(i, continueSignal)
 	}
 	return nil
 }

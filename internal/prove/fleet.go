@@ -53,7 +53,7 @@ func (f *fleet) start(i int) error {
 	cmd.Env = c.Env
 	cmd.Stdout, cmd.Stderr = f.log, f.log
 	// A Ctrl-C at the terminal reaches only this process, which then ends the others in order.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = ownGroup()
 	// The tether: nothing is written to it, and it closes when this process ends, in any way.
 	tether, err := cmd.StdinPipe()
 	if err != nil {
@@ -129,7 +129,7 @@ func (f *fleet) close(grace time.Duration) {
 	f.mu.Unlock()
 	for _, m := range members {
 		if m != nil {
-			_ = m.cmd.Process.Signal(syscall.SIGCONT) // errors here mean that it has ended
+			_ = m.cmd.Process.Signal(continueSignal) // errors here mean that it has ended
 			_ = m.cmd.Process.Signal(syscall.SIGTERM)
 		}
 	}

@@ -52,7 +52,7 @@ func (Cmd) LongHelp() map[string]string {
 		"faults":   "Fault to inject into the processes, in turn: ${enum}.",
 		"upgrade": "Other build of penstock, to start processes with after a fault. With --faults restart, this proves a " +
 			"rolling upgrade to it.",
-		"delta":    "Tolerance of the law for the way to the receiver, or for the store's clock, fixed before the run.",
+		"delta": "Tolerance of the law for the way to the receiver, or for the store's clock, fixed before the run.",
 	}
 }
 

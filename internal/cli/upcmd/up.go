@@ -147,6 +147,7 @@ func (c *Cmd) options(log *slog.Logger) (o embedded.Options, err error) {
 	if o.Secrets, err = c.Source(); err != nil {
 		return o, err
 	}
+	o.Health = c.Beside(o.Listen)
 	if err := c.Bound(&o.Limits); err != nil {
 		return o, err
 	}

@@ -9,7 +9,17 @@ var brokenServices = []breakage{
 	{"compose", "compose.yaml", "    networks: [front]\n", "    networks: [font]\n", "undefined network font"},
 	{"compose", "compose.yaml", "retries: 3", "retrys: 3", "retrys"},
 	{"compose", "compose.yaml", "  nats-3:\n", "  nats-4:\n", "undefined service \"nats-3\""},
-	{"compose", "compose.yaml", "  prometheus:\n    image", "  grafana:\n    image", "there is no prometheus"},
+	{"compose", "compose.yaml", "  grafana:\n    image", "  graph:\n    image", "there is no grafana"},
+	{"provision", "compose.yaml", "./grafana:/etc", "./prometheus:/etc", "/deploy/grafana is not mounted"},
+	{"provision", "compose.yaml", `GF_AUTH_BASIC_ENABLED: "false"`, `GF_AUTH_BASIC_ENABLED: "true"`, "a known password"},
+	{
+		"provision", "grafana/provisioning/datasources/prometheus.yaml", "http://prometheus:", "http://prom:",
+		"which is no service",
+	},
+	{
+		"provision", "grafana/provisioning/dashboards/penstock.yaml", "/etc/grafana/dashboards", "/dashboards",
+		"/deploy/grafana is not mounted at /dashboards",
+	},
 	{"compose", "compose.yaml", "replicas: 2", "replicas: 1", "drainer: 1 replicas, want 2"},
 	{"compose", "compose.yaml", `"127.0.0.1:9090:9090"`, `"9090:9090"`, "prometheus: publishes 9090 on"},
 	{

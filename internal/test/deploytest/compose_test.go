@@ -73,6 +73,7 @@ func composeFaults(t *testing.T, deploy files) (found faults) {
 	}
 	for name, replicas := range map[string]int{
 		"redis": 1, "nats-1": 1, "nats-2": 1, "nats-3": 1, "ingress-1": 1, "ingress-2": 1, "drainer": 2, "prometheus": 1,
+		"grafana": 1,
 	} {
 		s, ok := p.Services[name]
 		if !ok {
@@ -89,10 +90,11 @@ func composeFaults(t *testing.T, deploy files) (found faults) {
 	}
 	kept := map[string]string{}
 	for name, s := range p.Services {
-		published := strings.HasPrefix(name, "ingress-") || name == "prometheus"
+		watching := name == "prometheus" || name == "grafana"
+		published := strings.HasPrefix(name, "ingress-") || watching
 		for _, port := range s.Ports {
 			if !published || port.HostIP != "127.0.0.1" {
-				found.add("%s: publishes %d on %q; only ingress and prometheus do, on 127.0.0.1", name, port.Target, port.HostIP)
+				found.add("%s: publishes %d on %q; only ingress and what watches do, on 127.0.0.1", name, port.Target, port.HostIP)
 			}
 		}
 		stored := name == "redis" || strings.HasPrefix(name, "nats-")
@@ -107,7 +109,7 @@ func composeFaults(t *testing.T, deploy files) (found faults) {
 			}
 			kept[v.Source] = name
 		}
-		if (stored || name == "prometheus") && !slices.ContainsFunc(s.Volumes, func(m mount) bool {
+		if (stored || watching) && !slices.ContainsFunc(s.Volumes, func(m mount) bool {
 			return m.Type == "volume" && m.Source != ""
 		}) {
 			found.add("%s: keeps what it has in no named volume", name)

@@ -34,6 +34,7 @@ var checks = map[string]check{
 	"runbook":    runbookFaults,
 	"recording":  recordingFaults,
 	"grafana":    grafanaFaults,
+	"provision":  provisioningFaults,
 	"readme":     readmeFaults,
 }
 

@@ -62,8 +62,8 @@ func TestImagesCanBePinned(t *testing.T) {
 		if said, err := pin(day, "--check"); err != nil {
 			t.Errorf("%v: %s", err, said)
 		}
-		if n := strings.Count(compose+dockerfile, "@sha256:"); n != 4 {
-			t.Errorf("%d images are pinned, want redis, nats, prometheus and golang", n)
+		if n := strings.Count(compose+dockerfile, "@sha256:"); n != 5 {
+			t.Errorf("%d images are pinned, want redis, nats, prometheus, grafana and golang", n)
 		}
 		pinned := maps.Clone(deploy)
 		pinned["compose.yaml"], pinned["Dockerfile"] = compose, dockerfile
