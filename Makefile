@@ -50,7 +50,7 @@ export GORACE ?= atexit_sleep_ms=10
 LINTER  := bin/tools/golangci-lint
 LINTER_VERSION := 2.15.0
 
-.PHONY: help build install up demo test test-raced test-sequential test-chart test-release api release check-release quick check \
+.PHONY: help build install up demo test test-raced test-sequential test-chart test-release api release check-release site check-site quick check \
 	bench prove hostile fuzz simulate simulate-size lint screenshots fmt tools pin clean
 .DEFAULT_GOAL := help
 
@@ -115,6 +115,13 @@ test-release: ## test the release tooling; needs root for namespaces
 
 api: ## compare the public Go API with the last release
 	$(GO) run -C release ./apidiff
+
+site: ## build the documentation site into site/dist
+	npm --prefix site ci --no-audit --no-fund
+	npm --prefix site run build
+
+check-site: site ## visit every page of the site with a browser: links, accessibility, sizes, foreign requests
+	PENSTOCK_CHROMIUM=$$(scripts/chromium.sh) npm --prefix site run check
 
 release: ## fill dist/ with a release of this commit: VERSION=v0.1.0
 	$(GO) run -C release . -version '$(VERSION)' -out ../dist

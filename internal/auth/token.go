@@ -126,7 +126,7 @@ func ParseToken(text string) (id string, err error) {
 
 func parseToken(text string) (id string, p proof, err error) {
 	if len(text) != tokenLength || !strings.HasPrefix(text, TokenPrefix) || text[secretAt-1] != '_' {
-		return "", p, refuse(Mistyped, "it is not a token of Penstock, which begins with "+TokenPrefix+" and have "+
+		return "", p, refuse(Mistyped, "it is not a token of Penstock, which begins with "+TokenPrefix+" and has "+
 			fmt.Sprint(tokenLength)+" characters")
 	}
 	body := []byte(text[:tokenLength-checkLength])

@@ -3,7 +3,7 @@ import { createInterface } from "node:readline";
 import { Penstock } from "penstock";
 
 const penstock = new Penstock();
-const lines = createInterface({ input: createReadStream(process.argv[2] ?? "messages.ndjson") });
+const lines = createInterface({ input: createReadStream(process.argv[2] ?? "payloads.ndjson") });
 
 async function* jobs() {
   let number = 0;

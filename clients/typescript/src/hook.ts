@@ -7,7 +7,7 @@
  * - throttle_failed: the queue could not be stopped
  * - reconnect: an event stream broke and is continued
  * - resend: a stream of jobs broke, and its unanswered jobs are sent again
- * - away: a worker cannot lease jobs and keeps trying
+ * - lease_failed: a worker cannot lease jobs and keeps trying
  * - extend_failed, settle_failed: the server did not take a worker's report; the worker repeats it
  * - lost: a lease was lost, and the job's handler was cancelled
  * - blocked: a handler blocked the event loop for longer than its lease
@@ -18,7 +18,7 @@
  */
 export interface HookEvent {
   kind:
-    | "retry" | "token" | "throttled" | "throttle_failed" | "reconnect" | "resend" | "away" | "extend_failed"
+    | "retry" | "token" | "throttled" | "throttle_failed" | "reconnect" | "resend" | "lease_failed" | "extend_failed"
     | "settle_failed" | "lost" | "blocked" | "abandoned" | "misuse" | "failed" | "rule_failed";
   /** The call, such as "append". */
   call?: string;

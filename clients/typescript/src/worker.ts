@@ -187,7 +187,7 @@ export class Worker<T = unknown> {
         if (this.stopped) return;
         if (error instanceof Misuse) throw error;
         const wait = Math.max(0.05, pause(++failed, error instanceof Refused ? error.retryAfter : 0));
-        this.report({ kind: "away", error, attempt: failed, pause: wait });
+        this.report({ kind: "lease_failed", error, attempt: failed, pause: wait });
         await sleep(wait, signal).catch(() => {});
       }
     }

@@ -242,7 +242,7 @@ test("SIGTERM stops a worker that runs", async (t) => {
 test("a worker keeps trying while the server is away, or has no such queue", async (t) => {
   const r: Rig = { jobs: [{ id: "a" }], away: true };
   const { worker, events } = await rig(t, r, () => {});
-  await until(() => events.filter((one) => one.kind === "away").length >= 2);
+  await until(() => events.filter((one) => one.kind === "lease_failed").length >= 2);
   r.away = false;
   await until(() => worker.stats.settled === 1);
   await worker.stop();

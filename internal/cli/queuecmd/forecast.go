@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,7 +114,7 @@ func curveText(v wire.QueueForecast) string {
 	for n := range v.Bends {
 		b := &v.Bends[n]
 		t.Row(
-			show.Duration(b.At.Sub(v.Now)), show.Instant(&b.At), plainNumber(b.Remaining), plainNumber(b.Rate),
+			show.Duration(b.At.Sub(v.Now)), show.Instant(&b.At), jobsText(b.Remaining), plainNumber(b.Rate),
 			becauseText(b, show.Instant),
 		)
 	}
@@ -132,7 +133,7 @@ func endText(v *wire.QueueForecast, clock func(*time.Time) string) string {
 	text := finishText(v.Now, wire.ForecastEnd{FinishAt: v.FinishAt, Exact: v.Exact}, clock)
 	if v.FinishAt == nil {
 		text = fmt.Sprintf(
-			"%s jobs will not leave: they wait for %s", plainNumber(last.Remaining), cause.Cause(last.Why).Text(),
+			"%s jobs will not leave: they wait for %s", jobsText(last.Remaining), cause.Cause(last.Why).Text(),
 		)
 	}
 	if v.Unchanged != nil {
@@ -152,8 +153,11 @@ func finishText(now time.Time, end wire.ForecastEnd, clock func(*time.Time) stri
 	return text + ": an estimate"
 }
 
-// plainNumber returns a number without an exponent.
-func plainNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+// plainNumber returns a number without an exponent, to three decimals.
+func plainNumber(v float64) string { return strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64) }
+
+// jobsText returns a number of jobs. In a forecast, a job that leaves may be there in part.
+func jobsText(v float64) string { return plainNumber(math.Ceil(v)) }
 
 // becauseText returns what decides the outflow from a bend on. clock formats instants.
 func becauseText(b *wire.Bend, clock func(*time.Time) string) string {

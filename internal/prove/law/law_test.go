@@ -182,3 +182,17 @@ func TestMost(t *testing.T) {
 		t.Errorf("most of an empty trace is %d", most)
 	}
 }
+
+// A strict 5 in any second, as docs/explanation/strict-five.md says: 1/202ms leaves room for the slack and the way.
+func TestStrictFive(t *testing.T) {
+	for rate, want := range map[string]int64{"5/s": 6, "1/202ms": 5} {
+		r, err := leaky.ParseRate(rate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := law.Law{Rate: r, Slack: 5 * time.Millisecond, Delta: 5 * time.Millisecond}
+		if got := l.Allowed(time.Second); got != want {
+			t.Errorf("%s: %d starts in a second, want %d", rate, got, want)
+		}
+	}
+}

@@ -8,7 +8,7 @@ from typing import Any, AsyncIterator, Awaitable, Dict, List, Optional, TypeVar
 
 from ._address import Address
 from ._core import MAX_ANSWER, Answer, Send
-from .errors import Invalid, TimedOut, Unreachable
+from .errors import Invalid, TimedOut, unanswered
 
 T = TypeVar("T")
 MAX_IDLE = 30.0
@@ -253,6 +253,6 @@ async def within(address: Address, left: float, work: Awaitable[T]) -> T:
     except Invalid:
         raise
     except (OSError, Broken, EOFError, ValueError) as error:
-        raise Unreachable(f"no answer from {address.shown}: {error!r}") from error
+        raise unanswered(address.shown, error) from error
     finally:
         timer.cancel()

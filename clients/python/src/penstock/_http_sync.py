@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterator, List, Optional
 
 from ._address import Address
 from ._core import MAX_ANSWER, Answer, Send
-from .errors import Cancelled, Invalid, PenstockError, TimedOut, Unreachable
+from .errors import Cancelled, Invalid, PenstockError, TimedOut, Unreachable, unanswered
 
 MAX_IDLE = 30.0  # the server closes idle connections after 2 minutes, proxies sooner
 
@@ -256,4 +256,4 @@ class _Exchange:
                 raise TimedOut(f"no answer from {shown} in time") from error
             if isinstance(error, ValueError) and not isinstance(error, http.client.HTTPException):
                 raise Invalid(str(error), "headers") from error
-            raise Unreachable(f"no answer from {shown}: {error!r}") from error
+            raise unanswered(shown, error) from error

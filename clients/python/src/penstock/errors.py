@@ -39,6 +39,13 @@ class Unreachable(PenstockError):
     """No answer came, or only part of one. The request may have succeeded."""
 
 
+def unanswered(address: str, error: BaseException) -> Unreachable:
+    """Return the error of a call to a server that cannot be reached, or that broke off."""
+    if isinstance(error, ConnectionRefusedError):
+        return Unreachable(f"nothing answers at {address}: is Penstock running there?")
+    return Unreachable(f"no answer from {address}: {error!r}")
+
+
 class TimedOut(Unreachable, TimeoutError):
     """The call did not end within its timeout."""
 
