@@ -41,8 +41,8 @@ type call struct {
 	detach  func() bool
 }
 
-// do writes a request at its departure, and returns the beginning of the answer. The caller reads the body and calls end
-// in any case.
+// do writes a request at its departure, and returns the beginning of the answer. The caller must call end, after it has
+// read the body.
 func (c *call) do() (*http.Response, error) {
 	if err := c.depart(); err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (c *call) end(answer *http.Response, whole bool) {
 	}
 	c.pool.drop(c.conn)
 	if c.writing != nil {
-		<-c.writing // the payload is the caller's
+		<-c.writing //nolint:errcheck // the connection is closed, and the payload is the caller's
 	}
 }
 

@@ -22,8 +22,8 @@ const (
 	maxFailures = 10_000
 )
 
-// dialer makes connections, and remembers failures. A dial goes on even if its delivery has given up, and the connection
-// is kept for the next. So a receiver gets connections even if its handshake takes longer than a departure is granted
+// dialer makes connections, and remembers failures. A dial goes on even if its delivery has given up. The connection is
+// kept for the next. So a receiver gets connections even if its handshake takes longer than a departure is granted
 // ahead. The failure of such a dial is for the next delivery, too.
 type dialer struct {
 	guard     *egress.Guard

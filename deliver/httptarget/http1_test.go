@@ -162,7 +162,9 @@ func TestLargeBodies(t *testing.T) {
 
 // What a receiver sends without being asked ends an idle connection: it is not the answer to the next job.
 func TestUnsolicited(t *testing.T) {
-	for _, sends := range []string{"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 408 Request Timeout\r\n\r\n", "x"} {
+	for _, sends := range []string{
+		"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 408 Request Timeout\r\n\r\n", "x",
+	} {
 		var conns atomic.Int64
 		sent := make(chan struct{})
 		addr := raw(t, nil, func(_ int, conn net.Conn) {

@@ -47,7 +47,7 @@ type offer struct {
 	err  error
 }
 
-// get returns a connection that carries no request. It waits at most until an instant: a dial that takes longer goes on,
+// get returns a connection that carries no request. It waits at most until an instant. A dial that takes longer goes on
 // for the next delivery. Errors: errUnready, ctx's cause, the dial's.
 func (p *pool) get(ctx context.Context, to place, until time.Time) (*conn, error) {
 	for {
@@ -106,8 +106,8 @@ func (p *pool) wait(ctx context.Context, to place, w *want, until time.Time) (*c
 	return nil, err
 }
 
-// dialMore makes connections for those who wait, as far as the maximum allows. One that comes when nobody waits any more
-// is kept. mu is held.
+// dialMore makes connections for those who wait, as far as the maximum allows. A connection that nobody waits for any
+// more is kept. mu is held.
 func (p *pool) dialMore(to place, r *receiver) {
 	for r.dials < len(r.waiting) && r.conns < p.most {
 		r.conns++

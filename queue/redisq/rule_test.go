@@ -98,8 +98,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Redis counts the life of a key from the beginning of a script, and the script reads the clock later: on a busy machine
-// tens of milliseconds later. A tally that went at its end by Redis' count would be forgotten too early.
+// Redis counts the life of a key from the beginning of a script. The script reads the clock later, on a busy machine by
+// tens of milliseconds. A tally that went at its end by Redis' count would be forgotten too early.
 func TestTalliesOutlastTheirEnd(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
 	e, err := redisq.OpenClient(t.Context(), s.Client(), redisq.Options{
