@@ -73,12 +73,12 @@ func (c *call) beginning(body io.Reader) (head []byte, whole bool) {
 		return nil, true
 	}
 	c.within(drainTime)
-	head = make([]byte, 4*excerptBytes) // longer than the excerpt, so that secrets are not cut before they are hidden
-	n, err := io.ReadFull(body, head)
+	// Longer than the excerpt, so that secrets are not cut before they are hidden.
+	head, err := io.ReadAll(io.LimitReader(body, 4*excerptBytes))
 	if err == nil {
 		_, err = io.CopyN(io.Discard, body, drainBytes)
 	}
-	return head[:n], errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return head, errors.Is(err, io.EOF)
 }
 
 // excerpt returns text as printable characters with single spaces.

@@ -18,12 +18,16 @@ import (
 var (
 	errUnready    = fmt.Errorf("%w: there was no connection in time", drain.ErrLate)
 	errOver       = fmt.Errorf("%w: this process was too busy to write the request in time", drain.ErrLate)
+	errEnded      = errors.New("the receiver ended a new connection, or sent data, before there was a request")
 	errUnanswered = errors.New("the connection ended before an answer came; the receiver may have the request")
 )
 
 // inline is the maximum size of a body that is written together with the headers. While a larger body is written, the
 // answer is read: some receivers refuse a body before they have read it.
 const inline = 16 << 10
+
+// writeWait is how long to wait for the end of the write when the answer has ended.
+const writeWait = 50 * time.Millisecond
 
 // call is one request, from the wait for a connection to the end of the answer. One goroutine uses it.
 type call struct {
@@ -65,8 +69,11 @@ func (c *call) depart() error {
 		}
 		err = c.gate.Wait(c.ctx)
 		c.refused = err
-		if err == nil && !conn.fresh && !conn.alive() {
+		if err == nil && !conn.usable() {
 			c.pool.drop(conn)
+			if conn.fresh { // the next one would fare no better
+				return errEnded
+			}
 			continue
 		}
 		// On a busy machine, this goroutine may have been stopped behind the gate.
@@ -92,10 +99,13 @@ func (c *call) within(d time.Duration) {
 
 // write writes the request; the rest of a large body in the background.
 func (c *call) write() error {
-	if c.ctx.Err() != nil {
+	switch {
+	case c.ctx.Err() != nil:
 		return context.Cause(c.ctx)
+	case time.Now().After(c.gate.Closes()): // this goroutine may have been stopped again
+		return errOver
 	}
-	c.conn.fresh, c.sent = false, true
+	c.conn.fresh, c.sent = false, true // a failed write may have sent something
 	_, err := c.conn.Write(c.out.head)
 	if err != nil || len(c.out.rest) == 0 {
 		return err
@@ -132,12 +142,14 @@ func (c *call) end(answer *http.Response, whole bool) {
 	if c.conn == nil {
 		return
 	}
-	keep := whole && !answer.Close && answer.StatusCode >= 200 && c.conn.reader.Buffered() == 0
-	if c.writing != nil {
+	keep := whole && !answer.Close && answer.StatusCode >= 200 && c.conn.drained()
+	if c.writing != nil && keep { // the answer may have come a little before the write returns
+		wait := time.NewTimer(writeWait)
+		defer wait.Stop()
 		select {
 		case err := <-c.writing:
-			keep, c.writing = keep && err == nil, nil
-		default:
+			keep, c.writing = err == nil, nil
+		case <-wait.C:
 			keep = false
 		}
 	}

@@ -64,6 +64,31 @@ const (
 	ended
 )
 
+// Close ends the connection without a word to the receiver: TLS would wait until the receiver takes its last record.
+func (c *conn) Close() error { return socket(c.Conn).Close() }
+
+func (c *conn) secured() bool {
+	_, ok := c.Conn.(*tls.Conn)
+	return ok
+}
+
+// drained reports whether nothing that the receiver sent is left behind an answer. TLS reads ahead of what it returns.
+func (c *conn) drained() bool {
+	if c.reader.Buffered() > 0 || !c.secured() {
+		return c.reader.Buffered() == 0
+	}
+	_ = c.SetReadDeadline(time.Unix(1, 0)) // so that only what TLS holds is read
+	_, err := c.reader.Peek(1)
+	return errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// usable is alive without reading, for the moment before a write. New connections with TLS may have session tickets to
+// read.
+func (c *conn) usable() bool {
+	seen := c.look()
+	return c.reader.Buffered() == 0 && (seen == nothing || seen == data && c.fresh && c.secured())
+}
+
 // alive reports whether a request can be written: the receiver has neither ended the connection nor sent anything
 // without a request. An answer longer than its length must not become the answer to the next job.
 func (c *conn) alive() bool {
@@ -77,7 +102,7 @@ func (c *conn) alive() bool {
 		return false
 	case data:
 	}
-	if _, secured := c.Conn.(*tls.Conn); !secured || !c.fresh {
+	if !c.secured() || !c.fresh {
 		return false
 	}
 	// TLS 1.3 receivers send session tickets after the handshake. Reading them leaves nothing.

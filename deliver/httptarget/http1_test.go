@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -375,5 +376,91 @@ func TestHalfClosed(t *testing.T) {
 	})
 	if err := r.Handle(t.Context(), jobFor("http://"+addr, "{}"), opened()); err != nil || conns.Load() != 2 {
 		t.Errorf("%v, on %d connections", err, conns.Load())
+	}
+}
+
+// joined is a connection that can join several writes.
+type joined struct {
+	net.Conn
+	hold bool
+	held []byte
+}
+
+func (c *joined) Write(b []byte) (int, error) {
+	c.held = append(c.held, b...)
+	if c.hold {
+		return len(b), nil
+	}
+	_, err := c.Conn.Write(c.held)
+	c.held = nil
+	return len(b), err
+}
+
+// TLS reads ahead: a second record that arrives with an answer is not the answer to the next job.
+func TestLongerThanItSaysOverTLS(t *testing.T) {
+	serverTLS, clientTLS := certificate(t)
+	var conns atomic.Int64
+	addr := raw(t, nil, func(_ int, plain net.Conn) {
+		conns.Add(1)
+		under := &joined{Conn: plain}
+		c := tls.Server(under, serverTLS)
+		r := bufio.NewReader(c)
+		for {
+			req, err := http.ReadRequest(r)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, req.Body)
+			under.hold = true
+			_, _ = io.WriteString(c, "HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nno")
+			under.hold = false
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		}
+	})
+	r := sender(t, Options{TLS: clientTLS})
+	for range 3 {
+		wantErr(t, r.Handle(t.Context(), jobFor("https://"+addr, "{}"), opened()), nil, "answered 500: no")
+	}
+	if conns.Load() != 3 {
+		t.Errorf("%d connections", conns.Load())
+	}
+}
+
+// A delivery that waits in a pool while it is evicted gets the connection that is being made.
+func TestEvictedPoolServesItsDeliveries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dials atomic.Int64
+		r := piped(t, func(conn net.Conn) {
+			if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+				_, _ = io.WriteString(conn, "HTTP/1.1 204 No Content\r\n\r\n")
+			}
+		})
+		connect := r.pools.dialer.connect
+		r.pools.dialer.connect = func(ctx context.Context, network, address string) (net.Conn, error) {
+			dials.Add(1)
+			time.Sleep(time.Second)
+			return connect(ctx, network, address)
+		}
+		target := Default()
+		target.URL = "http://" + nowhere
+		go func() {
+			time.Sleep(100 * time.Millisecond)
+			p, _ := r.pools.of(target)
+			p.close()
+		}()
+		if err := r.Deliver(t.Context(), jobFor("", "{}"), opened(), target); err != nil || dials.Load() != 1 {
+			t.Errorf("%v, %d dials", err, dials.Load())
+		}
+	})
+}
+
+// A receiver that ends new connections is down: it has not seen the job, however it treats unknown outcomes.
+func TestEndsNewConnections(t *testing.T) {
+	addr := raw(t, nil, func(_ int, conn net.Conn) { _ = conn.Close() })
+	g := opened()
+	g.wait = func(int) error { time.Sleep(50 * time.Millisecond); return nil }
+	err := sender(t, Options{}).Handle(t.Context(), jobFor("http://"+addr, "{}"), g)
+	if said := drain.What(err); said.Verdict != queue.Down {
+		t.Errorf("%v says %+v, want that it is down", err, said)
 	}
 }

@@ -2,5 +2,8 @@
 
 package httptarget
 
-// peekAt cannot look at a socket without reading it on this system. A write shows whether the connection is alive.
+// canPeek is whether a socket can be looked at. Where it cannot, each request has a connection of its own: nobody would
+// notice that a kept one has ended, or has an answer that nobody asked for.
+const canPeek = false
+
 func peekAt(uintptr) peeked { return nothing }

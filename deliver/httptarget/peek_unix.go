@@ -7,6 +7,9 @@ import (
 	"syscall"
 )
 
+// canPeek is whether a socket can be looked at.
+const canPeek = true
+
 // peekAt looks at what a socket has to read.
 func peekAt(fd uintptr) peeked {
 	var b [1]byte

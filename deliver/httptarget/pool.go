@@ -120,18 +120,17 @@ func (p *pool) dialMore(to place, r *receiver) {
 func (p *pool) dial(to place) {
 	made, err := p.dialer.dial(to)
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	r := p.receivers[to]
 	r.dials--
 	if err == nil {
-		p.mu.Unlock()
-		p.put(newConn(made, to))
+		p.keep(newConn(made, to))
 		return
 	}
 	r.conns--
 	r.offer(offer{err: err})
 	p.dialMore(to, r)
 	p.forget(to, r)
-	p.mu.Unlock()
 }
 
 // offer gives the first who waits a connection or an error, and reports whether anybody waits. The pool's mu is held.
@@ -148,31 +147,48 @@ func (r *receiver) offer(o offer) bool {
 func (p *pool) put(c *conn) {
 	_ = c.SetDeadline(time.Time{})
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keep(c)
+}
+
+// keep gives a connection to the first who waits, also after close, or keeps it. mu is held.
+func (p *pool) keep(c *conn) {
 	r := p.receivers[c.to]
-	if !p.closed && r.offer(offer{conn: c}) {
-		p.mu.Unlock()
+	if !c.fresh && !canPeek { // it may have ended, and nobody would know
+		p.discard(c, r)
 		return
 	}
-	if p.closed || p.idle >= p.mostIdle {
-		p.mu.Unlock()
-		p.drop(c)
+	if r.offer(offer{conn: c}) {
+		return
+	}
+	if p.closed {
+		p.discard(c, r)
 		return
 	}
 	c.idle = time.Now()
 	r.idle = append(r.idle, c)
 	p.idle++
+	if p.idle > p.mostIdle {
+		oldest := r.idle[0]
+		r.idle = slices.Delete(r.idle, 0, 1)
+		p.idle--
+		p.discard(oldest, r)
+	}
 	if p.reaper == nil {
 		p.reaper = time.AfterFunc(p.idleFor, p.reap)
 	}
-	p.mu.Unlock()
 }
 
 // drop closes a connection that get returned.
 func (p *pool) drop(c *conn) {
-	_ = c.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.receivers[c.to]
+	p.discard(c, p.receivers[c.to])
+}
+
+// discard closes a connection that is not idle, and makes another one if somebody waits. mu is held.
+func (p *pool) discard(c *conn, r *receiver) {
+	_ = c.Close()
 	r.conns--
 	p.dialMore(c.to, r)
 	p.forget(c.to, r)

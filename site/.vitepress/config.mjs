@@ -71,6 +71,7 @@ function searchRoles() {
     ['role="button"', 'role="dialog" aria-modal="true"'], [/:aria-owns="[^"]*"/, ''], ['aria-expanded="true"', ''],
     ['aria-haspopup="listbox"', ''], [/:role="results[^"]*"/, ''], [/:aria-selected="[^"]*"/, ''], ['role="option"', ''],
     [/:aria-label="\[\.\.\.p\.titles[^"]*"/, ''], ['aria-autocomplete="both"', ''], [/:aria-activedescendant="[^"]*"/, ''],
+    [/<kbd :aria-label/g, '<kbd role="img" :aria-label'],
     ['<span class="title-icon">#</span>', '<span class="title-icon" aria-hidden="true">#</span>'],
   ]
   return {

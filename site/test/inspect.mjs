@@ -96,10 +96,10 @@ export async function inspect(browser, site, path, { shots } = {}) {
     await page.setCacheEnabled(false)
     await page.setViewport({ width, height: 900 })
     await setTheme(page, themes[0])
-    await page.goto(site.root + path, { waitUntil: 'networkidle0' })
+    await page.goto(site.root + path, { waitUntil: 'load' })
     // What loads only when it comes into view is part of the page, too.
     await page.evaluate(() => window.scrollTo(0, document.documentElement.scrollHeight))
-    await page.waitForNetworkIdle({ idleTime: 200 })
+    await page.waitForNetworkIdle({ idleTime: 300 })
     await page.evaluate(() => window.scrollTo(0, 0))
     for (const theme of themes) {
       await setTheme(page, theme)
