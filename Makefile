@@ -182,4 +182,4 @@ pin: ## pin the images of deploy/ to the digests that their tags have now; needs
 	scripts/pin.sh
 
 clean: ## remove what was built, tools included
-	rm -rf bin dist
+	rm -rf bin dist site/dist site/.pages

@@ -38,10 +38,12 @@ function report(about, found, more = '') {
 
 try {
   const chosen = process.argv.slice(2).map((path) => path.replace(/^\//, ''))
-  const rest = chosen.length ? chosen : pathsOf(dist)
+  const rest = chosen.length ? [...chosen] : pathsOf(dist)
   await Promise.all(browsers.map(async (own) => {
     for (let path; (path = rest.shift()) !== undefined;) {
-      const result = await inspect(own, site, path, { shots })
+      const result = await inspect(own, site, path, { shots }).catch((error) => {
+        throw new Error(`/${path} could not be inspected: ${error.message}`, { cause: error })
+      })
       results.push(result)
       report('/' + path, result.faults, `  ${Math.round(result.bytes / 1000)} kB, ${result.links.length} links`)
     }

@@ -11,7 +11,7 @@ async function* jobs() {
 }
 
 let accepted = 0;
-for await (const result of penstock.appendStream("email", jobs(), { inFlight: 1000, retryFor: "5m" })) {
+for await (const result of penstock.appendStream("hello", jobs(), { inFlight: 1000, retryFor: "5m" })) {
   if (result.error) console.error(result.id, result.error.message);
   else accepted++;
 }
