@@ -67,7 +67,7 @@ func (s *queueServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// numbered yields n jobs, and counts those that were taken.
+// numbered yields n jobs, and counts how many were read.
 func numbered(n int, taken *int) iter.Seq[client.Job] {
 	return func(yield func(client.Job) bool) {
 		for i := range n {

@@ -68,7 +68,7 @@ func (s *shift) dueBy(planned, now time.Time) string {
 	return ""
 }
 
-// toExtend returns leases that must be extended now, and those that must be soon.
+// toExtend returns the leases that must be extended now or soon.
 func (s *shift) toExtend() (some []*lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// parseLine decodes a line. Those of accepted jobs, in the form that the server writes, are read here, since decoding
-// them takes most of the time of a stream.
+// parseLine decodes a line. It reads lines of accepted jobs itself, in the form that the server writes, because a JSON
+// decoder would take most of the time of a stream.
 func parseLine(text []byte, l *Line) error {
 	s := lineScanner{bytes.TrimSpace(text), true}
 	eta := ETA{}

@@ -329,8 +329,7 @@ func (s *stream) refused(e *entry, p *Problem) {
 	s.changed.Broadcast()
 }
 
-// unanswered sends jobs without answers again, or ends them: those of a request that was refused as a whole, or that
-// broke.
+// unanswered sends jobs without answers again, or ends them, after their request broke or was refused as a whole.
 func (s *stream) unanswered(chunk []*entry, answered []bool, err error) {
 	s.mu.Lock()
 	s.broken++

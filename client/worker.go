@@ -187,7 +187,7 @@ func (s *shift) room(ctx context.Context) int {
 	}
 }
 
-// start starts jobs. Those that came too late, since the worker stops, are released.
+// start starts jobs, or releases them if the worker is stopping.
 func (s *shift) start(ctx context.Context, jobs []PulledJob) {
 	now := time.Now()
 	for i := range jobs {

@@ -41,7 +41,7 @@ type receiver struct {
 // want is a delivery that waits for a connection.
 type want struct{ ready chan offer }
 
-// offer is a connection, or why there is none.
+// offer is a connection, or the error of a dial.
 type offer struct {
 	conn *conn
 	err  error
@@ -106,8 +106,8 @@ func (p *pool) wait(ctx context.Context, to place, w *want, until time.Time) (*c
 	return nil, err
 }
 
-// dialMore makes connections for those who wait, as far as the maximum allows. A connection that nobody waits for any
-// more is kept. mu is held.
+// dialMore dials for each waiting delivery, up to the maximum. If the delivery gets another connection first, the new
+// one is kept. mu is held.
 func (p *pool) dialMore(to place, r *receiver) {
 	for r.dials < len(r.waiting) && r.conns < p.most {
 		r.conns++
@@ -186,7 +186,7 @@ func (p *pool) drop(c *conn) {
 	p.discard(c, p.receivers[c.to])
 }
 
-// discard closes a connection that is not idle, and makes another one if somebody waits. mu is held.
+// discard closes a connection that is not idle, and dials for a delivery that waits. mu is held.
 func (p *pool) discard(c *conn, r *receiver) {
 	_ = c.Close()
 	r.conns--

@@ -130,7 +130,7 @@ var breakages = []breakage{
 	{"hooks", all, "Job queues-init", "hook-delete-policy", "hook-deletes", "it stays forever"},
 }
 
-// Each check finds what is broken for it: a check that cannot fail is none.
+// Each check reports the fault that is made for it.
 func TestBroken(t *testing.T) {
 	for _, b := range breakages {
 		t.Run(b.check+"/"+b.want, func(t *testing.T) {
