@@ -18,15 +18,19 @@ const (
 	// waitsFor is how long after its departure a job still counts as waiting. A job that starts later waits for its
 	// receiver, and not for this process.
 	waitsFor = time.Second
+	// One late job in inTimePerLate is no sign of overload: any process is stalled sometimes. At most sparedAtOnce are
+	// spared together.
+	inTimePerLate, sparedAtOnce = 100, 10
 )
 
 // appetite limits how many granted jobs wait to start. The maximum grows by one for each round of jobs that start in
-// time, and is halved when a job misses its window or its timer fires too late. If a busy process reserved more jobs,
-// it would only release them again, at the expense of useful work. The rule is the additive increase and multiplicative
-// decrease of V. Jacobson, "Congestion Avoidance and Control", 1988.
+// time, and is halved when more than one job in inTimePerLate misses its window or has a timer that fires too late. If a
+// busy process reserved more jobs, it would only release them again, at the expense of useful work. The rule is the
+// additive increase and multiplicative decrease of V. Jacobson, "Congestion Avoidance and Control", 1988.
 type appetite struct {
 	waiting atomic.Int64 // jobs that wait to start, including claimed ones
 	whole   atomic.Bool  // most is queue.MaxReserve
+	credit  atomic.Int64 // inTimePerLate for each late job that would be spared now
 
 	mu      sync.Mutex
 	most    int
@@ -47,6 +51,7 @@ type batch struct {
 func newAppetite() *appetite {
 	a := &appetite{most: queue.MaxReserve}
 	a.whole.Store(true)
+	a.credit.Store(sparedAtOnce * inTimePerLate)
 	return a
 }
 
@@ -101,13 +106,15 @@ func (a *appetite) expire(now time.Time) {
 	}
 }
 
-// late halves the appetite, at most once per horizon because jobs granted together are late together.
+// late counts a late job. It halves the appetite unless the job is spared, at most once per horizon because jobs granted
+// together are late together.
 func (a *appetite) late(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if now.Sub(a.cut) < queue.Horizon {
+	if now.Sub(a.cut) < queue.Horizon || a.credit.Add(-inTimePerLate) >= 0 {
 		return
 	}
+	a.credit.Store(0)
 	a.cut, a.inTime = now, 0
 	a.whole.Store(false)
 	if a.most == 1 {
@@ -120,6 +127,9 @@ func (a *appetite) late(now time.Time) {
 
 // started counts a job that started in time.
 func (a *appetite) started() {
+	if a.credit.Load() < sparedAtOnce*inTimePerLate {
+		a.credit.Add(1)
+	}
 	if a.whole.Load() {
 		return
 	}

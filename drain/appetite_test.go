@@ -12,7 +12,7 @@ import (
 
 func TestAppetite(t *testing.T) {
 	now := time.Now()
-	a := newAppetite()
+	a := strictAppetite()
 	for i, c := range []struct {
 		after   time.Duration // since the step before
 		waiting int
@@ -21,7 +21,7 @@ func TestAppetite(t *testing.T) {
 		claims  int
 		pause   time.Duration
 	}{
-		{0, 300, false, 100, 500, 0},
+		{0, 300, false, 99, 500, 0},
 		{0, 300, true, 1, 0, fullPause}, // 150 may wait
 		{0, 100, false, 0, 50, 0},
 		{queue.Horizon - 1, 100, true, 9, 50, 0}, // they were granted together
@@ -29,6 +29,7 @@ func TestAppetite(t *testing.T) {
 		{time.Second, 0, false, 49, 50, 0},
 		{0, 0, false, 1, 51, 0},
 		{0, 0, false, 51, 52, 0},
+		{time.Second, 4, true, 1, 48, 0},        // one is spared, since 101 started in time
 		{time.Second, 4, true, 1, 0, fullPause}, // 2 may
 		{time.Second, 2, true, 1, 0, fullPause}, // 1 may
 		{time.Second, 0, true, 1, 0, 10 * ms},
@@ -56,10 +57,46 @@ func TestAppetite(t *testing.T) {
 	}
 }
 
+// strictAppetite spares no late job until others have started in time.
+func strictAppetite() *appetite {
+	a := newAppetite()
+	a.credit.Store(0)
+	return a
+}
+
+// One late job in a hundred changes nothing, and at most ten together.
+func TestLateJobsAreSpared(t *testing.T) {
+	now := time.Now()
+	a := newAppetite()
+	late := func(n int) {
+		for range n {
+			now = now.Add(queue.Horizon)
+			a.late(now)
+		}
+	}
+	for range 5 {
+		late(10)
+		for range 1000 {
+			a.started()
+		}
+	}
+	for range 10_000 { // however many more start in time
+		a.started()
+	}
+	late(10)
+	if !a.whole.Load() {
+		t.Error("a late job in a hundred lowered the maximum")
+	}
+	late(1)
+	if a.whole.Load() {
+		t.Error("eleven late jobs together did not lower the maximum")
+	}
+}
+
 // One partition's claim is not available to another.
 func TestClaims(t *testing.T) {
 	now := time.Now()
-	a := newAppetite()
+	a := strictAppetite()
 	jobs := a.batch(100, now)
 	a.late(now) // 50 may wait
 	for range 90 {
@@ -79,7 +116,7 @@ func TestClaims(t *testing.T) {
 // Jobs that wait for their receiver do not prevent requests for others.
 func TestJobsThatWaitForTheirReceiver(t *testing.T) {
 	now := time.Now()
-	a := newAppetite()
+	a := strictAppetite()
 	hang, others := a.batch(60, now), a.batch(40, now)
 	a.late(now) // 50 may wait
 	for range 40 {

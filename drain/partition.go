@@ -16,6 +16,8 @@ const (
 	// A partition that granted something within handOverAge is handed over, which takes at most handOverTime.
 	handOverAge  = 5 * time.Second
 	handOverTime = time.Second
+	// leastAsked is the least number of jobs that a partition asks for while handlers are free.
+	leastAsked = 32
 )
 
 // partition asks one part of the store for departures, in one goroutine.
@@ -26,6 +28,7 @@ type partition struct {
 	leases  *leases
 
 	number   uint64
+	wants    int // maximum number of jobs of the next request
 	clock    departure.Clock
 	failures int
 	granted  time.Time     // when it last granted something
@@ -54,7 +57,7 @@ func (p *partition) loop() {
 				p.ping()
 			}
 		}
-		n := p.d.tokens.acquire(p.d.stop, queue.MaxReserve, p.ping)
+		n := p.d.tokens.acquire(p.d.stop, p.wants, p.ping)
 		if n == 0 {
 			return
 		}
@@ -76,6 +79,8 @@ func (p *partition) loop() {
 		if !ok {
 			return
 		}
+		// A partition with little to do holds few handlers while its request is under way, which can take long.
+		p.wants = min(queue.MaxReserve, max(leastAsked, 2*len(res.Jobs)))
 		if res.Garbage && p.sweeping.CompareAndSwap(false, true) {
 			p.d.loops.Add(1)
 			go p.sweep()

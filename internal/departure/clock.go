@@ -16,8 +16,8 @@ const (
 	lateness = time.Millisecond
 	// vague is an uncertainty that uses half of the least default slack.
 	vague = queue.LeastSlack / 2
-	// The time between two calls made only to know the clock better doubles from the shortest pause to the longest. The
-	// first calls often take long, because connections are new and scripts are not loaded.
+	// The time from an answer to a call made only to know the clock better doubles from the shortest pause to the longest.
+	// The first calls often take long, because connections are new and scripts are not loaded.
 	shortestPause, longestPause = 10 * time.Millisecond, time.Second
 )
 
@@ -46,7 +46,7 @@ type Clock struct {
 	number uint64        // number of that request
 	took   atomic.Int64  // longest since the last request, in ns
 	synced time.Time     // when Resync last asked for a call
-	pause  time.Duration // until it asks for another
+	pause  time.Duration // until it asks for another, if no call is answered meanwhile
 }
 
 // Memory is the maximum time for which an answer counts.
@@ -159,14 +159,14 @@ func (c *Clock) latest(at time.Time) time.Time {
 }
 
 // Resync reports whether to make a call without asking for jobs, to know the clock before jobs are granted: at first,
-// and occasionally while the uncertainty is large.
+// and while the uncertainty is large and no other call has been answered for a while.
 func (c *Clock) Resync(now time.Time) bool {
 	switch {
 	case !c.known:
 	case c.uncertainty() <= vague:
 		c.pause = 0
 		return false
-	case now.Sub(c.synced) < c.pause:
+	case now.Sub(latestOf(c.synced, c.at)) < c.pause:
 		return false
 	default:
 		c.pause = min(max(2*c.pause, shortestPause), longestPause)

@@ -130,7 +130,7 @@ func (m *Machine) planSleep(id string, g *grant, now leaky.Instant) (next, backu
 		next = 0
 	}
 	if watches {
-		m.watch = watch{client: id, until: now.Add(next)}
+		m.watch = watch{client: id, until: now.Add(g.sleeps(next) + g.lead)}
 	}
 	if watches && !busy && g.newlyShort && n > 1 {
 		m.watch = watch{until: now, offered: true}
@@ -155,7 +155,8 @@ func (g *grant) asksFor(departs leaky.Instant) leaky.Instant {
 	return max(departs, g.from).Add(-max(queue.Horizon/2, g.lead))
 }
 
-// sleeps returns the client's pause, shortened by its lead, so that its request arrives on time.
+// sleeps returns the client's pause, shortened by its lead, so that its request arrives on time. It takes about the lead
+// until the client has the answer and can pause.
 func (g *grant) sleeps(next time.Duration) time.Duration {
 	return max(next-g.lead, min(next, minSleep))
 }

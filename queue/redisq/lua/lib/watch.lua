@@ -78,7 +78,8 @@ local function planSleep(clients, backup)
   end
   if watches then
     if request.visits >= MAX_VISITS and more then pause = 0 end
-    M.watcher, M.watchUntil = client, now + pause
+    -- It takes about the lead until the client has the answer and can pause.
+    M.watcher, M.watchUntil = client, now + max(pause, request.lead + min(pause, MIN_SLEEP))
     if shares.count > 0 and shares.anyNewlyShort() and clients > 1 then
       -- Another client may have a handler free for what this one begins to leave.
       M.watcher, M.watchUntil = OFFERED, now
