@@ -53,6 +53,8 @@ var figures = []Figure{
 	clientStream("go", 60_000), clientStream("typescript", 25_000), clientStream("python", 15_000),
 	clientTurn("go", 0.1), clientTurn("typescript", 0.3), clientTurn("python", 0.3), clientsShare,
 	far,
+	proxyIdle("proxy-idle-embedded", 0, 0.5, 2), proxyIdle("proxy-idle-redis", 1, 1, 3),
+	proxyFree, proxyMemory, proxyShare,
 	pacing(14),
 	pacing(100),
 	pacing(1000),

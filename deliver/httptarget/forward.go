@@ -15,14 +15,15 @@ import (
 	"github.com/penstock/penstock/drain"
 )
 
-// Forward is a caller's request to a target. Its headers are sent as they are, except that the target's own replace
-// them; the caller of the package removes what concerns the connection.
+// Forward is a caller's request to a target.
 type Forward struct {
 	Queue  string
 	Method string
 	Path   string // what follows the target's URL: escaped, and empty or beginning with a slash
 	Query  string // escaped
-	Header http.Header
+	// Header returns the fields to send, without those that concern the connection. The target's own replace them. It is
+	// called once the turn has come: many callers wait, and should take little memory.
+	Header func() http.Header
 	Body   io.Reader // nil without a body
 	Length int64     // of the body; -1 if it is unknown
 	// Trailer returns the fields behind a body of unknown length; nil means none.
@@ -62,22 +63,22 @@ func (f *FailedForward) Timeout() bool {
 // Forward sends a request in its turn, and returns the answer as soon as it has its headers. The body must be closed. An
 // error of the turn is returned as it is, any other is a *FailedForward. Nothing is sent twice.
 func (s *Sender) Forward(ctx context.Context, f *Forward, to *Target) (*http.Response, error) {
-	target, err := to.resolve(s.secrets, f.Queue)
+	c := &call{ctx: ctx, timeout: to.Timeout.D(), abort: f.Abort}
+	if _, _, err := s.reach(f, to); err != nil { // no turn is wasted on it
+		return nil, &FailedForward{Err: err}
+	}
+	latest, err := c.come(f)
+	if err != nil {
+		return nil, err
+	}
+	target, pool, err := s.reach(f, to) // secrets may have changed
 	if err != nil {
 		return nil, &FailedForward{Err: err}
 	}
-	w, err := target.wired()
-	if err != nil {
-		return nil, &FailedForward{Err: errURL}
-	}
-	pool, err := s.pools.of(target)
-	if err != nil {
-		return nil, &FailedForward{Err: &secrets.Error{Err: err}}
-	}
 	b := buffers.Get().(*bytes.Buffer)
 	defer buffers.Put(b)
-	c := &call{ctx: ctx, timeout: target.Timeout.D(), pool: pool, out: w.forward(b, f, target), abort: f.Abort}
-	answer, err := c.inTurn(f)
+	c.pool, c.out = pool, target.wire.forward(b, f, target)
+	answer, err := c.inTurn(f, latest)
 	if err != nil {
 		c.end(nil, false)
 		if c.refused != nil {
@@ -93,15 +94,31 @@ func (s *Sender) Forward(ctx context.Context, f *Forward, to *Target) (*http.Res
 	return answer, nil
 }
 
-// inTurn waits for the request's turn, takes a connection, and sends the request. Callers wait for long, so they hold no
-// connection meanwhile. A caller that finds none ready misses its turn, and waits for another with the connection in
-// hand.
-func (c *call) inTurn(f *Forward) (*http.Response, error) {
-	c.pool.warm(c.out.to, f.Spare)
-	latest, err := c.come(f)
+// reach returns a target with its secrets and its request line, and its pool, with unused connections.
+func (s *Sender) reach(f *Forward, to *Target) (*Target, *pool, error) {
+	target, err := to.resolve(s.secrets, f.Queue)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	w, err := target.wired()
+	if err != nil {
+		return nil, nil, errURL
+	}
+	if target.wire == nil {
+		target = new(*target)
+		target.wire = w
+	}
+	pool, err := s.pools.of(target)
+	if err != nil {
+		return nil, nil, &secrets.Error{Err: err}
+	}
+	pool.warm(w.to, f.Spare)
+	return target, pool, nil
+}
+
+// inTurn takes a connection and sends the request, until latest. Callers wait for long, so they hold no connection
+// meanwhile. A caller that finds none ready misses its turn, and waits for another with the connection in hand.
+func (c *call) inTurn(f *Forward, latest time.Time) (*http.Response, error) {
 	for missed := false; ; {
 		until := latest
 		if missed {
@@ -160,7 +177,7 @@ var _ drain.Gate = open{}
 
 // forward returns a caller's request. Its head is in b.
 func (w *wire) forward(b *bytes.Buffer, f *Forward, target *Target) outgoing {
-	h := f.Header.Clone()
+	h := f.Header()
 	for name, value := range target.Headers {
 		h[name] = []string{value}
 	}

@@ -176,7 +176,8 @@ func (t *turnOf) answered() {
 func (r *run) forward(spec *queue.Spec, target *httptarget.Target) (*httptarget.Forward, error) {
 	f := &httptarget.Forward{
 		Queue: r.call.Queue, Method: r.r.Method, Path: r.call.Path, Query: r.call.Query,
-		Header: requestHeaders(r.r, r.call.Queue, target.PassAuthorization), Length: r.r.ContentLength,
+		Header:   func() http.Header { return requestHeaders(r.r, r.call.Queue, target.PassAuthorization) },
+		Length:   r.r.ContentLength,
 		Deadline: r.deadline, Spare: r.p.spare(spec),
 	}
 	if r.r.Body == nil || r.r.Body == http.NoBody {
