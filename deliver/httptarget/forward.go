@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httputil"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -35,6 +37,8 @@ type Forward struct {
 	Deadline time.Time
 	// Spare is how many unused connections to have ready for the next requests.
 	Spare int
+	// Below is the path under which callers see the target's URL. A Location below the target's URL leads there.
+	Below string
 }
 
 // Turn lets a request start.
@@ -90,6 +94,14 @@ func (s *Sender) Forward(ctx context.Context, f *Forward, to *Target) (*http.Res
 		err = Veil(err, func(text string) string { return hideSecrets(text, target) })
 		return nil, &FailedForward{Err: err, Sent: c.sent}
 	}
+	if answer.StatusCode < http.StatusOK {
+		c.end(answer, false)
+		return nil, &FailedForward{Sent: true, Err: fmt.Errorf(
+			"the receiver answered %d, which is no answer to this call", answer.StatusCode,
+		)}
+	}
+	target.wire.relocate(answer.Header, f)
+	hideInHeaders(answer.Header, target)
 	answer.Body = &forwardedBody{c: c, answer: answer, body: answer.Body, whole: answer.Body == http.NoBody}
 	return answer, nil
 }
@@ -191,13 +203,10 @@ func (w *wire) forward(b *bytes.Buffer, f *Forward, target *Target) outgoing {
 	switch {
 	case f.Body != nil && f.Length < 0:
 		b.WriteString("Transfer-Encoding: chunked\r\n\r\n")
-		out.body = f.writeChunks
+		out.body = (&source{f: f}).writeChunks
 	case f.Body != nil && f.Length > 0:
 		b.WriteString("Content-Length: " + strconv.FormatInt(f.Length, 10) + "\r\n\r\n")
-		out.body = func(w io.Writer) error {
-			_, err := io.CopyN(w, f.Body, f.Length)
-			return err
-		}
+		out.body = (&source{f: f}).writeAll
 	case f.Method == http.MethodPost || f.Method == http.MethodPut || f.Method == http.MethodPatch:
 		b.WriteString("Content-Length: 0\r\n\r\n")
 	default:
@@ -225,10 +234,79 @@ func (w *wire) under(path, query string) string {
 	return at
 }
 
-func (f *Forward) writeChunks(w io.Writer) error {
+// relocate has a Location below the target's URL lead to the proxy, and any other to the receiver. A relative one would
+// have callers that follow it call the API of the proxy's server.
+func (w *wire) relocate(h http.Header, f *Forward) {
+	base := w.request.URL
+	for _, name := range []string{"Location", "Content-Location"} {
+		value := h.Get(name)
+		if value == "" {
+			continue
+		}
+		to, err := url.Parse(value)
+		if err != nil {
+			h.Del(name)
+			continue
+		}
+		path, _, _ := strings.Cut(w.under(f.Path, ""), "?")
+		called, err := base.Parse(path)
+		if err != nil {
+			h.Del(name)
+			continue
+		}
+		to = called.ResolveReference(to)
+		root := strings.TrimSuffix(base.EscapedPath(), "/")
+		rest, below := strings.CutPrefix(to.EscapedPath(), root)
+		if below && (rest == "" || rest[0] == '/') && to.User == nil && strings.EqualFold(to.Scheme, base.Scheme) &&
+			strings.EqualFold(to.Host, base.Host) {
+			value = f.Below + rest
+			if to.RawQuery != "" {
+				value += "?" + to.RawQuery
+			}
+			if to.Fragment != "" {
+				value += "#" + to.EscapedFragment()
+			}
+		} else {
+			value = to.String()
+		}
+		h.Set(name, value)
+	}
+}
+
+// source reads the body of a Forward, and notes whether that failed.
+type source struct {
+	f   *Forward
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.f.Body.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+// blame marks an error as the caller's, if reading failed.
+func (s *source) blame(err error) error {
+	if s.err != nil || errors.Is(err, io.EOF) {
+		return &unreadError{err}
+	}
+	return err
+}
+
+func (s *source) writeAll(w io.Writer) error {
+	if _, err := io.CopyN(w, s, s.f.Length); err != nil {
+		return s.blame(err)
+	}
+	return nil
+}
+
+func (s *source) writeChunks(w io.Writer) error {
+	f := s.f
 	chunks := httputil.NewChunkedWriter(w)
-	if _, err := io.Copy(chunks, f.Body); err != nil {
-		return err
+	if _, err := io.Copy(chunks, s); err != nil {
+		return s.blame(err)
 	}
 	if err := chunks.Close(); err != nil {
 		return err
