@@ -15,6 +15,7 @@ SEEDS    ?= 1000
 # Left empty where git knows nothing; the programs then say what the go command recorded.
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -s -w -X github.com/penstock/penstock/internal/ops.linkedVersion=$(VERSION)
+COMPILE := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/
 
 # The race detector needs a C compiler. Without one the tests run all the same, and say so.
 RACE := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
@@ -58,7 +59,7 @@ help: ## print this
 	@awk 'BEGIN { FS = ":[^#]*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/ingress, bin/drainer, bin/penstock and bin/bench
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/ingress ./cmd/drainer ./cmd/penstock
+	$(COMPILE) ./cmd/ingress ./cmd/drainer ./cmd/penstock
 	$(GO) build -C bench -trimpath $(if $(VERSION),-ldflags '-X main.linkedCommit=$(VERSION)') -o ../bin/bench .
 
 install: build ## put ingress, drainer and penstock into PREFIX/bin
@@ -66,7 +67,9 @@ install: build ## put ingress, drainer and penstock into PREFIX/bin
 	install bin/ingress bin/drainer bin/penstock '$(DESTDIR)$(PREFIX)/bin'
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo 'add $(PREFIX)/bin to your PATH' ;; esac
 
-demo: build ## see it work: 30 s, nothing to install but Go
+# Not all that build compiles: the programs share little with bench, and a reader waits for the first compilation.
+demo: ## see it work: 30 s, nothing to install but Go
+	$(COMPILE) ./cmd/penstock
 	bin/penstock demo $(ARGS)
 
 up: build ## run ingress and drainer in one process, with the jobs in ./data

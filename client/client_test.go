@@ -210,6 +210,7 @@ func TestEnvironment(t *testing.T) {
 	defer s.Close()
 	t.Setenv("PENSTOCK_URL", s.URL)
 	t.Setenv("PENSTOCK_TOKEN", "secret")
+	t.Setenv("PENSTOCK_TOKEN_FILE", "/does/not/exist") // PENSTOCK_TOKEN goes before it
 	c, err := client.New("")
 	if err != nil {
 		t.Fatal(err)

@@ -79,11 +79,15 @@ func (c *Client) giveBack(ctx context.Context, rule string, place Take) {
 	}
 }
 
+// problemBase is the URL below which each reason has a page. The type of a problem is this URL and the reason, as in
+// answers of the server.
+const problemBase = "https://penstock.github.io/penstock/problems/"
+
 // refuse answers with a problem. Retry-After is in whole seconds, rounded up.
 func refuse(w http.ResponseWriter, status int, reason, detail string, after time.Duration) {
 	body, _ := json.Marshal(map[string]any{ // texts and numbers have no errors
-		"type": "about:blank", "title": http.StatusText(status), "status": status, "reason": reason, "detail": detail,
-		"retry_after_ms": after.Milliseconds(),
+		"type": problemBase + reason, "title": http.StatusText(status), "status": status, "reason": reason,
+		"detail": detail, "retry_after_ms": after.Milliseconds(),
 	})
 	w.Header().Set("Content-Type", "application/problem+json")
 	if after > 0 {

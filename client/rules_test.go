@@ -105,6 +105,11 @@ func TestMiddleware(t *testing.T) {
 		p.Reason != client.ReasonLimitReached || w.Header().Get("RateLimit") != `"otp";r=0;t=2` {
 		t.Errorf("%+v, %s", w, w.Body)
 	}
+	var typed struct{ Type string }
+	if err := json.Unmarshal(w.Body.Bytes(), &typed); err != nil ||
+		!strings.HasSuffix(typed.Type, "/problems/limit_reached") {
+		t.Errorf("the type is %q, %v", typed.Type, err)
+	}
 	if w := get(o, "away"); w.Body.String() != "hello" || notices.Load() != 1 {
 		t.Errorf("%+v", w)
 	}

@@ -82,11 +82,11 @@ type JobInfo struct {
 	Position int64 `json:"position,omitempty"`
 	ETA      *ETA  `json:"eta,omitempty"`
 	Cost     int64 `json:"cost"`
-	// Key of the lane; absent without a key, and for an ended job of which little is remembered.
+	// Key of the lane. Absent without a key, and for ended jobs whose details are no longer kept.
 	Lane string `json:"lane,omitempty"`
 	// Unknown for deferred jobs, and ended jobs that are not dead.
 	Batch string `json:"batch,omitempty"`
-	// Absent if 0, and for an ended job of which little is remembered.
+	// Absent if 0, and for ended jobs whose details are no longer kept.
 	Priority int64 `json:"priority,omitempty"`
 	// Attempts that started and ended, or were lost.
 	Attempts int64 `json:"attempts"`

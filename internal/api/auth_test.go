@@ -52,6 +52,12 @@ func TestTokensAreNotShown(t *testing.T) {
 		both.want(t, 400, "reason", "token_in_url")
 		seen = append(seen, a, both)
 	}
+	without := s.do("GET", "/v1/queues", "")
+	without.want(t, 401, "reason", "unauthenticated")
+	if !strings.Contains(without.text, "send Authorization: Bearer TOKEN; the clients and the penstock command read "+
+		"the token from PENSTOCK_TOKEN, or from the file in PENSTOCK_TOKEN_FILE") {
+		t.Errorf("it does not say how to authenticate: %s", without.text)
+	}
 	for _, c := range []struct {
 		header string
 		status int

@@ -37,6 +37,10 @@ func peerContext(ctx context.Context, uid uint32) context.Context {
 
 func uidText(uid int) string { return strconv.Itoa(uid) }
 
+// howToAuthenticate is for users of any client. The penstock command replaces it by its own advice.
+const howToAuthenticate = "send Authorization: Bearer TOKEN; the clients and the penstock command read the token " +
+	"from PENSTOCK_TOKEN, or from the file in PENSTOCK_TOKEN_FILE"
+
 // byConnection authenticates a request without an Authorization header.
 func (a *Authority) byConnection(r *http.Request) (*Identity, error) {
 	if uid, ok := r.Context().Value(peerKey{}).(uint32); ok {
@@ -47,7 +51,7 @@ func (a *Authority) byConnection(r *http.Request) (*Identity, error) {
 		return a.bySubject(r.Context(), []string{name})
 	}
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || len(r.TLS.VerifiedChains[0]) == 0 {
-		return nil, refuse(Missing, "")
+		return nil, refuse(Missing, howToAuthenticate)
 	}
 	leaf := r.TLS.VerifiedChains[0][0]
 	if !time.Now().Before(leaf.NotAfter) { // it was valid when the connection was made

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/document"
+	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/unit"
 )
@@ -122,34 +123,57 @@ func (a *Authority) withUses(tokens []Token) []Token {
 // caller's. secret is what the holder sends; it is not stored. The token expires no later than the caller's
 // credentials: that is the default, and a later expiry is an error.
 func (a *Authority) CreateToken(ctx context.Context, by *Identity, t Token) (secret string, made Token, err error) {
-	if err := by.mayManage(t.App, t.Grants, document.Unknown(KindApp, t.App)); err != nil {
+	secret, made = NewToken()
+	if made, err = a.storeToken(ctx, by, made, &t); err != nil {
 		return "", Token{}, err
+	}
+	return secret, made, nil
+}
+
+// RegisterToken stores a token that NewToken made elsewhere, with the App, Grants, Expires and Note of t. If the token
+// exists, it is returned unchanged. Another token with its id is the error ErrRevision.
+func (a *Authority) RegisterToken(ctx context.Context, by *Identity, secret string, t *Token) (made Token, err error) {
+	made, err = tokenOf(secret)
+	if err != nil {
+		return Token{}, err
+	}
+	present, err := a.managedToken(ctx, by, made.ID)
+	switch {
+	case err == nil && present.Digest == made.Digest:
+		return present, nil
+	case err == nil:
+		return Token{}, fmt.Errorf("%w: another token has the id %s", queue.ErrRevision, made.ID)
+	case !errors.Is(err, document.ErrUnknown):
+		return Token{}, err
+	}
+	return a.storeToken(ctx, by, made, t)
+}
+
+// storeToken stores a new token, which has its id and digest, with the permissions of t.
+func (a *Authority) storeToken(ctx context.Context, by *Identity, made Token, t *Token) (Token, error) {
+	if err := by.mayManage(t.App, t.Grants, document.Unknown(KindApp, t.App)); err != nil {
+		return Token{}, err
 	}
 	app, err := a.appNamed(ctx, t.App)
 	if err != nil {
-		return "", Token{}, err
+		return Token{}, err
 	}
 	if err := t.validate(app, time.Now()); err != nil {
-		return "", Token{}, err
+		return Token{}, err
 	}
-	ends, err := by.ending(t.Expires)
-	if err != nil {
-		return "", Token{}, err
+	if made.Expires, err = by.ending(t.Expires); err != nil {
+		return Token{}, err
 	}
 	if err := a.roomForToken(ctx, app); err != nil {
-		return "", Token{}, err
+		return Token{}, err
 	}
-	secret, made = NewToken()
 	made.App, made.Grants, made.Note, made.Creator = t.App, t.Grants, t.Note, by.Actor.Name
-	made.Expires = ends
 	made.Created = now()
 	if app != nil {
 		made.AppCreated = app.Created
 	}
-	if made.Revision, err = a.put(ctx, KindToken, made.ID, &made, 0); err != nil {
-		return "", Token{}, err
-	}
-	return secret, made, nil
+	made.Revision, err = a.put(ctx, KindToken, made.ID, &made, 0)
+	return made, err
 }
 
 // roomForToken checks that an app can have one more token.

@@ -1,12 +1,15 @@
 package auth
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/penstock/penstock/queue"
 )
 
 func TestRotate(t *testing.T) {
@@ -100,6 +103,34 @@ func TestTokensEndWithWhoMakesThem(t *testing.T) {
 				}
 			}
 		}
+		r.stop()
+	})
+}
+
+func TestRegisterToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newMemory())
+		ctx := t.Context()
+		admin := &Token{Grants: []Grant{{Admin, ""}}}
+		secret, generated := NewToken()
+		made, err := r.RegisterToken(ctx, r.op, secret, admin)
+		if err != nil || made.ID != generated.ID || made.Digest != generated.Digest || made.Creator != "store" {
+			t.Fatalf("%+v, %v", made, err)
+		}
+		r.as(secret)
+		if again, err := r.RegisterToken(ctx, r.op, secret, admin); err != nil || again.Revision != made.Revision {
+			t.Errorf("registered again: %+v, %v", again, err)
+		}
+		if _, err := r.RegisterToken(ctx, r.op, secret+"0", admin); err == nil {
+			t.Error("a mistyped token is registered")
+		}
+		// Another secret under the same id must not take its place.
+		text := TokenPrefix + made.ID + "_" + strings.Repeat("0", secretLength)
+		check := checksum([]byte(text))
+		if _, err := r.RegisterToken(ctx, r.op, text+string(check[:]), admin); !errors.Is(err, queue.ErrRevision) {
+			t.Errorf("another token with its id: %v", err)
+		}
+		r.as(secret)
 		r.stop()
 	})
 }

@@ -25,7 +25,7 @@ var codes = []struct {
 	bearer string
 	title  string
 }{
-	{Missing, http.StatusUnauthorized, "", "authentication is required: send Authorization: Bearer TOKEN"},
+	{Missing, http.StatusUnauthorized, "", "authentication is required"},
 	{Malformed, http.StatusBadRequest, "invalid_request", "the Authorization header is invalid"},
 	{InURL, http.StatusBadRequest, "invalid_request", "tokens are not allowed in URLs"},
 	{Mistyped, http.StatusUnauthorized, "invalid_token", "the token is mistyped"},

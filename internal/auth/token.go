@@ -83,6 +83,15 @@ func NewToken() (secret string, t Token) {
 	return secret, t
 }
 
+// tokenOf returns the part of a well-formed token to store. Its error is that of ParseToken.
+func tokenOf(secret string) (t Token, err error) {
+	id, p, err := parseToken(secret)
+	if err != nil {
+		return Token{}, err
+	}
+	return Token{ID: id, Digest: audit.Digest(hex.EncodeToString(p[:]))}, nil
+}
+
 func newID(random []byte) string {
 	id := make([]byte, len(random))
 	for i, b := range random { // 256 is not a multiple of 36; the bias costs a fraction of a bit of 62

@@ -301,3 +301,57 @@ func TestTokenInit(t *testing.T) {
 		t.Error("it is the same")
 	}
 }
+
+// A token can be generated before there is a store, and registered in one later. It is not printed then.
+func TestGeneratedToken(t *testing.T) {
+	_, first := guarded(t)
+	expect(t, ExitDone, "logged out", "", "logout")
+	expect(t, ExitRefused, "", "authentication is required (unauthenticated, HTTP 401); save a token with", "whoami")
+	redis := redistest.New(t, redistest.Options{})
+	engine, err := redisq.OpenClient(t.Context(), redis.Client(), redisq.Options{Init: true, Patience: redistest.Patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = engine.Close() }()
+	path := filepath.Join(t.TempDir(), "token")
+	expect(t, ExitDone, "saved to", "", "token", "generate", "--save", path)
+	expect(t, ExitUsage, "", "exists", "token", "generate", "--save", path)
+	token, err := login.ReadToken(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := auth.ParseToken(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	register := []string{"token", "init", "--redis", redis.URL(), "--from"}
+	for range 2 { // again is safe
+		r := expect(t, ExitDone, "token "+id+" of the operator is registered", "", append(register, path)...)
+		if strings.Contains(r.out+r.err, token) {
+			t.Errorf("the token is printed: %s%s", r.out, r.err)
+		}
+	}
+	authority, err := auth.New(engine, auth.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made, err := authority.Token(t.Context(), auth.Operator("test"), id); err != nil || len(made.Grants) != 1 ||
+		made.Grants[0].Role != auth.Admin || made.App != "" {
+		t.Errorf("registered is %+v, %v", made, err)
+	}
+
+	other := filepath.Join(t.TempDir(), "other")
+	if err := login.WriteToken(t.Context(), other, first); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, ExitRefused, "", "already has the token "+id, append(register, other)...)
+	for what, text := range map[string]string{"no token": "hunter2", "mistyped": token[:len(token)-1] + "-"} {
+		if err := os.WriteFile(other, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r := expect(t, ExitUsage, "", "--from: "+other, append(register, other)...); strings.Contains(r.err, text) {
+			t.Errorf("%s: it is quoted: %s", what, r.err)
+		}
+	}
+	expect(t, ExitUsage, "", "no such file", append(register, other+"s")...)
+}

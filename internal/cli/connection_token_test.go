@@ -59,6 +59,10 @@ func TestOrderOfTokens(t *testing.T) {
 	if err := login.WriteToken(t.Context(), path, "filed"); err != nil {
 		t.Fatal(err)
 	}
+	inEnvironment := filepath.Join(t.TempDir(), "token")
+	if err := login.WriteToken(t.Context(), inEnvironment, "environment"); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		env  string
 		args []string
@@ -78,7 +82,28 @@ func TestOrderOfTokens(t *testing.T) {
 			t.Errorf("%v with %q: it was shown %q, want %q", c.args, c.env, got, c.want)
 		}
 	}
+	t.Setenv(command.EnvTokenFile, inEnvironment) // after PENSTOCK_TOKEN, as in the clients
+	for _, c := range []struct {
+		env  string
+		args []string
+		want string
+	}{
+		{"", []string{"--server", url}, "Bearer environment"},
+		{"said", []string{"--server", url}, "Bearer said"},
+		{"", []string{"--profile", "team"}, "Bearer named"},
+		{"", []string{"--server", url, "--token-file", path}, "Bearer filed"},
+		{"said", []string{"--server", url, "--token-file", inEnvironment}, "Bearer environment"},
+	} {
+		t.Setenv(command.EnvToken, c.env)
+		expect(t, ExitDone, "no queues", "", append([]string{"queue", "ls"}, c.args...)...)
+		if got := last(); got != c.want {
+			t.Errorf("%v with %q and a file: it was shown %q, want %q", c.args, c.env, got, c.want)
+		}
+	}
 	t.Setenv(command.EnvToken, "")
+	t.Setenv(command.EnvTokenFile, "/does/not/exist")
+	expect(t, ExitUsage, "", "PENSTOCK_TOKEN_FILE: token file", "queue", "ls", "--server", url)
+	t.Setenv(command.EnvTokenFile, "")
 	t.Setenv(command.EnvURL, other) // said for all of the shell: a profile is of its own server
 	expect(t, ExitDone, "no queues", "", "queue", "ls", "--profile", "team")
 	if got := last(); got != "Bearer named" {

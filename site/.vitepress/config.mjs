@@ -7,6 +7,7 @@ import { slugify } from '../scripts/text.mjs'
 
 const pages = fileURLToPath(new URL('../.pages', import.meta.url))
 const site = JSON.parse(readFileSync(`${pages}/site.json`, 'utf8'))
+const { homepage } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
 
 export default defineConfig({
   title: 'Penstock',
@@ -24,6 +25,7 @@ export default defineConfig({
   ],
   transformHead: ({ pageData }) => pageData.isNotFound ? [] : [
     ['link', { rel: 'alternate', type: 'text/markdown', href: site.base + pageData.relativePath }],
+    ['link', { rel: 'canonical', href: canonical(pageData.relativePath) }],
   ],
   markdown: {
     theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
@@ -63,6 +65,11 @@ export default defineConfig({
     versions: { current: site.version, released: site.released, root: site.root },
   },
 })
+
+// canonical returns the URL of a page where the site is published. Types of problems are such URLs.
+function canonical(path) {
+  return homepage + site.base.slice(site.root.length) + path.replace(/(^|\/)index\.md$/, '$1').replace(/\.md$/, '')
+}
 
 // searchRoles corrects the roles of the search box. In VitePress 1.6 the whole box is a button with controls inside, and
 // its options contain links. Here the box is a dialog with a list of links.

@@ -35,14 +35,14 @@ function reasons(root, openapi) {
   return codes.map((reason) => ({ code: reason, ...table.get(reason) }))
 }
 
-// typeBase returns what precedes the code in the type of a problem.
+// typeBase returns what precedes the code in the type of a problem: the URL below which this site has its page.
 function typeBase(root) {
   const source = readFileSync(join(root, 'internal/api/httpio/problem.go'), 'utf8')
-  const found = /problemBase = "([^"]+)"/.exec(source)
-  if (!found) throw new Error('internal/api/httpio/problem.go: no constant problemBase')
+  const found = /\bProblemBase = "([^"]+)"/.exec(source)
+  if (!found) throw new Error('internal/api/httpio/problem.go: no constant ProblemBase')
   const base = found[1]
-  if (!base.includes('#') && !new URL(base).pathname.endsWith('/problems/')) {
-    throw new Error(`problemBase is ${base}, but the site has the pages of error codes under /problems/`)
+  if (!new URL(base).pathname.endsWith('/problems/')) {
+    throw new Error(`ProblemBase is ${base}, but the site has the pages of error codes under /problems/`)
   }
   return base
 }

@@ -93,12 +93,21 @@ test('an error code that only one of the sources has fails the build', () => {
   assert.throws(() => problemPages(root, fewer), /the Go code has \d+ error codes, openapi.json has \d+/)
 })
 
-test('the type of a problem and the path of its page agree', () => {
-  const problem = (base) => ({ 'internal/api/httpio/problem.go': `const problemBase = "${base}"` })
-  const good = repository('type', problem('https://example.com/docs/problems/'))
-  assert.ok(problemPages(good, openapi()).at(-1).text.includes('"type": "https://example.com/docs/problems/'))
-  const bad = repository('bad-type', problem('https://example.com/errors/'))
-  assert.throws(() => problemPages(bad, openapi()), /the site has the pages of error codes under \/problems\//)
+test('the type of a problem is the URL of its page', () => {
+  const { homepage } = JSON.parse(readFileSync(join(site, 'package.json'), 'utf8'))
+  for (const { path, title, text } of problemPages(root, openapi()).slice(1)) {
+    const { type } = JSON.parse(/```json\n([\s\S]+?)```/.exec(text)[1])
+    assert.equal(type, homepage + path.replace(/\.md$/, ''), title)
+  }
+  const problem = (base) => ({ 'internal/api/httpio/problem.go': `const ProblemBase = "${base}"` })
+  const other = repository('type', problem('https://example.com/docs/problems/'))
+  assert.ok(problemPages(other, openapi()).at(-1).text.includes('"type": "https://example.com/docs/problems/'))
+  for (const base of ['https://example.com/errors/', 'https://example.com/docs/api.md#']) {
+    const bad = repository('bad-type', problem(base))
+    assert.throws(() => problemPages(bad, openapi()), /the site has the pages of error codes under \/problems\//)
+  }
+  assert.throws(() => problemPages(repository('no-type', { 'internal/api/httpio/problem.go': 'package httpio' }), openapi()),
+    /no constant ProblemBase/)
 })
 
 test('a reference that leads nowhere fails the build', () => {

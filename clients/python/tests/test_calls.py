@@ -180,6 +180,12 @@ class Calls:
             file.unlink()
             self.assertRaises(Invalid, client.append, "q", {"payload": 1})
 
+    def test_a_token_in_the_environment_goes_before_a_file(self):
+        with mock.patch.dict(os.environ, {"PENSTOCK_TOKEN": "explicit", "PENSTOCK_TOKEN_FILE": "/does/not/exist"}):
+            server, client = self.serve(OK)
+        client.append("q", {"payload": 1})
+        self.assertEqual(server.requests[0].headers["authorization"], "Bearer explicit")
+
     def test_unix_sockets(self):
         with tempfile.TemporaryDirectory() as folder:
             server = Server(lambda request: OK, unix=f"{folder}/s.sock")

@@ -69,6 +69,7 @@ class Middleware(unittest.TestCase):
             self.assertEqual(headers["ratelimit-policy"], FIELDS["RateLimit-Policy"])
             self.assertEqual(headers["content-type"], "application/problem+json")
             self.assertEqual(json.loads(body)["reason"], "limit_reached")
+            self.assertRegex(json.loads(body)["type"], "^https:.*/problems/limit_reached$")
 
     def test_without_an_answer_requests_pass_unless_refused(self):
         for (status, _, _), _, events in self.both(None):

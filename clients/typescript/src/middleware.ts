@@ -24,7 +24,8 @@ interface Verdict {
   gone?: true;
 }
 
-const reasons = "https://github.com/penstock/penstock/blob/main/docs/api.md#";
+/** URL below which each reason has a page; a problem's type is this URL and the reason, as in answers of the server. */
+const problems = "https://penstock.github.io/penstock/problems/";
 
 async function decide<R>(client: Penstock, options: LimitOptions<R>, request: R, response: RawResponse): Promise<Verdict> {
   const control = new AbortController();
@@ -64,7 +65,7 @@ async function decide<R>(client: Penstock, options: LimitOptions<R>, request: R,
 function problem(status: number, reason: string, rule: string, more: Record<string, number>): NonNullable<Verdict["refusal"]> {
   const title = status === 429 ? "Limit reached" : "Unavailable";
   const detail = status === 429 ? "too many requests; retry after the time in Retry-After" : "the limit cannot be checked now; retry";
-  return { status, body: JSON.stringify({ type: reasons + reason, title, status, detail, reason, rule, ...more }) };
+  return { status, body: JSON.stringify({ type: problems + reason, title, status, detail, reason, rule, ...more }) };
 }
 
 function checked<R>(options: LimitOptions<R>): LimitOptions<R> {

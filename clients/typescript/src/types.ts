@@ -689,11 +689,11 @@ export interface JobInfo {
   position?: number;
   eta?: ETA;
   cost: number;
-  /** Key of the lane; absent without a key, and for an ended job of which little is remembered. */
+  /** Key of the lane. Absent without a key, and for ended jobs whose details are no longer kept. */
   lane?: string;
   /** Unknown for deferred jobs, and ended jobs that are not dead. */
   batch?: string;
-  /** Absent if 0, and for an ended job of which little is remembered. */
+  /** Absent if 0, and for ended jobs whose details are no longer kept. */
   priority?: number;
   /** Attempts that started and ended, or were lost. */
   attempts: number;
@@ -970,6 +970,7 @@ export interface Pause {
 }
 
 export interface Problem {
+  /** URL of the page about the error code: https://penstock.github.io/penstock/problems/ followed by reason. Programs check reason. */
   type: string;
   title: string;
   status: number;

@@ -12,7 +12,9 @@ test("the driver answers by number, cancels calls and ends with its input", asyn
     send(response, 202, { id: "a", state: "waiting", text: request.body });
   });
   const path = fileURLToPath(new URL("driver.js", import.meta.url));
-  const driver = spawn(process.execPath, [path], { env: { ...process.env, PENSTOCK_URL: url, PENSTOCK_TOKEN: "t" } });
+  // PENSTOCK_TOKEN goes before PENSTOCK_TOKEN_FILE.
+  const env = { ...process.env, PENSTOCK_URL: url, PENSTOCK_TOKEN: "t", PENSTOCK_TOKEN_FILE: "/does/not/exist" };
+  const driver = spawn(process.execPath, [path], { env });
   const answers: any = {};
   createInterface({ input: driver.stdout }).on("line", (line) => {
     const answer = JSON.parse(line);

@@ -44,6 +44,7 @@ test("a refused request gets 429 with its headers and a problem", async (t) => {
     [429, "2", limits.RateLimit, limits["RateLimit-Policy"], "application/problem+json"]);
   const problem = await response.json() as any;
   assert.deepEqual([problem.status, problem.reason, problem.retry_after_ms], [429, "limit_reached", 1200]);
+  assert.match(problem.type, /^https:.*\/problems\/limit_reached$/);
   assert.equal(seen[0]!.json.key, "ann");
   assert.equal(await (await fetch(url)).text(), "fine"); // no key: not limited
   assert.equal(seen.length, 1);

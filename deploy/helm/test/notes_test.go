@@ -16,7 +16,7 @@ func TestNotes(t *testing.T) {
 	for file, want := range map[string][]string{
 		"defaults":   {"exec deploy/penstock-ingress -- penstock token init", "service/penstock-ingress 8080:80"},
 		"up":         {"exec penstock-up-0 -- penstock -s unix:///data/penstock/penstock.sock", "set apply.tokenSecret.name"},
-		"everything": {"logs job/queues-token", "--server https://localhost:8080"},
+		"everything": {"get secret penstock-token", `index .data "admin" | base64decode`, "--server https://localhost:8080"},
 		"hpa":        {"penstock login"},
 	} {
 		values, _ := valuesOf(t, "values/"+file+".yaml")

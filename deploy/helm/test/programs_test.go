@@ -135,9 +135,23 @@ func content(s *corev1.VolumeProjection, r *release) map[string]string {
 		if text, is := known[item.Key]; is {
 			files[item.Path] = text
 		}
+		if item.Path == "admin.token" {
+			files[item.Path] = adminToken()
+		}
 	}
 	return files
 }
+
+// adminToken returns the token that the Secret of the operator has.
+var adminToken = sync.OnceValue(func() string {
+	var out, said bytes.Buffer
+	if code := cli.Run(context.Background(), []string{"token", "generate"}, cli.Streams{
+		In: strings.NewReader(""), Out: &out, Err: &said,
+	}); code != cli.ExitDone {
+		panic(said.String())
+	}
+	return strings.TrimSpace(out.String())
+})
 
 // certificate returns a certificate and its key in PEM.
 var certificate = sync.OnceValues(func() (cert, key string) {

@@ -22,7 +22,7 @@ import (
 )
 
 const valuesToRun = `
-init: {token: true}
+init: {tokenSecret: {name: penstock-token}}
 apply: {tokenSecret: {name: penstock-token}}
 secrets: [{name: API_TOKEN, secret: {name: provider-a, key: token}, hosts: [api.example.com]}]
 queues: |
@@ -34,7 +34,7 @@ queues: |
 `
 
 // The pods of an installation run here, in Helm's order, on a real Redis: the Job that creates the store, ingress and
-// drainer, and the Jobs that create a token and apply the queues. Only addresses and paths differ.
+// drainer, and the Jobs that register a token and apply the queues. Only addresses and paths differ.
 func TestPodsRun(t *testing.T) {
 	redis := redistest.New(t, redistest.Options{})
 	var values map[string]any
@@ -54,7 +54,10 @@ func TestPodsRun(t *testing.T) {
 	}
 	front := serve(t, pods["penstock-ingress"], append(argv("penstock-ingress"), "--drain-delay=0s"))
 	serve(t, pods["penstock-drainer"], argv("penstock-drainer"))
-	token := strings.TrimSpace(job(t, argv("penstock-token")))
+	token := adminToken()
+	if said := job(t, argv("penstock-token")); !strings.Contains(said, "is registered") || strings.Contains(said, token) {
+		t.Errorf("the Job that registers the token says %q", said)
+	}
 	t.Setenv("PENSTOCK_TOKEN", token)
 
 	apply := argv("penstock-apply")

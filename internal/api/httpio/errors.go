@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/penstock/penstock/admission"
@@ -169,28 +171,31 @@ func ofBytes(b queue.ByteBound) string {
 
 // UnknownQueue returns the problem for a queue that does not exist.
 func UnknownQueue(name string) *Problem {
-	return &Problem{
-		Reason: ReasonUnknownQueue,
-		Detail: "there is no queue " + clip.Quote(name, 80) + "; PUT /v1/queues/{queue} creates it",
+	detail := "there is no queue " + clip.Quote(name, 80)
+	if names.Validate(name) == nil {
+		detail += "; PUT /v1/queues/" + name + " creates it"
 	}
+	return &Problem{Reason: ReasonUnknownQueue, Detail: detail}
 }
 
 // UnknownRule returns the problem for a rule that does not exist.
 func UnknownRule(name string) *Problem {
-	return &Problem{
-		Reason: ReasonUnknownRule,
-		Detail: "there is no rule " + clip.Quote(name, 80) + "; PUT /v1/rules/{rule} creates it",
+	detail := "there is no rule " + clip.Quote(name, 80)
+	if rules.ValidateName(name) == nil {
+		detail += "; PUT /v1/rules/" + name + " creates it"
 	}
+	return &Problem{Reason: ReasonUnknownRule, Detail: detail}
 }
 
-// unknownDocuments says, for each kind of document, the reason and the operation that creates one.
+// unknownDocuments says, for each kind of document, the reason and the request that creates one. If the request ends
+// with a slash, the name follows.
 var unknownDocuments = map[string]struct {
 	reason  Reason
 	creates string
 }{
-	auth.KindApp:     {ReasonUnknownApp, "PUT /v1/apps/{app}"},
+	auth.KindApp:     {ReasonUnknownApp, "PUT /v1/apps/"},
 	auth.KindToken:   {ReasonUnknownToken, "POST /v1/tokens"},
-	auth.KindSubject: {ReasonUnknownSubject, "PUT /v1/subjects/{subject}"},
+	auth.KindSubject: {ReasonUnknownSubject, "PUT /v1/subjects/"},
 }
 
 func unknownDocument(e *document.Missing) *Problem {
@@ -198,10 +203,14 @@ func unknownDocument(e *document.Missing) *Problem {
 	if !ok {
 		return &Problem{Reason: ReasonNotFound, Detail: e.Error()}
 	}
-	return &Problem{
-		Reason: row.reason,
-		Detail: "there is no " + e.Kind + " " + clip.Quote(e.Name, 80) + "; " + row.creates + " creates one",
+	detail := "there is no " + e.Kind + " " + clip.Quote(e.Name, 80)
+	switch {
+	case !strings.HasSuffix(row.creates, "/"):
+		detail += "; " + row.creates + " creates one"
+	case e.Name != "" && len(e.Name) <= document.MaxNameBytes:
+		detail += "; " + row.creates + url.PathEscape(e.Name) + " creates it"
 	}
+	return &Problem{Reason: row.reason, Detail: detail}
 }
 
 // LimitReached returns the problem for a ruling that refuses. what names what is refused, as in "the job".

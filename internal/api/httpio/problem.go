@@ -13,8 +13,9 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// problemBase is where the reasons are explained; the fragment is the reason.
-const problemBase = "https://github.com/penstock/penstock/blob/main/docs/api.md#"
+// ProblemBase is the URL below which the documentation site has a page per reason. The type of a problem is this URL
+// and the reason. It identifies the problem to programs, so a released version never changes it.
+const ProblemBase = "https://penstock.github.io/penstock/problems/"
 
 // Problem is a refusal, sent as RFC 9457 problem details. Programs go by its Reason.
 type Problem struct {
@@ -53,7 +54,7 @@ func (p *Problem) Error() string { return p.Reason.Code + ": " + p.Detail }
 // AppendBody appends the problem as the body of a response. request is the request's id; empty leaves it out.
 func (p *Problem) AppendBody(b []byte, request string) []byte {
 	r := p.Reason
-	b = append(b, `{"type":"`+problemBase...)
+	b = append(b, `{"type":"`+ProblemBase...)
 	b = append(b, r.Code...)
 	b = append(b, `","title":"`...)
 	b = append(b, r.Title...)

@@ -26,8 +26,8 @@ and saves it for this server, or under the name of --profile. Tokens are saved i
 in the user's configuration directory (~/.config on Linux), readable only by the user.
 
 A command uses the first of these: an Authorization header in --header, --token-file, --profile,
-PENSTOCK_TOKEN, the saved token of its server. It reaches a server that "penstock up" runs on this
-machine at its Unix socket, without a token.
+PENSTOCK_TOKEN, the file in PENSTOCK_TOKEN_FILE, the saved token of its server. It reaches a server that
+"penstock up" runs on this machine at its Unix socket, without a token.
 
 Examples:
   penstock login

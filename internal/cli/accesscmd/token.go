@@ -16,12 +16,13 @@ import (
 // TokenCmd is penstock token.
 type TokenCmd struct {
 	command.Connection
-	Init   tokenInitCmd   `cmd:"" help:"Create the first token of an operator, in the store itself."`
-	Create tokenCreateCmd `cmd:"" help:"Create a token and print it once."`
-	Ls     tokenLsCmd     `cmd:"" help:"List tokens."`
-	Info   tokenInfoCmd   `cmd:"" help:"Show a token, without its secret."`
-	Rotate tokenRotateCmd `cmd:"" help:"Replace a token; the old one keeps working for a grace period."`
-	Revoke tokenRevokeCmd `cmd:"" help:"Revoke tokens at once."`
+	Init     tokenInitCmd     `cmd:"" help:"Create the first token of an operator, in the store itself."`
+	Generate tokenGenerateCmd `cmd:"" help:"Generate a token for \"token init --from\", without a server."`
+	Create   tokenCreateCmd   `cmd:"" help:"Create a token and print it once."`
+	Ls       tokenLsCmd       `cmd:"" help:"List tokens."`
+	Info     tokenInfoCmd     `cmd:"" help:"Show a token, without its secret."`
+	Rotate   tokenRotateCmd   `cmd:"" help:"Replace a token; the old one keeps working for a grace period."`
+	Revoke   tokenRevokeCmd   `cmd:"" help:"Revoke tokens at once."`
 }
 
 // secretFlags say where to write a new token.
@@ -30,10 +31,10 @@ type secretFlags struct {
 	command.Output
 }
 
+const saveHelp = "New file for the token, readable only by you, or a pipe or device. Default: standard output."
+
 func (secretFlags) LongHelp() map[string]string {
-	return map[string]string{
-		"save": "New file for the token, readable only by you, or a pipe or device. Default: standard output.",
-	}
+	return map[string]string{"save": saveHelp}
 }
 
 // check reports whether a token could be saved, before it is created.

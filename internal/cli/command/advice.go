@@ -15,16 +15,28 @@ import (
 
 // commandFor replaces the API requests that errors of a server recommend by the equivalent commands.
 var commandFor = strings.NewReplacer(
-	"PUT /v1/queues/{queue}", `"penstock queue set"`,
-	"PUT /v1/rules/{rule}", `"penstock rule apply"`,
-	"PUT /v1/apps/{app}", `"penstock app put"`,
 	"POST /v1/tokens", `"penstock token create"`,
-	"PUT /v1/subjects/{subject}", `"penstock subject put"`,
 	"GET /v1/whoami", `"penstock whoami"`,
 	"GET lists them", `"penstock rule info" lists them`,
 	"GET /readyz with the role view for everything shows", `"penstock doctor" with the role view for everything shows`,
 	"with ?force=true", "with --force",
 )
+
+// creates matches the request that creates an object, and commandsOf has the command for each kind of object.
+var (
+	creates    = regexp.MustCompile(`PUT /v1/(queues|rules|apps|subjects)/\S+ creates it`)
+	commandsOf = map[string]string{
+		"queues": "queue set", "rules": "rule apply", "apps": "app put", "subjects": "subject put",
+	}
+)
+
+// inCommands returns the detail of a problem with commands in place of requests.
+func inCommands(detail string) string {
+	detail = creates.ReplaceAllStringFunc(detail, func(request string) string {
+		return `"penstock ` + commandsOf[creates.FindStringSubmatch(request)[1]] + `" creates it`
+	})
+	return commandFor.Replace(detail)
+}
 
 // unknownName matches the error of a server about an unknown name.
 var unknownName = regexp.MustCompile(`^there is no (queue|rule) "([^"]+)"`)
@@ -36,11 +48,12 @@ func (r *Run) Advise(err error) error {
 		return err
 	}
 	if p.Status == http.StatusUnauthorized {
+		p.Detail, _, _ = strings.Cut(p.Detail, ": send Authorization") // a hint for other clients
 		return fmt.Errorf("%w; save a token with \"penstock login --server %s\", or use %s or --token-file; \"penstock up\" "+
 			"writes its token to admin.token in its --data; with Redis, \"penstock token init\" creates the first token",
 			err, r.ServerURL(), EnvToken)
 	}
-	p.Detail = commandFor.Replace(p.Detail)
+	p.Detail = inCommands(p.Detail)
 	if found := unknownName.FindStringSubmatch(p.Detail); found != nil {
 		near := r.NearQueue
 		if found[1] == "rule" {

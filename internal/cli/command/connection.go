@@ -24,7 +24,7 @@ type Connection struct {
 	Key    string   `help:"PEM file of the private key of --cert." placeholder:"FILE"`
 	Header []string `placeholder:"HEADER" sep:"none"`
 
-	TokenFile     string `help:"File with the token to use." placeholder:"FILE"`
+	TokenFile     string `env:"-" placeholder:"FILE"`
 	Profile       string `help:"Saved login to use; see \"penstock login\"." placeholder:"NAME"`
 	InsecureToken bool
 }
@@ -36,6 +36,8 @@ func (Connection) LongHelp() map[string]string {
 		"cert": "PEM file of the client certificate for the server, or for a proxy before it.",
 		"header": "Header to send with every request, such as 'Authorization: Bearer ...'. @FILE reads one header " +
 			"per line. May be repeated.",
+		"token-file": "File with the token to use. Default: the token in PENSTOCK_TOKEN, or else in the file that " +
+			"PENSTOCK_TOKEN_FILE names.",
 		"insecure-token": "Allow sending a token to another machine without TLS, where others may read it.",
 	}
 }

@@ -14,12 +14,16 @@ import (
 // command lines.
 const EnvToken = "PENSTOCK_TOKEN"
 
+// EnvTokenFile is the environment variable with the name of a file with a token. EnvToken goes before it, as in the
+// clients.
+const EnvTokenFile = "PENSTOCK_TOKEN_FILE"
+
 // EnvURL is the environment variable of --server.
 const EnvURL = "PENSTOCK_URL"
 
 // credentials returns the server and its token or socket, if any. The first of these decides: an Authorization header,
-// --token-file, --profile, PENSTOCK_TOKEN, the saved login of the server. So a flag goes before the environment, and
-// the environment before a saved login.
+// --token-file, --profile, PENSTOCK_TOKEN, PENSTOCK_TOKEN_FILE, the saved login of the server. So a flag goes before
+// the environment, and the environment before a saved login.
 func (c *Connection) credentials(server string, head http.Header) (login.Login, error) {
 	saved, err := c.profile(server)
 	if err != nil {
@@ -42,6 +46,9 @@ func (c *Connection) credentials(server string, head http.Header) (login.Login, 
 	case os.Getenv(EnvToken) != "":
 		to.Token, err = login.Check(os.Getenv(EnvToken))
 		err = prefixed(EnvToken, err)
+	case os.Getenv(EnvTokenFile) != "":
+		to.Token, err = login.ReadToken(os.Getenv(EnvTokenFile))
+		err = prefixed(EnvTokenFile, err)
 	default:
 		to, err = savedLogin(server)
 		if to.Socket != "" && c.Cert != "" { // the certificate authenticates the caller

@@ -2,6 +2,7 @@
 package doctorcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -205,8 +206,8 @@ func (c *Cmd) files() (all []doctor.File) {
 	if kept, err := login.Default(); err == nil {
 		private(kept.Path)
 	}
-	if c.TokenFile != "" {
-		private(c.TokenFile)
+	if file := cmp.Or(c.TokenFile, os.Getenv(command.EnvTokenFile)); file != "" {
+		private(file)
 	}
 	return all
 }

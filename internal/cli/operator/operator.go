@@ -59,6 +59,18 @@ func CreateAdmin(ctx context.Context, a *auth.Authority, by, note string) (strin
 	return secret, made, err
 }
 
+// RegisterAdmin registers a token that was generated elsewhere as a token of the operator with full access. It does
+// nothing if the token exists.
+func RegisterAdmin(ctx context.Context, a *auth.Authority, by, secret string) (auth.Token, error) {
+	made, err := a.RegisterToken(
+		as(ctx, by), auth.Operator(by), secret, &auth.Token{Grants: []auth.Grant{{Role: auth.Admin}}},
+	)
+	if err != nil {
+		err = fmt.Errorf("register the token: %w", err)
+	}
+	return made, err
+}
+
 // EnsureToken makes sure that the token of "penstock up" is in its file. If the file is gone it revokes the token and
 // creates another. A file that others can read, or that holds something else, is an error.
 func EnsureToken(ctx context.Context, a *auth.Authority, path string, log *slog.Logger) error {

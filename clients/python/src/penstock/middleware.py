@@ -13,6 +13,9 @@ from .errors import Invalid, PenstockError
 
 Headers = List[Tuple[str, str]]
 
+# URL below which each reason has a page. A problem's type is this URL and the reason, as in answers of the server.
+PROBLEMS = "https://penstock.github.io/penstock/problems/"
+
 
 class _Limit:
     """What both kinds share. ``key`` returns the key of a request, or None to let it pass without asking.
@@ -46,7 +49,7 @@ class _Limit:
 
 def _problem(status: int, reason: str, detail: str, fields: Headers) -> Tuple[int, Headers, bytes]:
     title = "Too Many Requests" if status == 429 else "Service Unavailable"
-    problem = {"type": "about:blank", "title": title, "status": status, "reason": reason, "detail": detail}
+    problem = {"type": PROBLEMS + reason, "title": title, "status": status, "reason": reason, "detail": detail}
     body = json.dumps(problem).encode()
     return status, [("Content-Type", "application/problem+json"), ("Content-Length", str(len(body))), *fields], body
 
