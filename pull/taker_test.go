@@ -213,3 +213,28 @@ func TestTurnEnds(t *testing.T) {
 		}
 	})
 }
+
+// Turns whose callers died do not hold up callers that want turns of other kinds, however urgent the dead were.
+func TestTurnsOfTheDead(t *testing.T) {
+	onBoth(t, func(t *testing.T, process func() queue.Engine) {
+		e := process()
+		if _, err := e.Put(t.Context(), queue.Spec{
+			Name: "calls", Rate: leaky.PerSecond(100), Pull: true, Slack: unit.Duration(100 * time.Millisecond),
+		}, 0); err != nil {
+			t.Fatal(err)
+		}
+		dead, turns := turnsOf(t, process(), "calls"), turnsOf(t, process(), "calls")
+		if _, err := dead.Request(t.Context(), pull.TurnRequest{Priority: queue.MaxPriority, Cost: 2, Within: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			if err := turns.Wait(t.Context(), 50*time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		turns.Close()
+		if n := held(t, e, "calls"); n != 0 {
+			t.Errorf("%d places are left", n)
+		}
+	})
+}

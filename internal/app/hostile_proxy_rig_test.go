@@ -94,7 +94,7 @@ func gatewayOver(t *testing.T, e queue.Engine, change ...func(*gatewayOptions)) 
 // put makes a proxied queue; more is JSON for its spec, and http for its target.
 func (g *gateway) put(name, target, more, http string) {
 	g.t.Helper()
-	spec := queue.Spec{Name: name, Pull: true, Slack: unit.Duration(10 * time.Second)}
+	spec := queue.Spec{Name: name, Pull: true, Slack: unit.Duration(500 * time.Millisecond)}
 	if err := json.Unmarshal([]byte(`{"rate":"unlimited"}`), &spec); err != nil {
 		g.t.Fatal(err)
 	}

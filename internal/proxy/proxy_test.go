@@ -120,7 +120,7 @@ func newRig(t *testing.T) *rig {
 func (r *rig) put(target string, change func(*queue.Spec)) {
 	r.t.Helper()
 	spec := queue.Spec{
-		Name: "q", Rate: leaky.Unlimited, Pull: true, Slack: unit.Duration(10 * time.Second),
+		Name: "q", Rate: leaky.Unlimited, Pull: true, Slack: unit.Duration(500 * time.Millisecond),
 		Deliver: fmt.Appendf(nil, `{"http":{"url":%q}}`, target),
 	}
 	if change != nil {
