@@ -17,8 +17,8 @@ const (
 	mostPause  = 2 * time.Second
 )
 
-// giveUp gives back one place: the turn's own, or that of the caller that got it. Turns of a kind are interchangeable, so
-// all that matters is that each kind has as many places as waiting callers. sure means that the turn was appended.
+// giveUp gives back one place: the turn's own, or that of the caller that got it. Turns of a kind are interchangeable,
+// so all that matters is that each kind has as many places as waiting callers. sure means that the turn was appended.
 // giveUp usually succeeds at once; otherwise it goes on in the background. In doubt it lets a place expire rather than
 // give back two.
 func (t *Turns) giveUp(ctx context.Context, k kind, id string, sure bool) {
@@ -78,8 +78,8 @@ func (t *Turns) giveBack(ctx context.Context, k kind, id string, sure bool) bool
 	return err == nil && info.Leased+info.Waiting == 0
 }
 
-// like looks for a waiting turn of a kind, if possible the one with an id. alone means that the turns which would leave the
-// lane first are all of that kind.
+// like looks for a waiting turn of a kind, if possible the one with an id. alone means that the turns which would leave
+// the lane first are all of that kind.
 func (t *Turns) like(ctx context.Context, k kind, id string) (alone bool, found string, err error) {
 	r := queue.ListRequest{Queue: t.queue, State: queue.Waiting, Lane: &k.lane, Limit: queue.MaxPage}
 	alone = true

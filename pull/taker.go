@@ -61,6 +61,9 @@ func (t *Turns) next(ctx context.Context, until time.Time) (*Departure, kind, er
 		return nil, kind{}, err
 	}
 	if handed.Jobs() == 0 {
+		if t.dispatcher.stop.Err() != nil {
+			return nil, kind{}, ErrStopped
+		}
 		return nil, kind{}, &Later{turnRetry}
 	}
 	j := handed.jobs[0]
@@ -89,8 +92,8 @@ type unclaimed struct {
 	since time.Time
 }
 
-// abandon notes a turn for whose kind no caller waits here, and reports whether it was left by a process that died. mu is
-// held.
+// abandon notes a turn for whose kind no caller waits here, and reports whether it was left by a process that died. mu
+// is held.
 func (t *Turns) abandon(id string) bool {
 	if t.unclaimed == nil || len(t.unclaimed) >= maxNoted {
 		t.unclaimed = map[string]unclaimed{}

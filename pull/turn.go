@@ -22,6 +22,9 @@ type Turn struct {
 // ErrTurnOver is returned for a turn that was waited for before, or canceled.
 var ErrTurnOver = errors.New("pull: the turn is over")
 
+// ErrStopped is returned for a turn whose dispatcher stopped before it came.
+var ErrStopped = errors.New("pull: the dispatcher has stopped")
+
 // At returns when the turn is expected, by this machine's clock. Only Wait knows when it has come.
 func (t *Turn) At() time.Time { return t.at }
 
@@ -94,8 +97,8 @@ func (d *Departure) Fail(reason string, unused bool) {
 }
 
 // Throttle ends the turn of a call whose receiver answered that there are too many requests. The queue stops for that
-// long, or for [queue.ThrottleStop] if that is less than queue.MinThrottleStop. It reports whether the turn was not over
-// before. When it returns, the engine knows of the stop.
+// long, or for [queue.ThrottleStop] if that is less than queue.MinThrottleStop. It reports whether the turn was not
+// over before. When it returns, the engine knows of the stop.
 func (d *Departure) Throttle(after time.Duration, reason string) bool {
 	if !d.over.CompareAndSwap(false, true) {
 		return false

@@ -16,13 +16,13 @@ import (
 // the queue, in order of arrival, across all processes that use it.
 //
 // A turn is a job without a payload. Turns of the same lane, cost and priority are interchangeable: a waiting caller
-// gets the next turn, no matter which caller reserved it. So a caller that dies takes nothing from those behind it. Give
-// all callers of a queue about the same time limit: a caller with a short limit may use the turn of one with a long
-// limit, and leaves a turn that expires sooner. The queue must hold only turns. A caller that meets another job there
-// gives it back and gets an error.
+// gets the next turn, no matter which caller reserved it. So a caller that dies takes nothing from those behind it.
+// Give all callers of a queue about the same time limit: a caller with a short limit may use the turn of one with a
+// long limit, and leaves a turn that expires sooner. The queue must hold only turns. A caller that meets another job
+// there gives it back and gets an error.
 //
-// With several processes, give all callers the same cost and priority in each lane. A process that gets a turn of a kind
-// for which none of its callers wait gives it back, which takes time from the queue.
+// With several processes, give all callers the same cost and priority in each lane. A process that gets a turn of a
+// kind for which none of its callers wait gives it back, which takes time from the queue.
 type Turns struct {
 	dispatcher *Dispatcher
 	engine     TurnEngine

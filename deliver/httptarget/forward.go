@@ -63,8 +63,8 @@ func (f *FailedForward) Timeout() bool {
 	return errors.As(f.Err, &timeout) && timeout.Timeout()
 }
 
-// Forward sends a request in its turn, and returns the answer as soon as it has its headers. The body must be closed. An
-// error of the turn is returned as it is, any other is a *FailedForward. Nothing is sent twice.
+// Forward sends a request in its turn, and returns the answer as soon as it has its headers. The body must be closed.
+// An error of the turn is returned as it is, any other is a *FailedForward. Nothing is sent twice.
 func (s *Sender) Forward(ctx context.Context, f *Forward, to *Target) (*http.Response, error) {
 	target, err := to.resolve(s.secrets, f.Queue)
 	if err != nil {
@@ -105,8 +105,8 @@ func (s *Sender) Forward(ctx context.Context, f *Forward, to *Target) (*http.Res
 	return answer, nil
 }
 
-// inTurn waits for the request's turn, takes a connection, and sends the request. Callers wait for long, so they hold no
-// connection meanwhile. A caller that finds none ready misses its turn, and waits for another with the connection in
+// inTurn waits for the request's turn, takes a connection, and sends the request. Callers wait for long, so they hold
+// no connection meanwhile. A caller that finds none ready misses its turn, and waits for another with the connection in
 // hand.
 func (c *call) inTurn(f *Forward) (*http.Response, error) {
 	c.pool.warm(c.out.to, f.Spare)

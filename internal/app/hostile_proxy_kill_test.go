@@ -17,8 +17,8 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// One of three ingresses is killed while callers wait in all of them. What arrives at the receiver keeps the law, each call
-// arrives at most once, and the callers of the others are all answered, in the turns of the dead too.
+// One of three ingresses is killed while callers wait in all of them. What arrives at the receiver keeps the law, each
+// call arrives at most once, and the callers of the others are all answered, in the turns of the dead too.
 func TestHostileProxyKilled(t *testing.T) {
 	t.Parallel() // it mostly waits
 	const callers, each = 9, 15

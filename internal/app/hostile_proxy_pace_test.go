@@ -62,13 +62,17 @@ func TestHostileProxyThrottled(t *testing.T) {
 		status int
 		least  time.Duration // of the stop
 	}{
-		"seconds":             {tooMany("Retry-After: 3600"), 429, 59 * time.Minute},
-		"a date":              {tooMany("Date: Mon, 02 Jan 2006 15:04:05 GMT", "Retry-After: Mon, 02 Jan 2006 16:04:05 GMT"), 429, 59 * time.Minute},
+		"seconds": {tooMany("Retry-After: 3600"), 429, 59 * time.Minute},
+		"a date": {
+			tooMany("Date: Mon, 02 Jan 2006 15:04:05 GMT", "Retry-After: Mon, 02 Jan 2006 16:04:05 GMT"), 429, 59 * time.Minute,
+		},
 		"fields of limits":    {tooMany("X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 3600"), 429, 59 * time.Minute},
 		"no time":             {tooMany(), 429, time.Second / 2},
 		"a time of 0":         {tooMany("Retry-After: 0"), 429, time.Second / 2},
 		"a time that is none": {tooMany("Retry-After: soon"), 429, time.Second / 2},
-		"busy":                {said("HTTP/1.1 503 Busy", "Retry-After: 3600", "Content-Length: 4", "", "slow"), 503, 59 * time.Minute},
+		"busy": {
+			said("HTTP/1.1 503 Busy", "Retry-After: 3600", "Content-Length: 4", "", "slow"), 503, 59 * time.Minute,
+		},
 		"used up": {
 			said("HTTP/1.1 200 OK", `RateLimit: "a";r=0;t=3600`, "Content-Length: 4", "", "slow"), 200, 59 * time.Minute,
 		},
@@ -113,15 +117,34 @@ func TestHostileProxyRetries(t *testing.T) {
 		times   int
 		fields  []string
 	}{
-		"again":          {[]string{tooMany("Retry-After: 1"), plainOK}, strings.NewReader("body"), "body", 200, 2, []string{retry, "throttled"}},
-		"twice":          {[]string{tooMany("Retry-After: 1"), tooMany("Retry-After: 1"), plainOK}, strings.NewReader("body"), "body", 200, 3, []string{retry, "throttled"}},
-		"no time":        {[]string{tooMany(), plainOK}, strings.NewReader("body"), "body", 200, 2, []string{retry, "throttled"}},
-		"no body":        {[]string{tooMany("Retry-After: 1"), plainOK}, nil, "", 200, 2, []string{retry, "throttled"}},
-		"a large body":   {[]string{tooMany("Retry-After: 1"), plainOK}, strings.NewReader(large), large, 200, 2, []string{retry, "throttled"}},
-		"not asked to":   {[]string{tooMany("Retry-After: 1"), plainOK}, strings.NewReader("body"), "body", 429, 1, nil},
-		"too long":       {[]string{tooMany("Retry-After: 60"), plainOK}, strings.NewReader("body"), "body", 429, 1, []string{retry, "throttled", wait, "2s"}},
-		"another status": {[]string{said("HTTP/1.1 500 No", "Content-Length: 0", "", ""), plainOK}, strings.NewReader("body"), "body", 500, 1, []string{retry, "throttled"}},
-		"unknown length": {[]string{tooMany("Retry-After: 1"), plainOK}, io.LimitReader(strings.NewReader("body"), 4), "body", 429, 1, []string{retry, "throttled"}},
+		"again": {
+			[]string{tooMany("Retry-After: 1"), plainOK}, strings.NewReader("body"), "body", 200, 2,
+			[]string{retry, "throttled"},
+		},
+		"twice": {
+			[]string{tooMany("Retry-After: 1"), tooMany("Retry-After: 1"), plainOK}, strings.NewReader("body"), "body", 200, 3,
+			[]string{retry, "throttled"},
+		},
+		"no time": {
+			[]string{tooMany(), plainOK}, strings.NewReader("body"), "body", 200, 2, []string{retry, "throttled"},
+		},
+		"no body": {[]string{tooMany("Retry-After: 1"), plainOK}, nil, "", 200, 2, []string{retry, "throttled"}},
+		"a large body": {
+			[]string{tooMany("Retry-After: 1"), plainOK}, strings.NewReader(large), large, 200, 2, []string{retry, "throttled"},
+		},
+		"not asked to": {[]string{tooMany("Retry-After: 1"), plainOK}, strings.NewReader("body"), "body", 429, 1, nil},
+		"too long": {
+			[]string{tooMany("Retry-After: 60"), plainOK}, strings.NewReader("body"), "body", 429, 1,
+			[]string{retry, "throttled", wait, "2s"},
+		},
+		"another status": {
+			[]string{said("HTTP/1.1 500 No", "Content-Length: 0", "", ""), plainOK}, strings.NewReader("body"), "body", 500, 1,
+			[]string{retry, "throttled"},
+		},
+		"unknown length": {
+			[]string{tooMany("Retry-After: 1"), plainOK}, io.LimitReader(strings.NewReader("body"), 4), "body", 429, 1,
+			[]string{retry, "throttled"},
+		},
 		"over its kept size": {
 			[]string{tooMany("Retry-After: 1"), plainOK}, strings.NewReader(large + "x"), large + "x", 429, 1, []string{retry, "throttled"},
 		},
@@ -248,8 +271,8 @@ func (o *observed) judge(t *testing.T, l law.Law, want, atOnce int) {
 	}
 }
 
-// Callers of different lanes, costs and priorities, at two ingresses on one Redis, keep the pace together at the receiver,
-// and each is answered.
+// Callers of different lanes, costs and priorities, at two ingresses on one Redis, keep the pace together at the
+// receiver, and each is answered.
 func TestHostileProxyLaw(t *testing.T) {
 	const callers, each = 6, 8
 	o := &observed{began: time.Now()}

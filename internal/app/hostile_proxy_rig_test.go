@@ -88,6 +88,10 @@ func gatewayOver(t *testing.T, e queue.Engine, change ...func(*gatewayOptions)) 
 		}
 	})
 	t.Cleanup(g.stop)
+	await.Until(t, "the apps are known", func() bool {
+		_, err := o.Owners.Permitted("q")
+		return err == nil
+	})
 	return g
 }
 

@@ -187,7 +187,8 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// A call that waits when the server stops ends with ErrStopping and was not sent. One that was sent ends with its answer.
+// A call that waits when the server stops ends with ErrStopping and was not sent. One that was sent ends with its
+// answer.
 func TestStopping(t *testing.T) {
 	r := newRig(t)
 	arrived, finish := make(chan struct{}), make(chan struct{})
