@@ -52,7 +52,7 @@ func (c *counted) got() ([]string, []time.Time) {
 
 // tooMany is an answer that refuses, with these fields.
 func tooMany(fields ...string) string {
-	return said(append(append([]string{"HTTP/1.1 429 Too Many"}, fields...), "Content-Length: 4", "", "slow")...)
+	return said(append(append([]string{"HTTP/1.1 429 Too Many", "Connection: close"}, fields...), "Content-Length: 4", "", "slow")...)
 }
 
 // A receiver that has had enough stops the queue for everyone, for as long as it says. The caller gets its answer.
@@ -181,7 +181,7 @@ func TestHostileProxyRetries(t *testing.T) {
 // A receiver that fails again and again is left alone; callers learn when to come back, and one call tries it.
 func TestHostileProxyCircuit(t *testing.T) {
 	const circuit = `"circuit":{"failures":3,"min_probe":"200ms","max_probe":"1s"}`
-	fails := said("HTTP/1.1 500 Oops", "Content-Length: 0", "", "")
+	fails := said("HTTP/1.1 500 Oops", "Connection: close", "Content-Length: 0", "", "")
 	opens := func(t *testing.T, g *gateway, status int) {
 		t.Helper()
 		for range 3 {

@@ -202,6 +202,7 @@ func TestHostileProxyReceivers(t *testing.T) {
 				}
 			}
 			g.quiet("q")
+			p.idle()
 			if a := g.call("GET", "/proxy/q/", ""); a.status != 200 || a.text != "ok" {
 				t.Errorf("the next call: %d %.200q, %v", a.status, a.text, a.err)
 			}

@@ -252,8 +252,25 @@ type rawReceiver struct {
 	t   *testing.T
 	url string
 
-	mu    sync.Mutex
-	heads []string // of the requests
+	mu      sync.Mutex
+	heads   []string // of the requests
+	serving int      // number of connections whose requests are served
+}
+
+// idle waits until no request is served and all connections are closed.
+func (p *rawReceiver) idle() {
+	p.t.Helper()
+	await.Until(p.t, "the receiver is idle", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.serving == 0
+	})
+}
+
+func (p *rawReceiver) serves(change int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.serving += change
 }
 
 // newRawReceiver serves each request by a function, which gets its head and the connection behind it.
@@ -279,7 +296,10 @@ func newRawReceiver(t *testing.T, serve func(head string, in *bufio.Reader, conn
 				defer conn.Close()
 				in := bufio.NewReader(conn)
 				if head := p.head(in); head != "" {
+					p.serves(1)
+					defer p.serves(-1)
 					serve(head, in, conn)
+					_ = conn.Close()
 				}
 			})
 		}
@@ -334,7 +354,8 @@ func fields(t *testing.T, head string) http.Header {
 	return r.Header
 }
 
-const plainOK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+// plainOK says that the connection ends: it could look alive for another request until it does.
+const plainOK = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
 
 // fine is a receiver that answers all requests without a body alike.
 func fine(t *testing.T) *rawReceiver {
