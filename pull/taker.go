@@ -75,7 +75,8 @@ func (t *Turns) next(ctx context.Context, until time.Time) (*Departure, kind, er
 		}
 	}
 	handed.End(true)
-	return &Departure{Latest: j.latest, LeaseEnd: j.LeaseEnd, turns: t, lease: j.lease()}, kind{j.Lane, j.Cost, j.Priority}, nil
+	came := &Departure{Latest: j.latest, LeaseEnd: j.LeaseEnd, turns: t, lease: j.lease()}
+	return came, kind{j.Lane, j.Cost, j.Priority}, nil
 }
 
 // A turn may come that often, for that long, for whose kind no caller waits here. Meanwhile the other processes have as

@@ -209,7 +209,8 @@ func TestTurnEnds(t *testing.T) {
 				if info.Size() != 0 || info.Delivered-before != c.used {
 					t.Errorf("%d places are left, and %d turns were used, want %d", info.Size(), info.Delivered-before, c.used)
 				}
-				if left := info.Stop.Until.Sub(info.Now) + time.Since(began); c.stop > 0 && left < c.stop || c.stop == 0 && left > time.Minute {
+				if left := info.Stop.Until.Sub(info.Now) + time.Since(began); c.stop > 0 && left < c.stop || c.stop == 0 &&
+					left > time.Minute {
 					t.Errorf("the queue is stopped for %v, want %v", left, c.stop)
 				}
 				if err := e.Delete(t.Context(), "calls", queue.AnyRevision, true); err != nil {
@@ -230,7 +231,8 @@ func TestTurnsOfTheDead(t *testing.T) {
 			t.Fatal(err)
 		}
 		dead, turns := turnsOf(t, process(), "calls"), turnsOf(t, process(), "calls")
-		if _, err := dead.Request(t.Context(), pull.TurnRequest{Priority: queue.MaxPriority, Cost: 2, Within: time.Hour}); err != nil {
+		if _, err := dead.Request(t.Context(), pull.TurnRequest{Priority: queue.MaxPriority, Cost: 2,
+			Within: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		for range 5 {

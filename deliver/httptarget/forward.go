@@ -338,7 +338,9 @@ type Meant struct {
 // Means returns what an answer means, by its status and headers.
 func (t *Target) Means(answer *http.Response, now time.Time) Meant {
 	_, asked := RetryAfter(answer.Header, now)
-	m := Meant{Meaning: t.outcome(answer.StatusCode, asked), Why: "the receiver answered " + strconv.Itoa(answer.StatusCode)}
+	m := Meant{
+		Meaning: t.outcome(answer.StatusCode, asked), Why: "the receiver answered " + strconv.Itoa(answer.StatusCode),
+	}
 	switch m.Meaning {
 	case Throttled:
 		m.Stop = throttle(answer.Header, now).For

@@ -214,7 +214,8 @@ func callProblem(err error, c *proxy.Call) *httpio.Problem {
 		}
 	}
 	return &httpio.Problem{
-		Reason: httpio.ReasonReceiverBroke, Detail: "the receiver may have your call, but did not answer it: " + failed.Error(),
+		Reason: httpio.ReasonReceiverBroke,
+		Detail: "the receiver may have your call, but did not answer it: " + failed.Error(),
 	}
 }
 

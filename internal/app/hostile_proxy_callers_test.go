@@ -343,8 +343,10 @@ func TestHostileProxyChurn(t *testing.T) {
 	}
 	g.quiet("q")
 	info := g.info("q")
-	if info.Circuit.Open() || g.outcome("answered")+g.outcome("gone") > callers || g.outcome("answered") < callers/2 || int(info.Delivered) < len(p.seen()) {
-		t.Errorf("circuit %+v, answered %d, gone %d, delivered %d, sent %d", info.Circuit, g.outcome("answered"), g.outcome("gone"),
+	if info.Circuit.Open() || g.outcome("answered")+g.outcome("gone") > callers || g.outcome("answered") < callers/2 ||
+		int(info.Delivered) < len(p.seen()) {
+		t.Errorf("circuit %+v, answered %d, gone %d, delivered %d, sent %d", info.Circuit, g.outcome("answered"),
+			g.outcome("gone"),
 			info.Delivered, len(p.seen()))
 	}
 }

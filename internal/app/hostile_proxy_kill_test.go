@@ -78,7 +78,8 @@ func TestHostileProxyKilled(t *testing.T) {
 			t.Errorf("%s arrived %d times", path, n)
 		}
 	}
-	if most := int(answered.Load() + cut.Load()); len(starts) < int(answered.Load()) || len(starts) > most || cut.Load() == 0 {
+	if most := int(answered.Load() + cut.Load()); len(starts) < int(answered.Load()) || len(starts) > most ||
+		cut.Load() == 0 {
 		t.Errorf("%d arrived, %d were answered, and %d cut off", len(starts), answered.Load(), cut.Load())
 	}
 	l := law.Law{Rate: rate, Slack: 50 * time.Millisecond, Delta: callers * rate.Interval()}

@@ -52,7 +52,8 @@ func (c *counted) got() ([]string, []time.Time) {
 
 // tooMany is an answer that refuses, with these fields.
 func tooMany(fields ...string) string {
-	return said(append(append([]string{"HTTP/1.1 429 Too Many", "Connection: close"}, fields...), "Content-Length: 4", "", "slow")...)
+	return said(append(append([]string{"HTTP/1.1 429 Too Many", "Connection: close"}, fields...), "Content-Length: 4",
+		"", "slow")...)
 }
 
 // A receiver that has had enough stops the queue for everyone, for as long as it says. The caller gets its answer.
@@ -90,7 +91,8 @@ func TestHostileProxyThrottled(t *testing.T) {
 				info := g.info("q")
 				return time.Until(info.Stop.Until) > c.least-time.Since(began)
 			})
-			if b := g.call("GET", "/proxy/q", "", "Penstock-Wait", "100ms"); b.reason != "no_turn" || b.header.Get("Retry-After") == "" ||
+			if b := g.call("GET", "/proxy/q", "", "Penstock-Wait", "100ms"); b.reason != "no_turn" ||
+				b.header.Get("Retry-After") == "" ||
 				b.header.Get("Retry-After-Ms") == "" || !strings.Contains(b.text, `"error":{"message":`) {
 				t.Errorf("%d %s, %v", b.status, b.text, b.header)
 			}
@@ -98,7 +100,8 @@ func TestHostileProxyThrottled(t *testing.T) {
 				t.Errorf("the receiver got %d requests", len(bodies))
 			}
 			g.quiet("q")
-			if info := g.info("q"); info.Circuit.Open() || c.status != 200 && g.outcome("throttled") != 1 || g.outcome("late") != 1 {
+			if info := g.info("q"); info.Circuit.Open() || c.status != 200 && g.outcome("throttled") != 1 ||
+				g.outcome("late") != 1 {
 				t.Errorf("circuit %+v, throttled %d, late %d", info.Circuit, g.outcome("throttled"), g.outcome("late"))
 			}
 		})
@@ -146,7 +149,8 @@ func TestHostileProxyRetries(t *testing.T) {
 			[]string{retry, "throttled"},
 		},
 		"over its kept size": {
-			[]string{tooMany("Retry-After: 1"), plainOK}, strings.NewReader(large + "x"), large + "x", 429, 1, []string{retry, "throttled"},
+			[]string{tooMany("Retry-After: 1"), plainOK}, strings.NewReader(large + "x"), large + "x", 429, 1, []string{retry,
+				"throttled"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -326,7 +330,10 @@ func TestHostileProxySlowHandshakes(t *testing.T) {
 	defer o.Close()
 	roots := x509.NewCertPool()
 	roots.AddCert(o.Certificate())
-	g := newGateway(t, func(o *gatewayOptions) { o.Deliver.TLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12} })
+	g := newGateway(t, func(o *gatewayOptions) {
+		o.Deliver.TLS = &tls.Config{RootCAs: roots,
+			MinVersion: tls.VersionTLS12}
+	})
 	g.put("q", o.URL, `"rate":"20/s","slack":"5ms"`, "")
 	var all sync.WaitGroup
 	for range callers {

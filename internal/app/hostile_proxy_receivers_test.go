@@ -92,7 +92,8 @@ func misbehaviors() []misbehavior {
 			text: "12345",
 		},
 		{
-			name: "length-and-chunks", says: said(ok, "Content-Length: 3", "Transfer-Encoding: chunked", "", "5", "12345", "0", "", ""),
+			name: "length-and-chunks", says: said(ok, "Content-Length: 3", "Transfer-Encoding: chunked", "", "5", "12345", "0",
+				"", ""),
 			status: 200, text: "12345", has: map[string]string{"Content-Length": ""},
 		},
 		{
@@ -152,7 +153,8 @@ func misbehaviors() []misbehavior {
 			status: 307, has: map[string]string{"Location": "/proxy/q/other"},
 		},
 		{
-			name: "moved-elsewhere", says: said("HTTP/1.1 307 Moved", "Location: http://example.com/v1/queues/q", "Content-Length: 0", "", ""),
+			name: "moved-elsewhere", says: said("HTTP/1.1 307 Moved", "Location: http://example.com/v1/queues/q",
+				"Content-Length: 0", "", ""),
 			status: 307, has: map[string]string{"Location": "http://example.com/v1/queues/q"},
 		},
 		{
@@ -214,11 +216,13 @@ func TestHostileProxyReceivers(t *testing.T) {
 // A Location that is not below the target's URL leads to the receiver, not to the API beside the proxy.
 func TestHostileProxyRedirectToTheAPI(t *testing.T) {
 	p := newRawReceiver(t, func(_ string, _ *bufio.Reader, conn net.Conn) {
-		_, _ = io.WriteString(conn, said("HTTP/1.1 307 Moved", "Location: /v1/queues/victim/jobs", "Content-Length: 0", "", ""))
+		_, _ = io.WriteString(conn, said("HTTP/1.1 307 Moved", "Location: /v1/queues/victim/jobs", "Content-Length: 0", "",
+			""))
 	})
 	g := newGateway(t)
 	g.put("q", p.url+"/base", "", "")
-	if a := g.call("POST", "/proxy/q/x", "{}"); a.status != 307 || a.header.Get("Location") != p.url+"/v1/queues/victim/jobs" {
+	if a := g.call("POST", "/proxy/q/x", "{}"); a.status != 307 ||
+		a.header.Get("Location") != p.url+"/v1/queues/victim/jobs" {
 		t.Errorf("%d, Location %q", a.status, a.header.Get("Location"))
 	}
 }
@@ -239,7 +243,8 @@ func TestHostileProxyCompressedAnswer(t *testing.T) {
 	g := newGateway(t)
 	g.put("q", p.url, "", "")
 	a := g.call("GET", "/proxy/q", "", "Accept-Encoding", "gzip, br")
-	if a.text != packed.String() || a.header.Get("Content-Encoding") != "gzip" || a.header.Get("Content-Length") != strconv.Itoa(packed.Len()) {
+	if a.text != packed.String() || a.header.Get("Content-Encoding") != "gzip" ||
+		a.header.Get("Content-Length") != strconv.Itoa(packed.Len()) {
 		t.Errorf("%d %q %v", a.status, a.text, a.header)
 	}
 }
@@ -248,7 +253,8 @@ func TestHostileProxyCompressedAnswer(t *testing.T) {
 func TestHostileProxyEvents(t *testing.T) {
 	next := make(chan string)
 	p := newRawReceiver(t, func(_ string, _ *bufio.Reader, conn net.Conn) {
-		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"+
+			"Transfer-Encoding: chunked\r\n\r\n")
 		for event := range next {
 			_, _ = io.WriteString(conn, event)
 		}
@@ -297,12 +303,14 @@ func TestHostileProxyTrailers(t *testing.T) {
 			body.WriteString(line)
 		}
 		got <- body.String()
-		_, _ = io.WriteString(conn, said("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "Trailer: X-Sum, Set-Cookie, Penstock-Waited",
+		_, _ = io.WriteString(conn, said("HTTP/1.1 200 OK", "Transfer-Encoding: chunked",
+			"Trailer: X-Sum, Set-Cookie, Penstock-Waited",
 			"", "2", "ok", "0", "X-Sum: 42", "Set-Cookie: a=b", "Penstock-Waited: 9", "", ""))
 	})
 	g := newGateway(t)
 	g.put("q", p.url, "", "")
-	a := g.raw(said("POST /proxy/q HTTP/1.1", "Host: localhost", "Connection: close", "Transfer-Encoding: chunked", "Trailer: X-Mine, Penstock-Lane",
+	a := g.raw(said("POST /proxy/q HTTP/1.1", "Host: localhost", "Connection: close", "Transfer-Encoding: chunked",
+		"Trailer: X-Mine, Penstock-Lane",
 		"", "4", "body", "0", "X-Mine: 7", "Penstock-Lane: x", "", ""))
 	if a.status != 200 || a.text != "ok" || a.trailer.Get("X-Sum") != "42" || len(a.trailer) != 1 {
 		t.Errorf("%d %q, trailers %v, %v", a.status, a.text, a.trailer, a.err)

@@ -39,7 +39,8 @@ func TestHostileProxyPaths(t *testing.T) {
 		{"/proxy/q/..;a=b/x", ""}, {"/proxy/q/%2e%2e%3b/x", ""}, {"/proxy/q/%", ""}, {"/proxy/q/%zz", ""},
 		{"/proxy/q?x=€", ""}, {"/proxy/q?x=\x01", ""}, {"/proxy/q/\x7f", ""},
 		{
-			"/proxy/", ""}, {"/proxy", ""}, {"/proxy//x", ""}, {"/proxy/../q/x", ""}, {"/proxy/none/x", ""}, {"/proxy/q%2Fx", ""},
+			"/proxy/", ""}, {"/proxy", ""}, {"/proxy//x", ""}, {"/proxy/../q/x", ""}, {"/proxy/none/x", ""},
+		{"/proxy/q%2Fx", ""},
 		{
 			"/proxy/%71/x", ""}, {"/proxy/Q", ""}, {"/./proxy/q/x", ""}, {"//proxy/q/x",
 			""}, {"/proxy/" + strings.Repeat("q", 300), ""},
@@ -100,7 +101,8 @@ func TestHostileProxyFraming(t *testing.T) {
 		{"64 KiB of headers", to + "X: " + strings.Repeat("x", 64<<10) + "\r\n\r\n", 431, "", true},
 		{"WebSocket", "GET /proxy/q HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
 			"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n", 501, "", false},
-		{"an offer of HTTP/2", to + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n" +
+		{"an offer of HTTP/2", to + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n" +
+			"HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n" +
 			"Content-Length: 4\r\n\r\nbody", 200, "body", false},
 		{"CONNECT", "CONNECT example.com:443 HTTP/1.1\r\nHost: localhost\r\n\r\n", 421, "", false},
 		{"CONNECT to a queue", "CONNECT /proxy/q HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "", false},
@@ -149,7 +151,8 @@ func TestHostileProxyFraming(t *testing.T) {
 		if strings.Contains(head, "Content-Length") && strings.Contains(head, "Transfer-Encoding") {
 			t.Errorf("a request with two lengths: %q", head)
 		}
-		if strings.Contains(head, "/admin HTTP") || strings.Contains(head, "Upgrade") || strings.Contains(strings.ToLower(head), "http2-settings") {
+		if strings.Contains(head, "/admin HTTP") || strings.Contains(head, "Upgrade") ||
+			strings.Contains(strings.ToLower(head), "http2-settings") {
 			t.Errorf("the receiver got %q", head)
 		}
 	}
@@ -161,8 +164,10 @@ func TestHostileProxyHeaders(t *testing.T) {
 	p := fine(t)
 	g := newGateway(t)
 	g.put("q", p.url, "", `"headers":{"X-Own":"target"}`)
-	g.raw(said("GET /proxy/q HTTP/1.1", "Host: localhost", "Connection: close, X-Hop , Authorization", "X-Hop: 1", "Keep-Alive: 5", "Te: trailers",
-		"Proxy-Authorization: Basic x", "Proxy-Connection: close", "Cookie: a=b", "Penstock-Wait: 5s", "X-Own: caller", "X-Keep: a", "X-Keep: b",
+	g.raw(said("GET /proxy/q HTTP/1.1", "Host: localhost", "Connection: close, X-Hop , Authorization", "X-Hop: 1",
+		"Keep-Alive: 5", "Te: trailers",
+		"Proxy-Authorization: Basic x", "Proxy-Connection: close", "Cookie: a=b", "Penstock-Wait: 5s", "X-Own: caller", "X-Keep: a",
+		"X-Keep: b",
 		"Via: 1.1 other", "Range: bytes=0-1", "If-None-Match: \"x\"", "User-Agent: mine", "", ""))
 	g.raw("GET /proxy/q HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 	seen := p.seen()
@@ -171,8 +176,9 @@ func TestHostileProxyHeaders(t *testing.T) {
 	}
 	h := fields(t, seen[0])
 	for name, want := range map[string]string{
-		"Connection": "[]", "X-Hop": "[]", "Keep-Alive": "[]", "Te": "[]", "Proxy-Authorization": "[]", "Proxy-Connection": "[]",
-		"Cookie": "[]", "Penstock-Wait": "[]", "X-Own": "[target]", "X-Keep": "[a b]", "Via": "[1.1 other 1.1 penstock-q]",
+		"Connection": "[]", "X-Hop": "[]", "Keep-Alive": "[]", "Te": "[]", "Proxy-Authorization": "[]",
+		"Proxy-Connection": "[]",
+		"Cookie":           "[]", "Penstock-Wait": "[]", "X-Own": "[target]", "X-Keep": "[a b]", "Via": "[1.1 other 1.1 penstock-q]",
 		"Range": "[bytes=0-1]", "If-None-Match": `["x"]`, "User-Agent": "[mine]",
 	} {
 		if got := fmt.Sprint(h[name]); got != want {
@@ -195,7 +201,8 @@ func TestHostileProxyFields(t *testing.T) {
 		field  string // refused for
 	}{
 		{
-			[]string{"Penstock-Wait", "100ms", "Penstock-Cost", "1", "Penstock-Lane", "a", "Penstock-Priority", "0", "Penstock-Retry", "throttled"},
+			[]string{"Penstock-Wait", "100ms", "Penstock-Cost", "1", "Penstock-Lane", "a", "Penstock-Priority", "0",
+				"Penstock-Retry", "throttled"},
 			"",
 		},
 		{[]string{"Penstock-Wait", "10m", "Penstock-Priority", "9"}, ""},
@@ -212,7 +219,8 @@ func TestHostileProxyFields(t *testing.T) {
 		},
 		{[]string{"Penstock-Cost", "0x1"}, "Penstock-Cost"},
 		{
-			[]string{"Penstock-Priority", "10"}, "Penstock-Priority"}, {[]string{"Penstock-Priority", "-1"}, "Penstock-Priority"},
+			[]string{"Penstock-Priority", "10"}, "Penstock-Priority"}, {[]string{"Penstock-Priority",
+			"-1"}, "Penstock-Priority"},
 		{[]string{"Penstock-Priority", "high"}, "Penstock-Priority"},
 		{
 			[]string{"Penstock-Lane", strings.Repeat("x", 300)}, "Penstock-Lane"}, {[]string{"Penstock-Lane", "a\xffb"},
@@ -262,7 +270,8 @@ func TestHostileProxyQueues(t *testing.T) {
 			t.Fatalf("%s: %d %s", c.name, a.status, a.text)
 		}
 		if c.name == "paused" {
-			if a := g.call("POST", "/v1/queues/paused/pause", `{"reason":"test"}`, "Content-Type", "application/json"); a.status/100 != 2 {
+			if a := g.call("POST", "/v1/queues/paused/pause", `{"reason":"test"}`, "Content-Type",
+				"application/json"); a.status/100 != 2 {
 				t.Fatalf("%d %s", a.status, a.text)
 			}
 		}
@@ -292,7 +301,8 @@ func TestHostileProxyExpect(t *testing.T) {
 		}
 	}
 	pause("pause")
-	_, _ = io.WriteString(conn, "POST /proxy/q HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\nExpect: 100-continue\r\n\r\n")
+	_, _ = io.WriteString(conn, "POST /proxy/q HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n"+
+		"Expect: 100-continue\r\n\r\n")
 	g.waits(1)
 	in := bufio.NewReader(conn)
 	if in.Buffered() > 0 {

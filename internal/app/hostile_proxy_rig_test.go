@@ -31,6 +31,7 @@ import (
 type gateway struct {
 	t      *testing.T
 	engine queue.Engine
+	owners *auth.Owners
 	reg    *prometheus.Registry
 	url    string
 	addr   string
@@ -80,7 +81,7 @@ func gatewayOver(t *testing.T, e queue.Engine, change ...func(*gatewayOptions)) 
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- in.Run(ctx) }()
-	g := &gateway{t: t, engine: e, reg: o.Registry, url: in.URL(), addr: in.Addr().String()}
+	g := &gateway{t: t, engine: e, owners: o.Owners, reg: o.Registry, url: in.URL(), addr: in.Addr().String()}
 	g.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -232,7 +232,9 @@ func (p *Proxy) spare(spec *queue.Spec) int {
 }
 
 // feedback settles a turn by the answer to its call, and stops the queue if the receiver asks for that.
-func (p *Proxy) feedback(ctx context.Context, name string, turn *pull.Departure, answer *http.Response, m httptarget.Meant) {
+func (p *Proxy) feedback(
+	ctx context.Context, name string, turn *pull.Departure, answer *http.Response, m httptarget.Meant,
+) {
 	switch {
 	case m.Meaning == httptarget.Down, m.Meaning == httptarget.Retry && answer.StatusCode >= 500:
 		turn.Fail(m.Why, false)
