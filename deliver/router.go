@@ -157,6 +157,17 @@ func (r *Router) HTTP(name string, spec *queue.Spec, revision int64) (*httptarge
 	return sender, p.target.Setting.(*httptarget.Target), nil
 }
 
+// Shown returns an error of a call as the callers of a queue may see it: apps do not see the operator's network.
+func (r *Router) Shown(name string, target *httptarget.Target, err error) error {
+	if r.o.Permitted == nil {
+		return err
+	}
+	if by, failed := r.o.Permitted(name); failed == nil && by == nil {
+		return err
+	}
+	return conceal(err, target)
+}
+
 // permitted checks that the app of a queue may deliver to its target now; permissions may have changed since it was
 // set. by is nil if the queue is the operator's.
 func (r *Router) permitted(name string, p *parsed) (by Permission, err error) {

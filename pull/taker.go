@@ -61,6 +61,9 @@ func (t *Turns) next(ctx context.Context, until time.Time) (*Departure, kind, er
 		return nil, kind{}, err
 	}
 	if handed.Jobs() == 0 {
+		if t.dispatcher.stop.Err() != nil {
+			return nil, kind{}, ErrStopped
+		}
 		return nil, kind{}, &Later{turnRetry}
 	}
 	j := handed.jobs[0]
@@ -72,8 +75,44 @@ func (t *Turns) next(ctx context.Context, until time.Time) (*Departure, kind, er
 		}
 	}
 	handed.End(true)
-	return &Departure{Latest: j.latest, LeaseEnd: j.LeaseEnd, turns: t, lease: j.lease()}, kind{j.Lane, j.Cost, j.Priority}, nil
+	came := &Departure{Latest: j.latest, LeaseEnd: j.LeaseEnd, turns: t, lease: j.lease()}
+	return came, kind{j.Lane, j.Cost, j.Priority}, nil
 }
+
+// A turn may come that often, for that long, for whose kind no caller waits here. Meanwhile the other processes have as
+// many chances to take it. One that nobody takes was left by a process that died: it could hold up others until it
+// expires.
+const (
+	maxUnclaimed = 25
+	unclaimedFor = 10 * time.Second
+)
+
+// unclaimed is how often a turn came for whose kind no caller waits here.
+type unclaimed struct {
+	times int
+	since time.Time
+}
+
+// abandon notes a turn for whose kind no caller waits here, and reports whether it was left by a process that died. mu
+// is held.
+func (t *Turns) abandon(id string) bool {
+	if t.unclaimed == nil || len(t.unclaimed) >= maxNoted {
+		t.unclaimed = map[string]unclaimed{}
+	}
+	u := t.unclaimed[id]
+	if u.times++; u.times == 1 {
+		u.since = time.Now()
+	}
+	if u.times >= maxUnclaimed && time.Since(u.since) >= unclaimedFor {
+		delete(t.unclaimed, id)
+		return true
+	}
+	t.unclaimed[id] = u
+	return false
+}
+
+// maxNoted is the maximum number of turns of which that is noted.
+const maxNoted = 1000
 
 // pass gives a turn to a caller that waits for its kind. If there is none, it gives the turn back and reports that.
 func (t *Turns) pass(d *Departure, of kind) bool {
@@ -86,8 +125,14 @@ func (t *Turns) pass(d *Departure, of kind) bool {
 			return true
 		}
 	}
+	abandoned := t.abandon(d.lease.ID)
 	t.mu.Unlock()
 	_ = t.dispatcher.settle([]queue.Settlement{{Lease: d.lease, Verdict: queue.Release}})
+	if abandoned {
+		ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
+		defer cancel()
+		_, _ = t.engine.Cancel(ctx, t.queue, d.lease.ID) // it may have been taken at last
+	}
 	return false
 }
 

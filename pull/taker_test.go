@@ -24,8 +24,8 @@ func kindOf(i int) pull.TurnRequest {
 	}
 }
 
-// Callers that want turns of different lanes, costs and priorities all get turns of their own kind, in one process and in
-// two: they pass others on, and what they start keeps the pace of what it costs.
+// Callers that want turns of different lanes, costs and priorities all get turns of their own kind, in one process and
+// in two: they pass others on, and what they start keeps the pace of what it costs.
 func TestKindsOfTurns(t *testing.T) {
 	onBoth(t, func(t *testing.T, process func() queue.Engine) {
 		for _, processes := range []int{1, 2} {
@@ -129,7 +129,9 @@ func TestKindsOfTurnsGivenUp(t *testing.T) {
 		}
 		await.Until(t, "nothing is left", func() bool { return held(t, e, "calls") == 0 })
 		if info := infoOf(t, e, "calls"); info.Delivered != in.Load() || in.Load() < callers*2/3 || info.TimedOut != 0 {
-			t.Errorf("%d came in by %d departures, %d gave up, %d timed out", in.Load(), info.Delivered, out.Load(), info.TimedOut)
+			t.Errorf(
+				"%d came in by %d departures, %d gave up, %d timed out", in.Load(), info.Delivered, out.Load(), info.TimedOut,
+			)
 		}
 	})
 }
@@ -165,9 +167,13 @@ func TestTurnEnds(t *testing.T) {
 					t.Error("it ends other than once")
 				}
 			}, stop: 59 * time.Minute},
-			"throttled without a time": {end: func(_ *testing.T, _ *pull.Turn, d *pull.Departure) { d.Throttle(0, "429") }, stop: time.Second / 2},
-			"failed":                   {end: func(_ *testing.T, _ *pull.Turn, d *pull.Departure) { d.Fail("500", false); d.Fail("500", false) }},
-			"failed unused":            {end: func(_ *testing.T, _ *pull.Turn, d *pull.Departure) { d.Fail("refused", true) }},
+			"throttled without a time": {
+				end: func(_ *testing.T, _ *pull.Turn, d *pull.Departure) { d.Throttle(0, "429") }, stop: time.Second / 2,
+			},
+			"failed": {
+				end: func(_ *testing.T, _ *pull.Turn, d *pull.Departure) { d.Fail("500", false); d.Fail("500", false) },
+			},
+			"failed unused": {end: func(_ *testing.T, _ *pull.Turn, d *pull.Departure) { d.Fail("refused", true) }},
 			"missed and given up": {end: func(t *testing.T, turn *pull.Turn, d *pull.Departure) {
 				d.Miss()
 				d.Miss()
@@ -203,13 +209,40 @@ func TestTurnEnds(t *testing.T) {
 				if info.Size() != 0 || info.Delivered-before != c.used {
 					t.Errorf("%d places are left, and %d turns were used, want %d", info.Size(), info.Delivered-before, c.used)
 				}
-				if left := info.Stop.Until.Sub(info.Now) + time.Since(began); c.stop > 0 && left < c.stop || c.stop == 0 && left > time.Minute {
+				if left := info.Stop.Until.Sub(info.Now) + time.Since(began); c.stop > 0 && left < c.stop || c.stop == 0 &&
+					left > time.Minute {
 					t.Errorf("the queue is stopped for %v, want %v", left, c.stop)
 				}
 				if err := e.Delete(t.Context(), "calls", queue.AnyRevision, true); err != nil {
 					t.Fatal(err)
 				}
 			})
+		}
+	})
+}
+
+// Turns whose callers died do not hold up callers that want turns of other kinds, however urgent the dead were.
+func TestTurnsOfTheDead(t *testing.T) {
+	onBoth(t, func(t *testing.T, process func() queue.Engine) {
+		e := process()
+		if _, err := e.Put(t.Context(), queue.Spec{
+			Name: "calls", Rate: leaky.PerSecond(100), Pull: true, Slack: unit.Duration(100 * time.Millisecond),
+		}, 0); err != nil {
+			t.Fatal(err)
+		}
+		dead, turns := turnsOf(t, process(), "calls"), turnsOf(t, process(), "calls")
+		if _, err := dead.Request(t.Context(), pull.TurnRequest{Priority: queue.MaxPriority, Cost: 2,
+			Within: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			if err := turns.Wait(t.Context(), 50*time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		turns.Close()
+		if n := held(t, e, "calls"); n != 0 {
+			t.Errorf("%d places are left", n)
 		}
 	})
 }

@@ -22,6 +22,9 @@ type Turn struct {
 // ErrTurnOver is returned for a turn that was waited for before, or canceled.
 var ErrTurnOver = errors.New("pull: the turn is over")
 
+// ErrStopped is returned for a turn whose dispatcher stopped before it came.
+var ErrStopped = errors.New("pull: the dispatcher has stopped")
+
 // At returns when the turn is expected, by this machine's clock. Only Wait knows when it has come.
 func (t *Turn) At() time.Time { return t.at }
 
@@ -42,7 +45,7 @@ func (t *Turn) Come(ctx context.Context) (*Departure, error) {
 	}
 	came, err := t.turns.await(ctx, t.kind, t.until)
 	if err != nil {
-		t.turns.giveUp(ctx, t.kind.lane, t.id, true)
+		t.turns.giveUp(ctx, t.kind, t.id, true)
 		return nil, err
 	}
 	came.turn = t
@@ -52,7 +55,7 @@ func (t *Turn) Come(ctx context.Context) (*Departure, error) {
 // Cancel gives the place back. Callers behind it move up.
 func (t *Turn) Cancel(ctx context.Context) {
 	if t.over.CompareAndSwap(false, true) {
-		t.turns.giveUp(ctx, t.kind.lane, t.id, true)
+		t.turns.giveUp(ctx, t.kind, t.id, true)
 	}
 }
 
@@ -89,13 +92,13 @@ func (d *Departure) Fail(reason string, unused bool) {
 	s := queue.Settlement{Lease: d.lease, Verdict: queue.Down, Unused: unused, Reason: reason}
 	d.turns.settling.Go(func() {
 		_ = d.turns.dispatcher.settle([]queue.Settlement{s})
-		d.turns.giveUp(context.Background(), d.turn.kind.lane, d.lease.ID, true) // a Down puts it back into the queue
+		d.turns.giveUp(context.Background(), d.turn.kind, d.lease.ID, true) // a Down puts it back into the queue
 	})
 }
 
 // Throttle ends the turn of a call whose receiver answered that there are too many requests. The queue stops for that
-// long, or for [queue.ThrottleStop] if that is less than queue.MinThrottleStop. It reports whether the turn was not over
-// before. When it returns, the engine knows of the stop.
+// long, or for [queue.ThrottleStop] if that is less than queue.MinThrottleStop. It reports whether the turn was not
+// over before. When it returns, the engine knows of the stop.
 func (d *Departure) Throttle(after time.Duration, reason string) bool {
 	if !d.over.CompareAndSwap(false, true) {
 		return false
@@ -104,7 +107,7 @@ func (d *Departure) Throttle(after time.Duration, reason string) bool {
 		Lease: d.lease, Verdict: queue.Throttle, After: after, Untold: after < queue.MinThrottleStop, Reason: reason,
 	}})
 	d.turns.settling.Go(func() {
-		d.turns.giveUp(context.Background(), d.turn.kind.lane, d.lease.ID, true) // a Throttle puts it back into the queue
+		d.turns.giveUp(context.Background(), d.turn.kind, d.lease.ID, true) // a Throttle puts it back into the queue
 	})
 	return true
 }
@@ -115,57 +118,4 @@ func (d *Departure) Miss() {
 		_ = d.turns.dispatcher.settle([]queue.Settlement{{Lease: d.lease, Verdict: queue.Release}})
 		d.turn.over.Store(false)
 	}
-}
-
-const (
-	// leaveWithin is how long to try to give a place back; after that the place expires by itself.
-	leaveWithin = 5 * time.Second
-	// leavePause is the pause before the second try, when a turn is just being handed over or appended.
-	leavePause = 20 * time.Millisecond
-)
-
-// giveUp gives back one place: the turn's own, or that of the caller that got it. Turns are interchangeable, so all
-// that matters is that a lane has as many places as waiting callers. sure means that the turn was appended. giveUp
-// usually succeeds at once; otherwise it goes on in the background. In doubt it lets a place expire rather than give
-// back two.
-func (t *Turns) giveUp(ctx context.Context, lane, id string, sure bool) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
-	if t.giveBack(ctx, lane, id, sure) {
-		cancel()
-		return
-	}
-	t.settling.Go(func() {
-		defer cancel()
-		for pause := leavePause; ; pause *= 2 {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(pause):
-			}
-			if t.giveBack(ctx, lane, id, sure) {
-				return
-			}
-		}
-	})
-}
-
-// giveBack reports whether nothing is left to give back.
-func (t *Turns) giveBack(ctx context.Context, lane, id string, sure bool) bool {
-	switch info, err := t.engine.Job(ctx, t.queue, id); {
-	case errors.Is(err, queue.ErrUnknownQueue):
-		return true
-	case errors.Is(err, queue.ErrUnknownJob) && sure: // it was forgotten, so another caller got it
-	case err != nil: // it may still be about to be appended
-		return false
-	case info.State == queue.Expired:
-		return true
-	}
-	// Any turn will do. Purge reports exactly how many it removed; Cancel would not if two callers cancel the same turn.
-	purged, err := t.engine.Purge(ctx, queue.PurgeRequest{Queue: t.queue, State: queue.Waiting, Lane: &lane, Limit: 1})
-	if err != nil || purged.Jobs > 0 {
-		return !errors.Is(err, queue.ErrUnavailable)
-	}
-	info, err := t.engine.Get(ctx, t.queue)
-	// A leased turn may come back, and a waiting turn may just have done so.
-	return err == nil && info.Leased+info.Waiting == 0
 }

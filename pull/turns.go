@@ -16,25 +16,27 @@ import (
 // the queue, in order of arrival, across all processes that use it.
 //
 // A turn is a job without a payload. Turns of the same lane, cost and priority are interchangeable: a waiting caller
-// gets the next turn, no matter which caller reserved it. So a caller that dies takes nothing from those behind it. Give
-// all callers of a queue about the same time limit: a caller with a short limit may use the turn of one with a long
-// limit, and leaves a turn that expires sooner. The queue must hold only turns. A caller that meets another job there
-// gives it back and gets an error.
+// gets the next turn, no matter which caller reserved it. So a caller that dies takes nothing from those behind it.
+// Give all callers of a queue about the same time limit: a caller with a short limit may use the turn of one with a
+// long limit, and leaves a turn that expires sooner. The queue must hold only turns. A caller that meets another job
+// there gives it back and gets an error.
 //
-// With several processes, give all callers the same cost and priority in each lane. A process that gets a turn of a kind
-// for which none of its callers wait gives it back, which takes time from the queue.
+// With several processes, give all callers the same cost and priority in each lane. A process that gets a turn of a
+// kind for which none of its callers wait gives it back, which takes time from the queue.
 type Turns struct {
 	dispatcher *Dispatcher
 	engine     TurnEngine
 	queue      string
 	settling   sync.WaitGroup
 
-	mu       sync.Mutex
-	ahead    time.Duration // of the engine's clock, relative to this machine's
-	interval time.Duration // between turns
-	read     time.Time     // when ahead and interval were read
-	promised time.Time     // when the next refused caller should come back
-	takers   []*taker      // callers that wait
+	mu        sync.Mutex
+	ahead     time.Duration // of the engine's clock, relative to this machine's
+	interval  time.Duration // between turns
+	slack     time.Duration // of the queue
+	read      time.Time     // when ahead and interval were read
+	promised  time.Time     // when the next refused caller should come back
+	takers    []*taker      // callers that wait
+	unclaimed map[string]unclaimed
 }
 
 // TurnRequest asks for a turn.
@@ -142,7 +144,7 @@ func (t *Turns) Request(ctx context.Context, r TurnRequest) (*Turn, error) {
 	}
 	err = withCause(ctx, fmt.Errorf("no turn of %s: %v: %w", t.queue, a.Outcome, a.Err))
 	if ctx.Err() != nil || errors.Is(err, queue.ErrOutcomeUnknown) { // the turn may have been appended
-		t.giveUp(ctx, k.lane, turn.id, false)
+		t.giveUp(ctx, k, turn.id, false)
 	}
 	return nil, err
 }
@@ -203,7 +205,7 @@ func (t *Turns) clock(ctx context.Context) (ahead time.Duration, err error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.read, t.interval = time.Now(), info.Spec.Rate.Interval()
+	t.read, t.interval, t.slack = time.Now(), info.Spec.Rate.Interval(), info.Spec.EffectiveSlack()
 	t.ahead = info.Now.Sub(asked.Add(t.read.Sub(asked) / 2))
 	return t.ahead, nil
 }

@@ -64,8 +64,8 @@ func (f *FailedForward) Timeout() bool {
 	return errors.As(f.Err, &timeout) && timeout.Timeout()
 }
 
-// Forward sends a request in its turn, and returns the answer as soon as it has its headers. The body must be closed. An
-// error of the turn is returned as it is, any other is a *FailedForward. Nothing is sent twice.
+// Forward sends a request in its turn, and returns the answer as soon as it has its headers. The body must be closed.
+// An error of the turn is returned as it is, any other is a *FailedForward. Nothing is sent twice.
 func (s *Sender) Forward(ctx context.Context, f *Forward, to *Target) (*http.Response, error) {
 	c := &call{ctx: ctx, timeout: to.Timeout.D(), abort: f.Abort}
 	if _, _, err := s.reach(f, to); err != nil { // no turn is wasted on it
@@ -355,7 +355,9 @@ type Meant struct {
 // Means returns what an answer means, by its status and headers.
 func (t *Target) Means(answer *http.Response, now time.Time) Meant {
 	_, asked := RetryAfter(answer.Header, now)
-	m := Meant{Meaning: t.outcome(answer.StatusCode, asked), Why: "the receiver answered " + strconv.Itoa(answer.StatusCode)}
+	m := Meant{
+		Meaning: t.outcome(answer.StatusCode, asked), Why: "the receiver answered " + strconv.Itoa(answer.StatusCode),
+	}
 	switch m.Meaning {
 	case Throttled:
 		m.Stop = throttle(answer.Header, now).For

@@ -51,6 +51,7 @@ func (h *handler) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 	if p != nil {
 		h.noteRefusal(rt, w, r, p)
 		httpio.LeaveUnread(w, r)
+		p.Nested = rt.operation == proxyOperation
 		p.Write(w)
 		return
 	}

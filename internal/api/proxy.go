@@ -21,7 +21,9 @@ import (
 )
 
 // proxyRoute is not in the table of routes, since both method and path of a call are the receiver's.
-var proxyRoute = route{"callThrough", "", httpio.ProxyPath, flows, ofQueue(auth.Produce), (*handler).callThrough}
+var proxyRoute = route{proxyOperation, "", httpio.ProxyPath, flows, ofQueue(auth.Produce), (*handler).callThrough}
+
+const proxyOperation = "callThrough"
 
 // maxCalls is the maximum number of open calls; one client may have half of them.
 const maxCalls = 20_000
@@ -42,7 +44,7 @@ func (h *handler) serveProxy(w http.ResponseWriter, r *http.Request) {
 	}
 	if names.Validate(name) != nil {
 		unescaped, _ := url.PathUnescape(name)
-		httpio.UnknownQueue(unescaped).Write(w)
+		refuseCall(w, r, httpio.UnknownQueue(unescaped))
 		return
 	}
 	r.SetPathValue("queue", name)
@@ -50,8 +52,8 @@ func (h *handler) serveProxy(w http.ResponseWriter, r *http.Request) {
 	h.serve(&proxyRoute, w, r)
 }
 
-// placeToken moves a call's token to Authorization, wherever the caller's library has put it, and a caller's Authorization
-// for the receiver out of the way.
+// placeToken moves a call's token to Authorization, wherever the caller's library has put it, and a caller's
+// Authorization for the receiver out of the way.
 //
 // No token is left for the receiver, not even one that a caller sent twice.
 func placeToken(r *http.Request) {
@@ -148,8 +150,6 @@ func (h *handler) callThrough(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err == nil:
 		return
-	case r.Context().Err() != nil: // or a caller that only ended its side of the connection would get an empty 200
-		panic(http.ErrAbortHandler)
 	case lost(ctx, w) != nil:
 		p = lost(ctx, w)
 	case errors.Is(err, proxy.ErrStopping):
@@ -157,6 +157,8 @@ func (h *handler) callThrough(w http.ResponseWriter, r *http.Request) {
 			Reason: httpio.ReasonStopping, RetryAfter: httpio.RetryUnavailable,
 			Detail: "this server is stopping; your call was not sent",
 		}
+	case r.Context().Err() != nil && !proxy.Unread(err):
+		panic(http.ErrAbortHandler) // or a caller that only ended its side of the connection would get an empty 200
 	default:
 		p = callProblem(err, c)
 		h.logInternal(p, err, name)
@@ -195,6 +197,8 @@ func callProblem(err error, c *proxy.Call) *httpio.Problem {
 		p := httpio.BodyProblem(body.Err)
 		p.Detail += "; your call was not sent"
 		return p
+	case errors.Is(err, queue.ErrUnknownQueue):
+		return httpio.UnknownQueue(c.Queue)
 	case !errors.As(err, &failed):
 		return httpio.ProblemOf(err)
 	case failed.Slow:
@@ -210,11 +214,13 @@ func callProblem(err error, c *proxy.Call) *httpio.Problem {
 		}
 	}
 	return &httpio.Problem{
-		Reason: httpio.ReasonReceiverBroke, Detail: "the receiver may have your call, but did not answer it: " + failed.Error(),
+		Reason: httpio.ReasonReceiverBroke,
+		Detail: "the receiver may have your call, but did not answer it: " + failed.Error(),
 	}
 }
 
-// slowProblem returns the problem of a call that was sent without the end of its body. err is that of reading it, if any.
+// slowProblem returns the problem of a call that was sent without the end of its body. err is that of reading it, if
+// any.
 func slowProblem(err error) *httpio.Problem {
 	const sent = "; the receiver has its beginning"
 	var large *http.MaxBytesError
@@ -282,8 +288,8 @@ func (h *handler) readCall(r *http.Request, name string) (*proxy.Call, *httpio.P
 	return c, readFields(r, c)
 }
 
-// changesProtocol reports whether an Upgrade is more than an offer that a server may ignore. Some libraries offer HTTP/2
-// with every request.
+// changesProtocol reports whether an Upgrade is more than an offer that a server may ignore. Some libraries offer
+// HTTP/2 with every request.
 func changesProtocol(upgrade []string) bool {
 	return slices.ContainsFunc(upgrade, func(value string) bool { return !strings.EqualFold(value, "h2c") })
 }

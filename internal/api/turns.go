@@ -58,7 +58,7 @@ func (h *handler) awaitTurn(w http.ResponseWriter, r *http.Request) {
 	case r.Context().Err() != nil: // nobody reads the answer
 	case lost(ctx, w) != nil:
 		lost(ctx, w).Write(w)
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, errors.Is(err, pull.ErrStopped):
 		stopped(w, "your place was released")
 	case errors.As(err, &later):
 		(&httpio.Problem{

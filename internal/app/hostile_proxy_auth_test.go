@@ -41,7 +41,8 @@ func newGuarded(t *testing.T, change ...func(*gatewayOptions)) *guarded {
 func (g *guarded) app(name, more string) {
 	g.t.Helper()
 	if _, err := g.engine.PutDocument(g.t.Context(), document.Document{
-		Kind: "app", Name: name, Text: []byte(`{"name":"` + name + `","prefixes":["` + name + `-*"],"hosts":["127.0.0.1"]` + more + `}`),
+		Kind: "app", Name: name, Text: []byte(`{"name":"` + name + `","prefixes":["` + name + `-*"],"hosts":["127.0.0.1"]` +
+			more + `}`),
 	}, queue.AnyRevision); err != nil {
 		g.t.Fatal(err)
 	}
@@ -71,7 +72,8 @@ func TestHostileProxyRoles(t *testing.T) {
 	g.put("beta-api", p.url, "", "")
 	tokens := map[string]string{"nobody": "", "wrong": "ps_" + strings.Repeat("a", 40)}
 	for name, role := range map[string]auth.Role{
-		"produce": auth.Produce, "consume": auth.Consume, "view": auth.View, "configure": auth.Configure, "operate": auth.Operate,
+		"produce": auth.Produce, "consume": auth.Consume, "view": auth.View, "configure": auth.Configure,
+		"operate": auth.Operate,
 	} {
 		tokens[name], _ = g.tokenOf("acme", role)
 	}
@@ -96,7 +98,7 @@ func TestHostileProxyRoles(t *testing.T) {
 			switch {
 			case c.token == "produce" && c.queue == "beta-api":
 				foreign = strings.ReplaceAll(a.text, c.queue, "NAME")
-			case c.token == "produce" && c.queue == "acme-none":
+			case c.token == "produce" && c.queue == "none":
 				unknown = strings.ReplaceAll(a.text, c.queue, "NAME")
 			}
 		})
@@ -130,19 +132,40 @@ func TestHostileProxyTokens(t *testing.T) {
 		{"key", []string{"X-Api-Key", token}, 200, "[] []"},
 		{"password", []string{"Authorization", basic(token)}, 200, "[] []"},
 		{"own field", []string{"Penstock-Authorization", "Bearer " + token}, 200, "[] []"},
-		{"own field and bearer", []string{"Penstock-Authorization", "Bearer " + token, "Authorization", "Bearer theirs"}, 200, "[Bearer theirs] []"},
-		{"own field and key", []string{"Penstock-Authorization", "Bearer " + token, "X-Api-Key", "theirs"}, 200, "[] [theirs]"},
+		{
+			"own field and bearer", []string{"Penstock-Authorization", "Bearer " + token, "Authorization", "Bearer theirs"}, 200,
+			"[Bearer theirs] []",
+		},
+		{
+			"own field and key", []string{"Penstock-Authorization", "Bearer " + token, "X-Api-Key", "theirs"}, 200,
+			"[] [theirs]",
+		},
 		{"bearer and key", []string{"Authorization", "Bearer " + token, "X-Api-Key", "theirs"}, 200, "[] [theirs]"},
 		{"twice the token", []string{"Authorization", "Bearer " + token, "X-Api-Key", token}, 200, "[] []"},
-		{"another token", []string{"Penstock-Authorization", "Bearer " + token, "Authorization", "Bearer " + other}, 200, "[] []"},
-		{"another token as password", []string{"Penstock-Authorization", "Bearer " + token, "Authorization", basic(other)}, 200, "[] []"},
+		{
+			"another token", []string{"Penstock-Authorization", "Bearer " + token, "Authorization", "Bearer " + other}, 200,
+			"[] []",
+		},
+		{
+			"another token as password", []string{"Penstock-Authorization", "Bearer " + token, "Authorization", basic(other)},
+			200, "[] []",
+		},
 		{"another token as key", []string{"Penstock-Authorization", "Bearer " + token, "X-Api-Key", other}, 200, "[] []"},
 		{"cookie", []string{"Penstock-Authorization", "Bearer " + token, "Cookie", "token=" + token}, 200, "[] []"},
-		{"forged field", []string{"Authorization", "Bearer " + token, "Penstock-Passed-Authorization", "Bearer forged"}, 200, "[] []"},
+		{
+			"forged field", []string{"Authorization", "Bearer " + token, "Penstock-Passed-Authorization", "Bearer forged"}, 200,
+			"[] []",
+		},
 		{"only a cookie", []string{"Cookie", "token=" + token}, 401, ""},
 		{"two bearers", []string{"Authorization", "Bearer " + token, "Authorization", "Bearer " + token}, 400, ""},
-		{"two own fields", []string{"Penstock-Authorization", "Bearer " + token, "Penstock-Authorization", "Bearer " + token}, 400, ""},
-		{"own field that is wrong", []string{"Penstock-Authorization", "Bearer wrong", "Authorization", "Bearer " + token}, 401, ""},
+		{
+			"two own fields", []string{"Penstock-Authorization", "Bearer " + token, "Penstock-Authorization", "Bearer " + token},
+			400, "",
+		},
+		{
+			"own field that is wrong", []string{"Penstock-Authorization", "Bearer wrong", "Authorization", "Bearer " + token},
+			401, "",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for name, want := range map[string]string{"plain": "[] []", "passing": c.passing, "keyed": "[Bearer provider]"} {
@@ -155,7 +178,8 @@ func TestHostileProxyTokens(t *testing.T) {
 				if c.status != 200 {
 					continue
 				}
-				if head := seen[0]; strings.Contains(head, "ps_") || strings.Contains(head, "Penstock-") || strings.Contains(head, "forged") ||
+				if head := seen[0]; strings.Contains(head, "ps_") || strings.Contains(head, "Penstock-") || strings.Contains(head,
+					"forged") ||
 					strings.Contains(head, basic(token)) || strings.Contains(head, basic(other)) {
 					t.Errorf("%s: the receiver got %q", name, head)
 				}
@@ -226,7 +250,8 @@ func TestHostileProxyAppLimit(t *testing.T) {
 		go func() { left <- call(ctx, token) }()
 	}
 	g.waits(2)
-	if a := call(t.Context(), token); a.status != 429 || a.header.Get("Retry-After") == "" || !strings.Contains(a.text, `"error":{`) {
+	if a := call(t.Context(), token); a.status != 429 || a.header.Get("Retry-After") == "" || !strings.Contains(a.text,
+		`"error":{`) {
 		t.Errorf("a third call of two: %d %s", a.status, a.text)
 	}
 	leave()
@@ -238,13 +263,14 @@ func TestHostileProxyAppLimit(t *testing.T) {
 
 func (g *gateway) pauseBy(name, token string) {
 	g.t.Helper()
-	if a := g.call("POST", "/v1/queues/"+name+"/pause", "{}", "Content-Type", "application/json", "Authorization", "Bearer "+token); a.status/100 != 2 {
+	if a := g.call("POST", "/v1/queues/"+name+"/pause", "{}", "Content-Type", "application/json", "Authorization",
+		"Bearer "+token); a.status/100 != 2 {
 		g.t.Fatalf("%d %s", a.status, a.text)
 	}
 }
 
-// A secret of the target never reaches its callers: not in an error, not in a header that a receiver sends back, and not in
-// the address of a redirect.
+// A secret of the target never reaches its callers: not in an error, not in a header that a receiver sends back, and
+// not in the address of a redirect.
 func TestHostileProxySecrets(t *testing.T) {
 	const secret = "hunter2-Abcdefgh-Ijklmnop"
 	p := newRawReceiver(t, func(head string, _ *bufio.Reader, conn net.Conn) {
@@ -269,9 +295,11 @@ func TestHostileProxySecrets(t *testing.T) {
 		case strings.HasSuffix(path, "/coding"):
 			_, _ = io.WriteString(conn, said("HTTP/1.1 200 OK", "Transfer-Encoding: "+secret, "", ""))
 		case strings.HasSuffix(path, "/moved"):
-			_, _ = io.WriteString(conn, said("HTTP/1.1 302 Moved", "Location: "+path+"/on", "Content-Location: "+path, "Content-Length: 0", "", ""))
+			_, _ = io.WriteString(conn, said("HTTP/1.1 302 Moved", "Location: "+path+"/on", "Content-Location: "+path,
+				"Content-Length: 0", "", ""))
 		case strings.HasSuffix(path, "/elsewhere"):
-			_, _ = io.WriteString(conn, said("HTTP/1.1 302 Moved", "Location: http://example.com/"+secret, "Content-Length: 0", "", ""))
+			_, _ = io.WriteString(conn, said("HTTP/1.1 302 Moved", "Location: http://example.com/"+secret, "Content-Length: 0",
+				"", ""))
 		}
 	})
 	t.Setenv("PENSTOCK_SECRET_key", secret)
@@ -291,7 +319,7 @@ func TestHostileProxySecrets(t *testing.T) {
 	g.put("down", "http://127.0.0.1:1/bot${secret:key}", `"circuit":{"off":true}`, keys)
 	g.put("foreign", "http://127.0.0.1:2/bot${secret:key}", `"circuit":{"off":true}`, keys)
 	for path, status := range map[string]int{
-		"q/header": 200, "q/status": 502, "q/proto": 502, "q/garbage": 502, "q/name": 502, "q/length": 502, "q/coding": 502,
+		"q/header": 200, "q/status": 502, "q/proto": 502, "q/garbage": 502, "q/name": 200, "q/length": 502, "q/coding": 502,
 		"q/moved": 302, "q/elsewhere": 302, "q/silent": 502, "down/x": 502, "foreign/x": 502,
 	} {
 		t.Run(path, func(t *testing.T) {
@@ -309,5 +337,37 @@ func TestHostileProxySecrets(t *testing.T) {
 	}
 	if shown := fmt.Sprintf("%+v", g.info("q")); strings.Contains(shown, "unter2") {
 		t.Errorf("the queue shows %s", shown)
+	}
+}
+
+// An app that calls learns nothing of the operator's network from an error.
+func TestHostileProxyProbes(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	_ = l.Close()
+	g := newGuarded(t)
+	if _, err := g.engine.PutDocument(t.Context(), document.Document{
+		Kind: "app", Name: "acme", Text: []byte(`{"name":"acme","prefixes":["acme-*"],"hosts":["*"]}`),
+	}, queue.AnyRevision); err != nil {
+		t.Fatal(err)
+	}
+	g.put("acme-down", "http://localhost:"+port, `"circuit":{"failures":1}`, "")
+	g.token, _ = g.tokenOf("acme", auth.Produce)
+	await.Until(t, "the queue is known as the app's", func() bool {
+		by, err := g.owners.Permitted("acme-down")
+		return err == nil && by != nil
+	})
+	a := g.call("GET", "/proxy/acme-down/x", "")
+	if a.status != 502 || a.reason != "receiver_unreachable" || strings.Contains(a.text, "127.0.0.1") ||
+		strings.Contains(a.text, "::1") {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+	await.Until(t, "the circuit opens", func() bool { info := g.info("acme-down"); return info.Circuit.Open() })
+	if info := g.info("acme-down"); strings.Contains(info.Circuit.Reason, "127.0.0.1") ||
+		strings.Contains(info.Circuit.Reason, "::1") {
+		t.Errorf("the circuit says %q", info.Circuit.Reason)
 	}
 }

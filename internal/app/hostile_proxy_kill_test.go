@@ -17,8 +17,8 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// One of three ingresses is killed while callers wait in all of them. What arrives at the receiver keeps the law, each call
-// arrives at most once, and the callers of the others are all answered, in the turns of the dead too.
+// One of three ingresses is killed while callers wait in all of them. What arrives at the receiver keeps the law, each
+// call arrives at most once, and the callers of the others are all answered, in the turns of the dead too.
 func TestHostileProxyKilled(t *testing.T) {
 	t.Parallel() // it mostly waits
 	const callers, each = 9, 15
@@ -78,7 +78,8 @@ func TestHostileProxyKilled(t *testing.T) {
 			t.Errorf("%s arrived %d times", path, n)
 		}
 	}
-	if most := int(answered.Load() + cut.Load()); len(starts) < int(answered.Load()) || len(starts) > most || cut.Load() == 0 {
+	if most := int(answered.Load() + cut.Load()); len(starts) < int(answered.Load()) || len(starts) > most ||
+		cut.Load() == 0 {
 		t.Errorf("%d arrived, %d were answered, and %d cut off", len(starts), answered.Load(), cut.Load())
 	}
 	l := law.Law{Rate: rate, Slack: 50 * time.Millisecond, Delta: callers * rate.Interval()}

@@ -52,7 +52,8 @@ func (c *counted) got() ([]string, []time.Time) {
 
 // tooMany is an answer that refuses, with these fields.
 func tooMany(fields ...string) string {
-	return said(append(append([]string{"HTTP/1.1 429 Too Many"}, fields...), "Content-Length: 4", "", "slow")...)
+	return said(append(append([]string{"HTTP/1.1 429 Too Many", "Connection: close"}, fields...), "Content-Length: 4",
+		"", "slow")...)
 }
 
 // A receiver that has had enough stops the queue for everyone, for as long as it says. The caller gets its answer.
@@ -62,13 +63,17 @@ func TestHostileProxyThrottled(t *testing.T) {
 		status int
 		least  time.Duration // of the stop
 	}{
-		"seconds":             {tooMany("Retry-After: 3600"), 429, 59 * time.Minute},
-		"a date":              {tooMany("Date: Mon, 02 Jan 2006 15:04:05 GMT", "Retry-After: Mon, 02 Jan 2006 16:04:05 GMT"), 429, 59 * time.Minute},
+		"seconds": {tooMany("Retry-After: 3600"), 429, 59 * time.Minute},
+		"a date": {
+			tooMany("Date: Mon, 02 Jan 2006 15:04:05 GMT", "Retry-After: Mon, 02 Jan 2006 16:04:05 GMT"), 429, 59 * time.Minute,
+		},
 		"fields of limits":    {tooMany("X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 3600"), 429, 59 * time.Minute},
 		"no time":             {tooMany(), 429, time.Second / 2},
 		"a time of 0":         {tooMany("Retry-After: 0"), 429, time.Second / 2},
 		"a time that is none": {tooMany("Retry-After: soon"), 429, time.Second / 2},
-		"busy":                {said("HTTP/1.1 503 Busy", "Retry-After: 3600", "Content-Length: 4", "", "slow"), 503, 59 * time.Minute},
+		"busy": {
+			said("HTTP/1.1 503 Busy", "Retry-After: 3600", "Content-Length: 4", "", "slow"), 503, 59 * time.Minute,
+		},
 		"used up": {
 			said("HTTP/1.1 200 OK", `RateLimit: "a";r=0;t=3600`, "Content-Length: 4", "", "slow"), 200, 59 * time.Minute,
 		},
@@ -86,7 +91,8 @@ func TestHostileProxyThrottled(t *testing.T) {
 				info := g.info("q")
 				return time.Until(info.Stop.Until) > c.least-time.Since(began)
 			})
-			if b := g.call("GET", "/proxy/q", "", "Penstock-Wait", "100ms"); b.reason != "no_turn" || b.header.Get("Retry-After") == "" ||
+			if b := g.call("GET", "/proxy/q", "", "Penstock-Wait", "100ms"); b.reason != "no_turn" ||
+				b.header.Get("Retry-After") == "" ||
 				b.header.Get("Retry-After-Ms") == "" || !strings.Contains(b.text, `"error":{"message":`) {
 				t.Errorf("%d %s, %v", b.status, b.text, b.header)
 			}
@@ -94,7 +100,8 @@ func TestHostileProxyThrottled(t *testing.T) {
 				t.Errorf("the receiver got %d requests", len(bodies))
 			}
 			g.quiet("q")
-			if info := g.info("q"); info.Circuit.Open() || c.status != 200 && g.outcome("throttled") != 1 || g.outcome("late") != 1 {
+			if info := g.info("q"); info.Circuit.Open() || c.status != 200 && g.outcome("throttled") != 1 ||
+				g.outcome("late") != 1 {
 				t.Errorf("circuit %+v, throttled %d, late %d", info.Circuit, g.outcome("throttled"), g.outcome("late"))
 			}
 		})
@@ -113,17 +120,37 @@ func TestHostileProxyRetries(t *testing.T) {
 		times   int
 		fields  []string
 	}{
-		"again":          {[]string{tooMany("Retry-After: 1"), plainOK}, strings.NewReader("body"), "body", 200, 2, []string{retry, "throttled"}},
-		"twice":          {[]string{tooMany("Retry-After: 1"), tooMany("Retry-After: 1"), plainOK}, strings.NewReader("body"), "body", 200, 3, []string{retry, "throttled"}},
-		"no time":        {[]string{tooMany(), plainOK}, strings.NewReader("body"), "body", 200, 2, []string{retry, "throttled"}},
-		"no body":        {[]string{tooMany("Retry-After: 1"), plainOK}, nil, "", 200, 2, []string{retry, "throttled"}},
-		"a large body":   {[]string{tooMany("Retry-After: 1"), plainOK}, strings.NewReader(large), large, 200, 2, []string{retry, "throttled"}},
-		"not asked to":   {[]string{tooMany("Retry-After: 1"), plainOK}, strings.NewReader("body"), "body", 429, 1, nil},
-		"too long":       {[]string{tooMany("Retry-After: 60"), plainOK}, strings.NewReader("body"), "body", 429, 1, []string{retry, "throttled", wait, "2s"}},
-		"another status": {[]string{said("HTTP/1.1 500 No", "Content-Length: 0", "", ""), plainOK}, strings.NewReader("body"), "body", 500, 1, []string{retry, "throttled"}},
-		"unknown length": {[]string{tooMany("Retry-After: 1"), plainOK}, io.LimitReader(strings.NewReader("body"), 4), "body", 429, 1, []string{retry, "throttled"}},
+		"again": {
+			[]string{tooMany("Retry-After: 1"), plainOK}, strings.NewReader("body"), "body", 200, 2,
+			[]string{retry, "throttled"},
+		},
+		"twice": {
+			[]string{tooMany("Retry-After: 1"), tooMany("Retry-After: 1"), plainOK}, strings.NewReader("body"), "body", 200, 3,
+			[]string{retry, "throttled"},
+		},
+		"no time": {
+			[]string{tooMany(), plainOK}, strings.NewReader("body"), "body", 200, 2, []string{retry, "throttled"},
+		},
+		"no body": {[]string{tooMany("Retry-After: 1"), plainOK}, nil, "", 200, 2, []string{retry, "throttled"}},
+		"a large body": {
+			[]string{tooMany("Retry-After: 1"), plainOK}, strings.NewReader(large), large, 200, 2, []string{retry, "throttled"},
+		},
+		"not asked to": {[]string{tooMany("Retry-After: 1"), plainOK}, strings.NewReader("body"), "body", 429, 1, nil},
+		"too long": {
+			[]string{tooMany("Retry-After: 60"), plainOK}, strings.NewReader("body"), "body", 429, 1,
+			[]string{retry, "throttled", wait, "2s"},
+		},
+		"another status": {
+			[]string{said("HTTP/1.1 500 No", "Content-Length: 0", "", ""), plainOK}, strings.NewReader("body"), "body", 500, 1,
+			[]string{retry, "throttled"},
+		},
+		"unknown length": {
+			[]string{tooMany("Retry-After: 1"), plainOK}, io.LimitReader(strings.NewReader("body"), 4), "body", 429, 1,
+			[]string{retry, "throttled"},
+		},
 		"over its kept size": {
-			[]string{tooMany("Retry-After: 1"), plainOK}, strings.NewReader(large + "x"), large + "x", 429, 1, []string{retry, "throttled"},
+			[]string{tooMany("Retry-After: 1"), plainOK}, strings.NewReader(large + "x"), large + "x", 429, 1, []string{retry,
+				"throttled"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +185,7 @@ func TestHostileProxyRetries(t *testing.T) {
 // A receiver that fails again and again is left alone; callers learn when to come back, and one call tries it.
 func TestHostileProxyCircuit(t *testing.T) {
 	const circuit = `"circuit":{"failures":3,"min_probe":"200ms","max_probe":"1s"}`
-	fails := said("HTTP/1.1 500 Oops", "Content-Length: 0", "", "")
+	fails := said("HTTP/1.1 500 Oops", "Connection: close", "Content-Length: 0", "", "")
 	opens := func(t *testing.T, g *gateway, status int) {
 		t.Helper()
 		for range 3 {
@@ -248,8 +275,8 @@ func (o *observed) judge(t *testing.T, l law.Law, want, atOnce int) {
 	}
 }
 
-// Callers of different lanes, costs and priorities, at two ingresses on one Redis, keep the pace together at the receiver,
-// and each is answered.
+// Callers of different lanes, costs and priorities, at two ingresses on one Redis, keep the pace together at the
+// receiver, and each is answered.
 func TestHostileProxyLaw(t *testing.T) {
 	const callers, each = 6, 8
 	o := &observed{began: time.Now()}
@@ -303,7 +330,10 @@ func TestHostileProxySlowHandshakes(t *testing.T) {
 	defer o.Close()
 	roots := x509.NewCertPool()
 	roots.AddCert(o.Certificate())
-	g := newGateway(t, func(o *gatewayOptions) { o.Deliver.TLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12} })
+	g := newGateway(t, func(o *gatewayOptions) {
+		o.Deliver.TLS = &tls.Config{RootCAs: roots,
+			MinVersion: tls.VersionTLS12}
+	})
 	g.put("q", o.URL, `"rate":"20/s","slack":"5ms"`, "")
 	var all sync.WaitGroup
 	for range callers {

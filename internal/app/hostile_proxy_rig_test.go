@@ -31,6 +31,7 @@ import (
 type gateway struct {
 	t      *testing.T
 	engine queue.Engine
+	owners *auth.Owners
 	reg    *prometheus.Registry
 	url    string
 	addr   string
@@ -80,7 +81,7 @@ func gatewayOver(t *testing.T, e queue.Engine, change ...func(*gatewayOptions)) 
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- in.Run(ctx) }()
-	g := &gateway{t: t, engine: e, reg: o.Registry, url: in.URL(), addr: in.Addr().String()}
+	g := &gateway{t: t, engine: e, owners: o.Owners, reg: o.Registry, url: in.URL(), addr: in.Addr().String()}
 	g.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -88,13 +89,17 @@ func gatewayOver(t *testing.T, e queue.Engine, change ...func(*gatewayOptions)) 
 		}
 	})
 	t.Cleanup(g.stop)
+	await.Until(t, "the apps are known", func() bool {
+		_, err := o.Owners.Permitted("q")
+		return err == nil
+	})
 	return g
 }
 
 // put makes a proxied queue; more is JSON for its spec, and http for its target.
 func (g *gateway) put(name, target, more, http string) {
 	g.t.Helper()
-	spec := queue.Spec{Name: name, Pull: true, Slack: unit.Duration(10 * time.Second)}
+	spec := queue.Spec{Name: name, Pull: true, Slack: unit.Duration(500 * time.Millisecond)}
 	if err := json.Unmarshal([]byte(`{"rate":"unlimited"}`), &spec); err != nil {
 		g.t.Fatal(err)
 	}
@@ -248,8 +253,25 @@ type rawReceiver struct {
 	t   *testing.T
 	url string
 
-	mu    sync.Mutex
-	heads []string // of the requests
+	mu      sync.Mutex
+	heads   []string // of the requests
+	serving int      // number of connections whose requests are served
+}
+
+// idle waits until no request is served and all connections are closed.
+func (p *rawReceiver) idle() {
+	p.t.Helper()
+	await.Until(p.t, "the receiver is idle", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.serving == 0
+	})
+}
+
+func (p *rawReceiver) serves(change int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.serving += change
 }
 
 // newRawReceiver serves each request by a function, which gets its head and the connection behind it.
@@ -275,7 +297,10 @@ func newRawReceiver(t *testing.T, serve func(head string, in *bufio.Reader, conn
 				defer conn.Close()
 				in := bufio.NewReader(conn)
 				if head := p.head(in); head != "" {
+					p.serves(1)
+					defer p.serves(-1)
 					serve(head, in, conn)
+					_ = conn.Close()
 				}
 			})
 		}
@@ -330,7 +355,8 @@ func fields(t *testing.T, head string) http.Header {
 	return r.Header
 }
 
-const plainOK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+// plainOK says that the connection ends: it could look alive for another request until it does.
+const plainOK = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
 
 // fine is a receiver that answers all requests without a body alike.
 func fine(t *testing.T) *rawReceiver {

@@ -144,8 +144,8 @@ func (r *run) answer(answer *http.Response) error {
 	return nil
 }
 
-// copy passes a body on. In HTTP/2, a write deadline ends the stream when it passes, so there is none while the receiver
-// is silent.
+// copy passes a body on. In HTTP/2, a write deadline ends the stream when it passes, so there is none while the
+// receiver is silent.
 func (r *run) copy(rc *http.ResponseController, body io.Reader) error {
 	b := buffers.Get().(*[chunk]byte)
 	defer buffers.Put(b)

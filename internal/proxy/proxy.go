@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -168,8 +169,8 @@ func (p *Proxy) Serve(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	var later *pull.Later
 	var failed *Error
 	switch {
-	case err == nil:
-	case r.Context().Err() != nil:
+	case err == nil, errors.Is(err, ErrStopping):
+	case r.Context().Err() != nil && !Unread(err):
 		run.outcome = Gone
 	case errors.As(err, &later):
 		run.outcome = Late
@@ -177,6 +178,22 @@ func (p *Proxy) Serve(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		run.outcome = failed.Outcome
 	}
 	return err
+}
+
+// Unread reports whether an error of Serve is that the caller did not send its body in time. The server then takes the
+// caller for gone, but it may still read an answer.
+func Unread(err error) bool {
+	var body *BodyError
+	var failed *Error
+	switch {
+	case errors.As(err, &body):
+		err = body.Err
+	case errors.As(err, &failed) && failed.Slow:
+		err = failed.Body
+	default:
+		return false
+	}
+	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // target returns what is needed to reach a queue's receiver.
@@ -215,7 +232,9 @@ func (p *Proxy) spare(spec *queue.Spec) int {
 }
 
 // feedback settles a turn by the answer to its call, and stops the queue if the receiver asks for that.
-func (p *Proxy) feedback(ctx context.Context, name string, turn *pull.Departure, answer *http.Response, m httptarget.Meant) {
+func (p *Proxy) feedback(
+	ctx context.Context, name string, turn *pull.Departure, answer *http.Response, m httptarget.Meant,
+) {
 	switch {
 	case m.Meaning == httptarget.Down, m.Meaning == httptarget.Retry && answer.StatusCode >= 500:
 		turn.Fail(m.Why, false)
@@ -235,12 +254,13 @@ func (p *Proxy) feedback(ctx context.Context, name string, turn *pull.Departure,
 }
 
 // failed settles the turn of a call without an answer, and returns the call's error.
-func (r *run) failed(ctx context.Context, turn *pull.Departure, err error) error {
+func (r *run) failed(ctx context.Context, target *httptarget.Target, turn *pull.Departure, err error) error {
 	var f *httptarget.FailedForward
 	if !errors.As(err, &f) {
 		return err
 	}
-	e := &Error{Outcome: Unreachable, Timeout: f.Timeout(), Slow: r.receiving.Load(), Err: f}
+	shown := r.p.o.Router.Shown(r.call.Queue, target, f)
+	e := &Error{Outcome: Unreachable, Timeout: f.Timeout(), Slow: r.receiving.Load(), Err: shown}
 	if broken := r.unread.Load(); broken != nil && e.Slow {
 		e.Body = *broken
 	}
@@ -252,7 +272,7 @@ func (r *run) failed(ctx context.Context, turn *pull.Departure, err error) error
 	case e.Slow, ctx.Err() != nil: // not the receiver's fault
 		turn.End(queue.Settlement{})
 	default:
-		turn.Fail(fmt.Sprintf("a call failed: %v", f), !f.Sent)
+		turn.Fail(fmt.Sprintf("a call failed: %v", shown), !f.Sent)
 	}
 	return e
 }

@@ -120,7 +120,7 @@ func newRig(t *testing.T) *rig {
 func (r *rig) put(target string, change func(*queue.Spec)) {
 	r.t.Helper()
 	spec := queue.Spec{
-		Name: "q", Rate: leaky.Unlimited, Pull: true, Slack: unit.Duration(10 * time.Second),
+		Name: "q", Rate: leaky.Unlimited, Pull: true, Slack: unit.Duration(500 * time.Millisecond),
 		Deliver: fmt.Appendf(nil, `{"http":{"url":%q}}`, target),
 	}
 	if change != nil {
@@ -187,7 +187,8 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// A call that waits when the server stops ends with ErrStopping and was not sent. One that was sent ends with its answer.
+// A call that waits when the server stops ends with ErrStopping and was not sent. One that was sent ends with its
+// answer.
 func TestStopping(t *testing.T) {
 	r := newRig(t)
 	arrived, finish := make(chan struct{}), make(chan struct{})
@@ -251,7 +252,8 @@ func TestUnusableQueues(t *testing.T) {
 }
 
 func TestRequestHeaders(t *testing.T) {
-	const text = "POST /x HTTP/1.1\r\nHost: h\r\nConnection: a, B ,,\r\nConnection: c\r\nA: 1\r\nb: 2\r\nC: 3\r\nD: 4\r\n" +
+	const text = "POST /x HTTP/1.1\r\nHost: h\r\nConnection: a, B ,,\r\nConnection: c\r\nA: 1\r\nb: 2\r\nC: 3\r\n" +
+		"D: 4\r\n" +
 		"Penstock-Lane: x\r\npenstock-x: y\r\nTE: trailers\r\nHTTP2-Settings: x\r\nUpgrade: h2c\r\nExpect: 100-continue\r\n" +
 		"Authorization: Bearer x\r\nX-Api-Key: y\r\nCookie: z\r\nContent-Length: 0\r\nVia: 1.0 other\r\n\r\n"
 	for _, c := range []struct {
@@ -277,7 +279,8 @@ func TestRequestHeaders(t *testing.T) {
 
 func TestLoops(t *testing.T) {
 	for via, want := range map[string]bool{
-		"": false, "1.1 penstock-q": true, "1.1 other, 1.1 penstock-q": true, "1.1 penstock-q2": false, "1.1 penstock-": false,
+		"": false, "1.1 penstock-q": true, "1.1 other, 1.1 penstock-q": true, "1.1 penstock-q2": false,
+		"1.1 penstock-":               false,
 		"1.0 a,1.1 penstock-q ,1.1 b": true, "1.1 PENSTOCK-Q": false,
 	} {
 		r := &http.Request{Header: http.Header{"Via": {"1.1 first", via}}}

@@ -78,7 +78,8 @@ func (r *run) serve(ctx context.Context) error {
 		answer, m, err := r.attempt(ctx, sender, target, f)
 		if err != nil {
 			var sent *Error
-			if errors.Is(context.Cause(ctx), ErrStopping) && !(errors.As(err, &sent) && sent.Outcome == Broken) {
+			if errors.Is(err, pull.ErrStopped) ||
+				errors.Is(context.Cause(ctx), ErrStopping) && !(errors.As(err, &sent) && sent.Outcome == Broken) {
 				return ErrStopping
 			}
 			return err
@@ -148,7 +149,7 @@ func (r *run) attempt(
 			turn.Cancel(context.WithoutCancel(ctx))
 		}
 		if err != nil {
-			return r.failed(ctx, t.now, err)
+			return r.failed(ctx, target, t.now, err)
 		}
 		m = target.Means(answer, time.Now())
 		r.p.feedback(context.WithoutCancel(ctx), r.call.Queue, t.now, answer, m)
