@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/deliver/egress"
+	"github.com/penstock/penstock/deliver/httptarget"
 	"github.com/penstock/penstock/deliver/natstarget"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
@@ -137,6 +138,23 @@ func (r *Router) Handle(ctx context.Context, job *drain.Job, gate drain.Gate) er
 		return byDefault(err, p.target.OnUnknown())
 	}
 	return err
+}
+
+// HTTP returns the http target of a queue, and its sender, for calls that are passed on instead of jobs.
+func (r *Router) HTTP(name string, spec *queue.Spec, revision int64) (*httptarget.Sender, *httptarget.Target, error) {
+	job := drain.Job{Reservation: queue.Reservation{Job: queue.Job{Queue: name}, Revision: revision}, Spec: spec}
+	p := r.target(&job)
+	if p.err != nil {
+		return nil, nil, p.err
+	}
+	sender, ok := p.sender.(*httptarget.Sender)
+	if !ok {
+		return nil, nil, fmt.Errorf("the target of %s is of the kind %s, and calls need http", name, p.target.Kind)
+	}
+	if _, err := r.permitted(name, p); err != nil {
+		return nil, nil, err
+	}
+	return sender, p.target.Setting.(*httptarget.Target), nil
 }
 
 // permitted checks that the app of a queue may deliver to its target now; permissions may have changed since it was

@@ -3,7 +3,6 @@ package pull
 import (
 	"context"
 	"sync"
-	"time"
 )
 
 // maxIdleTurns is how many queues without a caller are kept.
@@ -31,15 +30,20 @@ func NewQueueTurns(engine TurnEngine, dispatcher *Dispatcher) *QueueTurns {
 	return &QueueTurns{engine: engine, dispatcher: dispatcher, queues: map[string]*sharedTurns{}}
 }
 
-// Wait waits for a turn of a queue; see [Turns.Wait]. app is the caller's app, for rules that count by [queue.Job.App].
-func (q *QueueTurns) Wait(ctx context.Context, queue, app string, within time.Duration) error {
+// Wait waits for a turn of a queue; see [Turns.Wait].
+func (q *QueueTurns) Wait(ctx context.Context, queue string, r TurnRequest) error {
+	return q.Use(ctx, queue, r, func(turn *Turn) error { return turn.Wait(ctx) })
+}
+
+// Use reserves a turn and passes it to use, which must wait for it or cancel it, and must end what came.
+func (q *QueueTurns) Use(ctx context.Context, queue string, r TurnRequest, use func(*Turn) error) error {
 	turns := q.use(queue)
 	defer q.leave(turns)
-	turn, err := turns.reserve(ctx, app, within)
+	turn, err := turns.Request(ctx, r)
 	if err != nil {
 		return err
 	}
-	return turn.Wait(ctx)
+	return use(turn)
 }
 
 // Close waits until the engine knows of all turns that came or were given up. Call it when no Wait begins any more.

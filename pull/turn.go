@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/invalid"
 )
 
-// Turn is a reserved turn, to be waited for once or canceled.
+// Turn is a reserved turn, to be waited for or canceled.
 type Turn struct {
 	turns *Turns
+	kind  kind
 	id    string
 	at    time.Time
 	until time.Time
@@ -28,45 +28,77 @@ func (t *Turn) At() time.Time { return t.at }
 // Wait waits until the turn has come and returns nil: start now. If it does not come within the time given to Reserve,
 // the error is a *Later. Other errors are ctx's and the engine's. After any error the place is given back.
 func (t *Turn) Wait(ctx context.Context) error {
-	if !t.over.CompareAndSwap(false, true) {
-		return ErrTurnOver
-	}
-	err := t.turns.await(ctx, time.Until(t.until))
-	if err != nil {
-		t.turns.giveUp(ctx, t.id, true)
+	came, err := t.Come(ctx)
+	if err == nil {
+		came.End(queue.Settlement{}) // the caller need not wait until the engine knows
 	}
 	return err
+}
+
+// Come waits as Wait does, and returns the turn that has come.
+func (t *Turn) Come(ctx context.Context) (*Departure, error) {
+	if !t.over.CompareAndSwap(false, true) {
+		return nil, ErrTurnOver
+	}
+	came, err := t.turns.await(ctx, t.kind, t.until)
+	if err != nil {
+		t.turns.giveUp(ctx, t.kind.lane, t.id, true)
+		return nil, err
+	}
+	came.turn = t
+	return came, nil
 }
 
 // Cancel gives the place back. Callers behind it move up.
 func (t *Turn) Cancel(ctx context.Context) {
 	if t.over.CompareAndSwap(false, true) {
-		t.turns.giveUp(ctx, t.id, true)
+		t.turns.giveUp(ctx, t.kind.lane, t.id, true)
 	}
 }
 
-// await waits for the next turn, no matter which caller reserved it.
-func (t *Turns) await(ctx context.Context, within time.Duration) error {
-	handed, err := t.dispatcher.Lease(ctx, Request{Queue: t.queue, Max: 1, Wait: within})
-	if err != nil {
-		t.doubt()
-		return err
+// Departure is a turn that has come. The caller starts until Latest, and calls End or Fail; or it misses the turn. Only
+// the first of these calls counts.
+type Departure struct {
+	// Latest is the last instant at which the caller may start. Later, it could come too close to the next caller.
+	Latest time.Time
+	// LeaseEnd is when the turn goes back to the queue by itself.
+	LeaseEnd time.Time
+
+	turns *Turns
+	turn  *Turn
+	lease queue.Lease
+	over  atomic.Bool
+}
+
+// End ends the turn with a Deliver, which may stop the queue. It reports whether the turn was not over before.
+func (d *Departure) End(s queue.Settlement) bool {
+	if !d.over.CompareAndSwap(false, true) {
+		return false
 	}
-	if handed.Jobs() == 0 {
-		return &Later{turnRetry}
+	s.Lease, s.Verdict = d.lease, queue.Deliver
+	d.turns.settling.Go(func() { _ = d.turns.dispatcher.settle([]queue.Settlement{s}) })
+	return true
+}
+
+// Fail ends the turn of a call whose receiver is down, which the queue's circuit counts. unused means that the call did
+// not start, so its departure is given back.
+func (d *Departure) Fail(reason string, unused bool) {
+	if !d.over.CompareAndSwap(false, true) {
+		return
 	}
-	if handed.jobs[0].Lane != TurnLane {
-		handed.End(false)
-		return &invalid.Error{
-			Field: "queue", Value: t.queue,
-			Reason: "holds other jobs, which were left there; give turns a queue of their own",
-		}
+	s := queue.Settlement{Lease: d.lease, Verdict: queue.Down, Unused: unused, Reason: reason}
+	d.turns.settling.Go(func() {
+		_ = d.turns.dispatcher.settle([]queue.Settlement{s})
+		d.turns.giveUp(context.Background(), d.turn.kind.lane, d.lease.ID, true) // a Down puts it back into the queue
+	})
+}
+
+// Miss gives back a turn that the caller was too late to use. The caller still has its place, and may call Come again.
+func (d *Departure) Miss() {
+	if d.over.CompareAndSwap(false, true) {
+		_ = d.turns.dispatcher.settle([]queue.Settlement{{Lease: d.lease, Verdict: queue.Release}})
+		d.turn.over.Store(false)
 	}
-	turn := handed.jobs[0].lease()
-	handed.End(true)
-	// A turn ends with its departure; the caller need not wait until the engine knows.
-	t.settling.Go(func() { _ = t.dispatcher.settle([]queue.Settlement{{Lease: turn, Verdict: queue.Deliver}}) })
-	return nil
 }
 
 const (
@@ -77,12 +109,12 @@ const (
 )
 
 // giveUp gives back one place: the turn's own, or that of the caller that got it. Turns are interchangeable, so all
-// that matters is that there are as many places as waiting callers. sure means that the turn was appended. giveUp
+// that matters is that a lane has as many places as waiting callers. sure means that the turn was appended. giveUp
 // usually succeeds at once; otherwise it goes on in the background. In doubt it lets a place expire rather than give
 // back two.
-func (t *Turns) giveUp(ctx context.Context, id string, sure bool) {
+func (t *Turns) giveUp(ctx context.Context, lane, id string, sure bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
-	if t.giveBack(ctx, id, sure) {
+	if t.giveBack(ctx, lane, id, sure) {
 		cancel()
 		return
 	}
@@ -94,7 +126,7 @@ func (t *Turns) giveUp(ctx context.Context, id string, sure bool) {
 				return
 			case <-time.After(pause):
 			}
-			if t.giveBack(ctx, id, sure) {
+			if t.giveBack(ctx, lane, id, sure) {
 				return
 			}
 		}
@@ -102,7 +134,7 @@ func (t *Turns) giveUp(ctx context.Context, id string, sure bool) {
 }
 
 // giveBack reports whether nothing is left to give back.
-func (t *Turns) giveBack(ctx context.Context, id string, sure bool) bool {
+func (t *Turns) giveBack(ctx context.Context, lane, id string, sure bool) bool {
 	switch info, err := t.engine.Job(ctx, t.queue, id); {
 	case errors.Is(err, queue.ErrUnknownQueue):
 		return true
@@ -113,7 +145,6 @@ func (t *Turns) giveBack(ctx context.Context, id string, sure bool) bool {
 		return true
 	}
 	// Any turn will do. Purge reports exactly how many it removed; Cancel would not if two callers cancel the same turn.
-	lane := TurnLane
 	purged, err := t.engine.Purge(ctx, queue.PurgeRequest{Queue: t.queue, State: queue.Waiting, Lane: &lane, Limit: 1})
 	if err != nil || purged.Jobs > 0 {
 		return !errors.Is(err, queue.ErrUnavailable)

@@ -1,6 +1,7 @@
 package pull
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,11 +15,14 @@ import (
 // Turns limits callers to the rate of a pull queue: each call waits for a departure of its own. The waiting callers are
 // the queue, in order of arrival, across all processes that use it.
 //
-// A turn is a job of cost 1 without a payload, in a lane that only turns use. Turns are interchangeable: a waiting
-// caller gets the next turn, no matter which caller reserved it. So a caller that dies takes nothing from those behind
-// it. Give all callers of a queue about the same time limit: a caller with a short limit may use the turn of one with a
-// long limit, and leaves a turn that expires sooner. The queue must hold only turns. A caller that meets another job
-// there gives it back and gets an error.
+// A turn is a job without a payload. Turns of the same lane, cost and priority are interchangeable: a waiting caller
+// gets the next turn, no matter which caller reserved it. So a caller that dies takes nothing from those behind it. Give
+// all callers of a queue about the same time limit: a caller with a short limit may use the turn of one with a long
+// limit, and leaves a turn that expires sooner. The queue must hold only turns. A caller that meets another job there
+// gives it back and gets an error.
+//
+// With several processes, give all callers the same cost and priority in each lane. A process that gets a turn of a kind
+// for which none of its callers wait gives it back, which takes time from the queue.
 type Turns struct {
 	dispatcher *Dispatcher
 	engine     TurnEngine
@@ -30,6 +34,16 @@ type Turns struct {
 	interval time.Duration // between turns
 	read     time.Time     // when ahead and interval were read
 	promised time.Time     // when the next refused caller should come back
+	takers   []*taker      // callers that wait
+}
+
+// TurnRequest asks for a turn.
+type TurnRequest struct {
+	App      string        // the caller's app, for rules that count by queue.Job.App; may be empty
+	Lane     string        // empty means TurnLane
+	Cost     int64         // 0 means 1
+	Priority int           // among the turns of its lane
+	Within   time.Duration // maximum wait
 }
 
 // TurnEngine is the part of an engine that Turns uses.
@@ -55,8 +69,12 @@ func (l *Later) RetryIn() time.Duration { return l.In }
 
 func (l *Later) Error() string { return fmt.Sprintf("no turn yet; come back in %v", l.In) }
 
-// TurnLane is the lane of turns. Jobs must not use it: giving a turn back may remove any job there.
+// TurnLane is the lane of turns without one. Jobs must not use lanes of turns: giving a turn back may remove any job
+// there.
 const TurnLane = "penstock.turn"
+
+// turnType is the content type of turns, by which they are told from other jobs.
+const turnType = "application/vnd.penstock.turn"
 
 const (
 	// turnRetry is when to come back to a queue if nothing better is known.
@@ -85,18 +103,21 @@ func (t *Turns) Wait(ctx context.Context, within time.Duration) error {
 // Reserve reserves a future turn. The caller must wait for it or cancel it: an abandoned turn holds up others until
 // the given time is over. Errors are as for Wait, and immediate.
 func (t *Turns) Reserve(ctx context.Context, within time.Duration) (*Turn, error) {
-	return t.reserve(ctx, "", within)
+	return t.Request(ctx, TurnRequest{Within: within})
 }
 
-func (t *Turns) reserve(ctx context.Context, app string, within time.Duration) (*Turn, error) {
+// Request is like Reserve, for a turn of a lane, with a cost.
+func (t *Turns) Request(ctx context.Context, r TurnRequest) (*Turn, error) {
+	within := r.Within
 	ahead, err := t.clock(ctx)
 	if err != nil {
 		return nil, withCause(ctx, err)
 	}
-	turn := &Turn{turns: t, id: queue.NewID(), until: time.Now().Add(within)}
+	k := kind{cmp.Or(r.Lane, TurnLane), max(1, r.Cost), r.Priority}
+	turn := &Turn{turns: t, kind: k, id: queue.NewID(), until: time.Now().Add(within)}
 	job := queue.Job{
-		Queue: t.queue, ID: turn.id, Lane: TurnLane, ContentType: queue.DefaultContentType, Cost: 1,
-		ExpiresAt: turn.until.Add(ahead), Overflow: queue.Reject, App: app,
+		Queue: t.queue, ID: turn.id, Lane: k.lane, ContentType: turnType, Cost: k.cost, Priority: k.priority,
+		ExpiresAt: turn.until.Add(ahead), Overflow: queue.Reject, App: r.App,
 	}
 	answers, err := t.engine.Append(ctx, []queue.Job{job})
 	a := queue.Appended{Err: err}
@@ -121,7 +142,7 @@ func (t *Turns) reserve(ctx context.Context, app string, within time.Duration) (
 	}
 	err = withCause(ctx, fmt.Errorf("no turn of %s: %v: %w", t.queue, a.Outcome, a.Err))
 	if ctx.Err() != nil || errors.Is(err, queue.ErrOutcomeUnknown) { // the turn may have been appended
-		t.giveUp(ctx, turn.id, false)
+		t.giveUp(ctx, k.lane, turn.id, false)
 	}
 	return nil, err
 }

@@ -121,7 +121,7 @@ func TestParseSpecRefuses(t *testing.T) {
 		{`{"rate":"1/s","capacity":1.5}`, "capacity", "whole number"},
 		{`{"rate":"1/s","capacity":"10"}`, "capacity", "whole number"},
 		{`{"rate":"1/s","capacity":99999999999999999999}`, "capacity", "whole number"},
-		{`{"rate":"1/s","pull":true,"deliver":{"http":{"url":"https://a.test"}}}`, "pull", "leave out one"},
+		{`{"rate":"1/s","pull":true,"deliver":{"smtp":{"host":"a.test"}}}`, "pull", "must be http"},
 		{`{"rate":"1/s","burst":0}`, "burst", "burst 0"},
 		{`{"rate":"1/d","burst":1000}`, "burst", "spans more"},
 		{`{"rate":"1/s","lease":"1ms"}`, "lease", "1ms"},

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"time"
@@ -100,9 +101,10 @@ func (s *Spec) NeedsTarget() bool {
 }
 
 func (s *Spec) validatePull(field string) error {
-	if target, err := canonical(s.Deliver); s.Pull && err == nil && target != nil {
-		return invalid.Errorf(field, "", "is true, and deliver names a target;"+
-			" workers pull the jobs of a pull queue, so leave out one of the two")
+	target, err := canonical(s.Deliver)
+	if s.Pull && err == nil && target != nil && !bytes.HasPrefix(target, []byte(`{"http":`)) {
+		return invalid.Errorf(field, "", "is true, and deliver names a target that is not http; workers pull the jobs of"+
+			" a pull queue, and only calls through /proxy use its target, which must be http")
 	}
 	if parent := names.Parent(s.Name); s.Pull && parent != "" {
 		return invalid.Errorf(field, "", "is true, and the name makes the queue a child of %s;"+

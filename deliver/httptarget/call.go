@@ -42,6 +42,7 @@ type call struct {
 	sent    bool       // some of the request may have left
 	broken  bool       // the request was not written in full
 	writing chan error // gets the result of writing a large body; nil without one
+	abort   func()     // makes reading the body fail while it is written; nil if reading cannot block
 	detach  func() bool
 }
 
@@ -51,6 +52,11 @@ func (c *call) do() (*http.Response, error) {
 	if err := c.depart(); err != nil {
 		return nil, err
 	}
+	return c.exchange()
+}
+
+// exchange writes the request on the connection, and reads the beginning of the answer.
+func (c *call) exchange() (*http.Response, error) {
 	c.within(c.timeout)
 	c.detach = context.AfterFunc(c.ctx, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })
 	if err := c.write(); err != nil {
@@ -107,15 +113,12 @@ func (c *call) write() error {
 	}
 	c.conn.fresh, c.sent = false, true // a failed write may have sent something
 	_, err := c.conn.Write(c.out.head)
-	if err != nil || len(c.out.rest) == 0 {
+	if err != nil || c.out.body == nil {
 		return err
 	}
-	conn, rest := c.conn, c.out.rest
+	conn, body := c.conn, c.out.body
 	c.writing = make(chan error, 1)
-	go func() {
-		_, err := conn.Write(rest)
-		c.writing <- err
-	}()
+	go func() { c.writing <- body(conn) }()
 	return nil
 }
 
@@ -162,6 +165,9 @@ func (c *call) end(answer *http.Response, whole bool) {
 	}
 	c.pool.drop(c.conn)
 	if c.writing != nil {
+		if c.abort != nil {
+			c.abort()
+		}
 		<-c.writing //nolint:errcheck // the connection is closed, and the payload is the caller's
 	}
 }

@@ -52,3 +52,8 @@ func Veil(err error, hide func(string) string) error {
 	}
 	return err
 }
+
+// hideSecrets hides the secrets of a target.
+func hideSecrets(text string, target *Target) string {
+	return secrets.NewHider(target.hidden...).Hide(text)
+}

@@ -116,6 +116,23 @@ func (p *pool) dialMore(to place, r *receiver) {
 	}
 }
 
+// warm dials until n connections are ready or being made that no delivery waits for.
+func (p *pool) warm(to place, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.receivers[to]
+	if r == nil {
+		r = &receiver{}
+		p.receivers[to] = r
+	}
+	for len(r.idle)+r.dials-len(r.waiting) < n && r.conns < p.most && !p.closed {
+		r.conns++
+		r.dials++
+		go p.dial(to)
+	}
+	p.forget(to, r)
+}
+
 // dial makes a connection. A failure goes to the first who waits.
 func (p *pool) dial(to place) {
 	made, err := p.dialer.dial(to)

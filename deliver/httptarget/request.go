@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -27,9 +28,9 @@ var errURL = errors.New("deliver.http.url: cannot be requested; it must be an ht
 // outgoing is a request to write.
 type outgoing struct {
 	to      place
-	head    []byte        // everything up to the body, and a short body
-	rest    []byte        // a long body
-	request *http.Request // tells http.ReadResponse which answers have a body
+	head    []byte                // everything up to the body, and a short body
+	body    func(io.Writer) error // writes a long body; nil without one
+	request *http.Request         // tells http.ReadResponse which answers have a body
 }
 
 // wire is what requests to a target have in common.
@@ -88,7 +89,11 @@ func (w *wire) render(b *bytes.Buffer, job *drain.Job, target *Target) outgoing 
 	if len(job.Payload) <= inline {
 		b.Write(job.Payload)
 	} else {
-		out.rest = job.Payload
+		payload := job.Payload
+		out.body = func(w io.Writer) error {
+			_, err := w.Write(payload)
+			return err
+		}
 	}
 	out.head = b.Bytes()
 	return out

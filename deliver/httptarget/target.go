@@ -42,6 +42,8 @@ type Target struct {
 	MaxConnections *int `json:"max_connections,omitempty"`
 	// Proxy is the URL of a proxy, or Environment. The default is none, whatever the environment.
 	Proxy string `json:"proxy,omitempty"`
+	// PassAuthorization passes the Authorization of the callers of a proxied queue on. By default it is removed.
+	PassAuthorization bool `json:"pass_authorization,omitempty"`
 
 	proxy  *proxy
 	refers bool          // to secrets

@@ -12,6 +12,7 @@ import (
 	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/internal/proxy"
 	"github.com/penstock/penstock/internal/survey"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/pull"
@@ -38,6 +39,8 @@ type Options struct {
 	Pull *pull.Dispatcher
 	// Turns lets requests wait for their turn in a pull queue. Nil: no turns.
 	Turns *pull.QueueTurns
+	// Proxy passes calls on to the receivers of pull queues. Nil: no calls.
+	Proxy *proxy.Proxy
 	// Waits lets takes wait while a rule refuses them. Nil: a new waiter over the engine.
 	Waits TakeWaiter
 	// Pace returns err if most pulled jobs are late, and lacks if more than 1% are released. Readiness shows both. Nil:
@@ -114,6 +117,7 @@ type handler struct {
 	requests *httpio.RequestIDs
 	streams  *ops.Budget
 	waits    *ops.Budget
+	calls    *ops.Budget
 	warned   warnedQueues
 	refusals *refusals
 	puts     httpio.NameLocks // held by app; see lockLimits
@@ -156,7 +160,7 @@ func New(engine queue.Engine, o Options) *API {
 	tops := &tops{rule: o.Rule, now: time.Now}
 	h := &handler{
 		engine: &counting{&changeLog{engine, o.Logger}, tops}, tops: tops, o: o, requests: httpio.NewRequestIDs(),
-		streams: ops.NewBudget(int64(o.MaxStreams)), waits: ops.NewBudget(int64(o.MaxWaits)),
+		streams: ops.NewBudget(int64(o.MaxStreams)), waits: ops.NewBudget(int64(o.MaxWaits)), calls: ops.NewBudget(maxCalls),
 		replays: newReplayPlaces(maxReplays), receipts: newReceipts(time.Now),
 	}
 	h.refusals = &refusals{store: engine, logger: o.Logger}

@@ -150,6 +150,10 @@ func (h *handler) dispatch() http.Handler {
 		}
 		// The mux would redirect a path with // or .. in it, possibly to another queue. No client means that.
 		p := r.URL.Path
+		if strings.HasPrefix(p, httpio.ProxyPath) {
+			h.serveProxy(w, r)
+			return
+		}
 		if strings.HasPrefix(p, "/v1/subjects/") { // names of subjects may contain encoded slashes
 			p = r.URL.EscapedPath()
 		}

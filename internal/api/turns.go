@@ -50,7 +50,7 @@ func (h *handler) awaitTurn(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
 	ctx, cancel := h.untilStop(ctx)
 	defer cancel()
-	err := h.o.Turns.Wait(ctx, name, appNameOf(r.Context()), wait)
+	err := h.o.Turns.Wait(ctx, name, pull.TurnRequest{App: appNameOf(r.Context()), Within: wait})
 	var later *pull.Later
 	switch {
 	case err == nil:

@@ -14,12 +14,14 @@ import (
 
 	"github.com/penstock/penstock/admission"
 	"github.com/penstock/penstock/deferred"
+	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/app/tracing"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/internal/proxy"
 	"github.com/penstock/penstock/internal/survey"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
@@ -50,6 +52,10 @@ type IngressOptions struct {
 	Patience time.Duration
 	// ValidateTarget checks the deliver part of a queue's spec. Nil accepts any.
 	ValidateTarget func(queue string, target json.RawMessage) error
+	// Router reaches the receivers of calls through the proxy. The Ingress closes it. Nil: no proxy.
+	Router *deliver.Router
+	// Owners knows the apps of queues for the Router, and is run by the Ingress. Nil if it is run elsewhere.
+	Owners *auth.Owners
 	// Tracer traces appends; nil traces none. The caller closes it.
 	Tracer *tracing.Tracer
 	// Registry receives the metrics, and /metrics shows it. Nil means a new one.
@@ -68,6 +74,7 @@ type Ingress struct {
 	survey    *survey.Survey
 	pull      *pull.Dispatcher
 	turns     *pull.QueueTurns
+	proxy     *proxy.Proxy // nil without a router
 	pace      *pace
 	server    *ops.Server
 	health    *ops.Server // nil without an address
@@ -121,10 +128,24 @@ func NewIngress(store queue.Engine, o IngressOptions) (_ *Ingress, err error) {
 	i.pull = pull.New(i.engine, pull.Options{
 		Version: ops.Version, Observer: pullPace{observer, i.pace}, Logger: o.Logger,
 		MaxHeldMemory: o.Server.Memory.Limit() / 8, Held: i.chargePulled, Handed: o.Tracer.Pull(),
+		MaxWaiting: maxWaiting, MaxQueue: maxWaiting / 2,
 	})
 	i.turns = pull.NewQueueTurns(i.engine, i.pull)
+	if o.Router != nil {
+		calls, err := metrics.NewProxy(o.Registry, o.MaxQueueLabels)
+		if err != nil {
+			return nil, err
+		}
+		i.proxy = proxy.New(i.engine, proxy.Options{
+			Turns: i.turns, Router: o.Router, Observer: calls, Logger: o.Logger,
+		})
+	}
 	return i, nil
 }
+
+// maxWaiting is the maximum number of workers, and of calls, that wait for a job or a turn. The API limits workers to
+// less.
+const maxWaiting = 24_000
 
 // register registers the metrics of everything but the engine.
 func (i *Ingress) register() (*metrics.Pull, error) {
@@ -161,7 +182,7 @@ func (i *Ingress) Addr() net.Addr { return i.server.Addr() }
 func (i *Ingress) URL() string { return i.server.URL() }
 
 // Run serves until ctx ends and the drain delay has passed, and then lets open requests finish.
-func (i *Ingress) Run(ctx context.Context) error {
+func (i *Ingress) Run(ctx context.Context) (err error) {
 	draining := ctx
 	ctx, stop := ops.Linger(ctx, i.o.DrainDelay)
 	defer stop()
@@ -182,6 +203,9 @@ func (i *Ingress) Run(ctx context.Context) error {
 	full := api.New(i.engine, o)
 	i.api.Store(full)
 	defer full.Close()
+	if i.proxy != nil {
+		defer func() { err = errors.Join(err, i.proxy.Close()) }()
+	}
 	serve := func(ctx context.Context) error {
 		defer i.turns.Close() // after the last request has ended
 		return ops.RunAll(ctx,
@@ -210,6 +234,9 @@ func (i *Ingress) Run(ctx context.Context) error {
 	if i.o.Auth != nil {
 		under = append(under, i.o.Auth.Run)
 	}
+	if i.o.Owners != nil {
+		under = append(under, i.o.Owners.Run)
+	}
 	// Requests that are finishing still need these.
 	return ops.RunOver(ctx, serve, func(ctx context.Context) error { return ops.RunAll(ctx, under...) })
 }
@@ -221,7 +248,7 @@ func (i *Ingress) apiOptions(draining context.Context) api.Options {
 	o.Auth, o.Prefix = i.o.Auth, i.o.Console.PathPrefix
 	o.Metrics, o.OwnMetrics, o.Stopping = metricsPage(i.o.Registry), i.ownMetrics(), i.server.Stopping()
 	o.Memory, o.Pull, o.Pace, o.Rule = i.o.Server.Memory, i.pull, i.pace.check, i.admission.Rule
-	o.Turns, o.Waits, o.Survey = i.turns, i.admission, i.survey
+	o.Turns, o.Waits, o.Survey, o.Proxy = i.turns, i.admission, i.survey, i.proxy
 	if i.overflow != nil {
 		o.Overflow, o.OverflowState = true, i.o.Overflow
 	}

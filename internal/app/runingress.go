@@ -9,7 +9,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
 )
@@ -74,7 +76,7 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) er
 		return err
 	}
 	log := f.logger(stderr)
-	guard, _, valid, err := f.targets()
+	guard, source, valid, err := f.targets()
 	if err != nil {
 		return err
 	}
@@ -99,7 +101,9 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) er
 		return errors.Join(err, b.Close())
 	}
 	collectBefore(server.Memory.Limit() + besideBudget)
+	owners := auth.NewOwners(b.Engine, log)
 	i, err := NewIngress(b.Engine, IngressOptions{
+		Router: CallRouter(deliver.Options{Logger: log, Secrets: source, Egress: guard}, owners), Owners: owners,
 		API:      api.Options{RequestLog: f.Access(log), Decisions: b.Decisions, EgressAllow: f.EgressAllow},
 		Overflow: b.Overflow, Auth: authority, NoAuth: f.NoAuth,
 		Listen: listen, Health: f.Beside(listen), DrainDelay: f.DrainDelay, Server: server,

@@ -104,6 +104,16 @@ func Open(ctx context.Context, o BaseOptions) (_ *Base, err error) {
 	return b, nil
 }
 
+// callsToHost is the maximum number of connections to one host for calls through the proxy. Calls last longer than
+// deliveries.
+const callsToHost = 1024
+
+// CallRouter returns the router to the receivers of calls through the proxy.
+func CallRouter(o deliver.Options, owners *auth.Owners) *deliver.Router {
+	o.Concurrency, o.Permitted = callsToHost, Permitted(owners)
+	return deliver.New(o)
+}
+
 // OpenRouter returns the router to all targets, and the owners of queues, which a Drainer runs.
 func (b *Base) OpenRouter(o deliver.Options, publish *PublishFlags) (*deliver.Router, *auth.Owners, error) {
 	owners := auth.NewOwners(b.Engine, o.Logger)

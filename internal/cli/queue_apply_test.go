@@ -238,7 +238,7 @@ func TestApplyConfirmsLossOfATarget(t *testing.T) {
 	expect(t, ExitDone, "rate", "warning: the queue has neither deliver nor pull", append(apply, "--yes")...)
 	expect(t, ExitDone, "unchanged", "", apply...)
 	expect(
-		t, ExitRefused, "", "leave out one of the two", "queue", "set", "q", "pull=true", "deliver.http.url=https://a.test",
+		t, ExitRefused, "", "must be http", "queue", "set", "q", "pull=true", "deliver.smtp.host=a.test",
 	)
 	if r := expect(t, ExitDone, "", "", "queue", "set", "q", "pull=true"); strings.Contains(r.err, "warning") {
 		t.Errorf("workers can pull from it:\n%s", r.err)

@@ -82,12 +82,15 @@ func (g *guard) refuses(r *http.Request) *Problem {
 	if g.forms != "" && r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, g.forms) && fromBrowser(r) {
 		return nil // its origin was checked above
 	}
-	if replays(r) {
+	if replays(r) || strings.HasPrefix(r.URL.Path, ProxyPath) { // browsers' requests were checked above
 		return nil
 	}
 	_, p := MediaType(r)
 	return p
 }
+
+// ProxyPath begins the paths of calls that are passed on to receivers: /proxy/QUEUE/PATH. Their bodies may be of any type.
+const ProxyPath = "/proxy/"
 
 // replays reports whether a request sends a log to replay. Browsers do not let a web page send that type of body to
 // another origin unasked.

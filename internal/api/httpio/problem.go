@@ -42,6 +42,8 @@ type Problem struct {
 	// Rule is the missing rule, for rule_missing. Queues names some of the queues that use a rule, for rule_in_use.
 	Rule   string
 	Queues []string
+	// Nested repeats title and reason as the member error, in the form that clients of other APIs expect.
+	Nested bool
 	// Revisions are the recorded revisions, for unknown_revision.
 	Revisions []int64
 }
@@ -59,6 +61,12 @@ func (p *Problem) AppendBody(b []byte, request string) []byte {
 	b = strconv.AppendInt(b, int64(r.Status), 10)
 	b = p.AppendMembers(b)
 	b = appendText(b, "request", request)
+	if p.Nested {
+		b = append(b, `,"error":{"message":`...)
+		b = appendString(b, p.Reason.Title+": "+p.Detail)
+		b = appendText(b, "type", "penstock")
+		b = append(appendText(b, "code", r.Code), '}')
+	}
 	return append(b, "}\n"...)
 }
 

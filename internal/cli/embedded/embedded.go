@@ -64,6 +64,7 @@ type Server struct {
 
 	base    *app.Base // shared, so that the ingress serves the metrics of both
 	drainer *app.Drainer
+	calls   *deliver.Router // to the receivers of calls through the proxy; the ingress closes it
 	ingress *app.Ingress
 }
 
@@ -172,6 +173,7 @@ func (s *Server) openDrainer(o *Options) error {
 	if err != nil {
 		return err
 	}
+	s.calls = app.CallRouter(deliver.Options{Secrets: o.Secrets, Egress: o.Egress, Logger: o.Log}, owners)
 	s.drainer, err = app.NewDrainer(b.Engine, app.DrainerOptions{
 		Handler: router, Owners: owners, Overflow: b.Overflow, Registry: b.Registry, Tracer: b.Tracer,
 		Decisions: b.Decisions, Drain: drain.Options{Concurrency: o.Concurrency, Version: ops.Version}, Logger: o.Log,
@@ -182,6 +184,7 @@ func (s *Server) openDrainer(o *Options) error {
 func (s *Server) openIngress(o *Options, authority *auth.Authority) (err error) {
 	b := s.base
 	s.ingress, err = app.NewIngress(b.Engine, app.IngressOptions{
+		Router: s.calls,
 		Listen: o.Listen, Health: o.Health, Server: o.Limits, Overflow: b.Overflow,
 		ValidateTarget: app.ValidTarget(o.Egress, o.Secrets), Registry: b.Registry, Tracer: b.Tracer, Logger: o.Log,
 		Auth: authority, NoAuth: o.Auth != nil && o.Auth.NoAuth, Console: o.Console,

@@ -1,0 +1,273 @@
+package httptarget
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/drain"
+)
+
+// Forward is a caller's request to a target. Its headers are sent as they are, except that the target's own replace
+// them; the caller of the package removes what concerns the connection.
+type Forward struct {
+	Queue  string
+	Method string
+	Path   string // what follows the target's URL: escaped, and empty or beginning with a slash
+	Query  string // escaped
+	Header http.Header
+	Body   io.Reader // nil without a body
+	Length int64     // of the body; -1 if it is unknown
+	// Trailer returns the fields behind a body of unknown length; nil means none.
+	Trailer func() http.Header
+	// Abort makes a blocked read of Body return.
+	Abort func()
+	Turn  Turn
+	// Deadline is when to give up if there is no connection.
+	Deadline time.Time
+	// Spare is how many unused connections to have ready for the next requests.
+	Spare int
+}
+
+// Turn lets a request start.
+type Turn interface {
+	// Come waits until the request may start, and returns until when.
+	Come(ctx context.Context) (latest time.Time, err error)
+	// Miss says that the request was too late for its turn. Come waits for another.
+	Miss()
+}
+
+// FailedForward is the error of a Forward that got no answer.
+type FailedForward struct {
+	Err  error
+	Sent bool // the receiver may have got some of the request
+}
+
+func (f *FailedForward) Error() string { return f.Err.Error() }
+func (f *FailedForward) Unwrap() error { return f.Err }
+
+// Timeout reports whether the receiver took too long.
+func (f *FailedForward) Timeout() bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(f.Err, &timeout) && timeout.Timeout()
+}
+
+// Forward sends a request in its turn, and returns the answer as soon as it has its headers. The body must be closed. An
+// error of the turn is returned as it is, any other is a *FailedForward. Nothing is sent twice.
+func (s *Sender) Forward(ctx context.Context, f *Forward, to *Target) (*http.Response, error) {
+	target, err := to.resolve(s.secrets, f.Queue)
+	if err != nil {
+		return nil, &FailedForward{Err: err}
+	}
+	w, err := target.wired()
+	if err != nil {
+		return nil, &FailedForward{Err: errURL}
+	}
+	pool, err := s.pools.of(target)
+	if err != nil {
+		return nil, &FailedForward{Err: &secrets.Error{Err: err}}
+	}
+	b := buffers.Get().(*bytes.Buffer)
+	defer buffers.Put(b)
+	c := &call{ctx: ctx, timeout: target.Timeout.D(), pool: pool, out: w.forward(b, f, target), abort: f.Abort}
+	answer, err := c.inTurn(f)
+	if err != nil {
+		c.end(nil, false)
+		if c.refused != nil {
+			return nil, c.refused
+		}
+		if failed := pool.dialer.failed(c.out.to); failed != nil && errors.Is(err, errUnready) {
+			err = failed
+		}
+		err = Veil(err, func(text string) string { return hideSecrets(text, target) })
+		return nil, &FailedForward{Err: err, Sent: c.sent}
+	}
+	answer.Body = &forwardedBody{c: c, answer: answer, body: answer.Body, whole: answer.Body == http.NoBody}
+	return answer, nil
+}
+
+// inTurn waits for the request's turn, takes a connection, and sends the request. Callers wait for long, so they hold no
+// connection meanwhile. A caller that finds none ready misses its turn, and waits for another with the connection in
+// hand.
+func (c *call) inTurn(f *Forward) (*http.Response, error) {
+	c.pool.warm(c.out.to, f.Spare)
+	latest, err := c.come(f)
+	if err != nil {
+		return nil, err
+	}
+	for missed := false; ; {
+		until := latest
+		if missed {
+			until = f.Deadline
+		}
+		conn, err := c.pool.get(c.ctx, c.out.to, until)
+		if errors.Is(err, errUnready) && !missed {
+			f.Turn.Miss()
+			missed = true
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for missed || time.Now().After(latest) {
+			if !missed {
+				f.Turn.Miss()
+			}
+			if latest, err = c.come(f); err != nil {
+				c.pool.put(conn)
+				return nil, err
+			}
+			missed = false
+		}
+		if !conn.usable() {
+			c.pool.drop(conn)
+			if conn.fresh { // the next one would fare no better
+				return nil, errEnded
+			}
+			continue
+		}
+		c.conn, c.gate = conn, open(latest)
+		answer, err := c.exchange()
+		if !errors.Is(err, errOver) || c.sent {
+			return answer, err
+		}
+		c.conn = nil
+		c.detach()
+		c.pool.put(conn)
+	}
+}
+
+func (c *call) come(f *Forward) (time.Time, error) {
+	latest, err := f.Turn.Come(c.ctx)
+	c.refused = err
+	return latest, err
+}
+
+// open is a gate that is open until an instant.
+type open time.Time
+
+func (o open) Wait(context.Context) error { return nil }
+func (o open) Closes() time.Time          { return time.Time(o) }
+
+var _ drain.Gate = open{}
+
+// forward returns a caller's request. Its head is in b.
+func (w *wire) forward(b *bytes.Buffer, f *Forward, target *Target) outgoing {
+	h := f.Header.Clone()
+	for name, value := range target.Headers {
+		h[name] = []string{value}
+	}
+	b.Reset()
+	b.WriteString(f.Method + " " + w.under(f.Path, f.Query) + " HTTP/1.1\r\n")
+	_, host, _ := bytes.Cut(w.head, crlf)
+	b.Write(host)
+	_ = h.Write(b) // a buffer has no errors
+	out := w.outgoing
+	out.request = &http.Request{Method: f.Method}
+	switch {
+	case f.Body != nil && f.Length < 0:
+		b.WriteString("Transfer-Encoding: chunked\r\n\r\n")
+		out.body = f.writeChunks
+	case f.Body != nil && f.Length > 0:
+		b.WriteString("Content-Length: " + strconv.FormatInt(f.Length, 10) + "\r\n\r\n")
+		out.body = func(w io.Writer) error {
+			_, err := io.CopyN(w, f.Body, f.Length)
+			return err
+		}
+	case f.Method == http.MethodPost || f.Method == http.MethodPut || f.Method == http.MethodPatch:
+		b.WriteString("Content-Length: 0\r\n\r\n")
+	default:
+		b.WriteString("\r\n")
+	}
+	out.head = b.Bytes()
+	return out
+}
+
+// under returns the request target of a path below the target's URL.
+func (w *wire) under(path, query string) string {
+	base := w.request.URL
+	at := strings.TrimSuffix(base.EscapedPath(), "/") + path
+	if at == "" {
+		at = "/"
+	}
+	if base.RawQuery != "" && query != "" {
+		query = base.RawQuery + "&" + query
+	} else {
+		query = base.RawQuery + query
+	}
+	if query != "" {
+		at += "?" + query
+	}
+	return at
+}
+
+func (f *Forward) writeChunks(w io.Writer) error {
+	chunks := httputil.NewChunkedWriter(w)
+	if _, err := io.Copy(chunks, f.Body); err != nil {
+		return err
+	}
+	if err := chunks.Close(); err != nil {
+		return err
+	}
+	var end bytes.Buffer
+	if f.Trailer != nil {
+		_ = f.Trailer().Write(&end)
+	}
+	end.Write(crlf)
+	_, err := w.Write(end.Bytes())
+	return err
+}
+
+// forwardedBody is the body of an answer. Each read may take the target's timeout.
+type forwardedBody struct {
+	c      *call
+	answer *http.Response
+	body   io.Reader
+	whole  bool
+	closed bool
+}
+
+func (b *forwardedBody) Read(p []byte) (int, error) {
+	b.c.within(b.c.timeout)
+	n, err := b.body.Read(p)
+	b.whole = b.whole || errors.Is(err, io.EOF)
+	return n, err
+}
+
+// Close gives the connection back if the body was read to its end.
+func (b *forwardedBody) Close() error {
+	if !b.closed {
+		b.closed = true
+		b.c.end(b.answer, b.whole)
+	}
+	return nil
+}
+
+// Meant is what an answer means for the queue.
+type Meant struct {
+	Meaning string        // Delivered, Retry, Dead, Throttled or Down
+	Stop    time.Duration // how long nothing should leave the queue
+	Why     string        // of Stop, for people
+}
+
+// Means returns what an answer means, by its status and headers.
+func (t *Target) Means(answer *http.Response, now time.Time) Meant {
+	_, asked := RetryAfter(answer.Header, now)
+	m := Meant{Meaning: t.outcome(answer.StatusCode, asked), Why: "the receiver answered " + strconv.Itoa(answer.StatusCode)}
+	switch m.Meaning {
+	case Throttled:
+		m.Stop = throttle(answer.Header, now).For
+	case Delivered:
+		if m.Stop = usedUp(answer.Header, now).For; m.Stop > 0 {
+			m.Why += ", with its rate limit used up"
+		}
+	}
+	return m
+}

@@ -1,0 +1,147 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// perConnection are the fields that concern one connection (RFC 9110, 7.6.1, and older practice).
+var perConnection = []string{
+	"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer",
+	"Transfer-Encoding", "Upgrade",
+}
+
+// ownPrefix begins the names of the fields by which callers talk to Penstock.
+const ownPrefix = "Penstock-"
+
+const (
+	// HeaderWaited is how long a call waited for its turn, in milliseconds.
+	HeaderWaited = "Penstock-Waited"
+	// HeaderAuthorization has the caller's token if Authorization is for the receiver.
+	HeaderAuthorization = "Penstock-Authorization"
+
+	headerVia    = "Via"
+	headerTiming = "Server-Timing"
+	via          = "1.1 penstock-"
+)
+
+// requestHeaders returns what the receiver gets of a caller's headers.
+func requestHeaders(r *http.Request, queue string, passAuthorization bool) http.Header {
+	h := r.Header.Clone()
+	connectionOnly(h)
+	for name := range h {
+		if strings.HasPrefix(name, ownPrefix) {
+			delete(h, name)
+		}
+	}
+	if !passAuthorization {
+		h.Del("Authorization")
+		h.Del("X-Api-Key")
+	}
+	h.Del("Host")
+	h.Del("Content-Length")
+	h.Del("Expect") // the server has asked for the body
+	h.Del("Cookie") // of the ingress
+	h.Add(headerVia, via+queue)
+	if _, ok := h["User-Agent"]; !ok {
+		h.Set("User-Agent", "Penstock")
+	}
+	return h
+}
+
+// connectionOnly removes the fields that concern one connection.
+func connectionOnly(h http.Header) {
+	for _, value := range h["Connection"] {
+		for name := range strings.SplitSeq(value, ",") {
+			h.Del(textproto.TrimString(name))
+		}
+	}
+	for _, name := range perConnection {
+		h.Del(name)
+	}
+}
+
+// Loops reports whether a call has passed through the same queue before.
+func Loops(r *http.Request, queue string) bool {
+	for _, value := range r.Header[headerVia] {
+		for hop := range strings.SplitSeq(value, ",") {
+			if strings.TrimSpace(hop) == via+queue {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// trailers returns the fields behind a body that may be passed on.
+func trailers(h http.Header) http.Header {
+	h = h.Clone()
+	connectionOnly(h)
+	for _, name := range []string{"Content-Length", "Host", "Authorization", "Content-Type", "Content-Encoding"} {
+		h.Del(name)
+	}
+	return h
+}
+
+const (
+	// chunk is the size of the parts in which answers are passed on.
+	chunk = 32 << 10
+	// writeWithin is how long the caller may take to read a part.
+	writeWithin = 30 * time.Second
+)
+
+var buffers = sync.Pool{New: func() any { return new([chunk]byte) }}
+
+// answer writes an answer. Each part is passed on when it comes.
+func (r *run) answer(answer *http.Response) error {
+	h := r.w.Header()
+	connectionOnly(answer.Header)
+	answer.Header.Del("Set-Cookie") // it would be a cookie of the ingress
+	maps.Copy(h, answer.Header)
+	h.Set(HeaderWaited, strconv.FormatInt(r.waited.Milliseconds(), 10))
+	h.Add(headerTiming, "penstock;dur="+strconv.FormatFloat(float64(r.waited)/float64(time.Millisecond), 'f', 1, 64))
+	h.Add("Content-Security-Policy", "sandbox") // a page of the receiver must not act as a page of the console
+	for name := range answer.Trailer {
+		h.Add("Trailer", name)
+	}
+	rc := http.NewResponseController(r.w)
+	_ = rc.SetWriteDeadline(time.Now().Add(writeWithin))
+	r.w.WriteHeader(answer.StatusCode)
+	if err := r.copy(rc, answer.Body); err != nil {
+		return err
+	}
+	for name, values := range answer.Trailer {
+		h[name] = values
+	}
+	return nil
+}
+
+func (r *run) copy(rc *http.ResponseController, body io.Reader) error {
+	b := buffers.Get().(*[chunk]byte)
+	defer buffers.Put(b)
+	for {
+		n, err := body.Read(b[:])
+		if n > 0 {
+			_ = rc.SetWriteDeadline(time.Now().Add(writeWithin))
+			if _, err := r.w.Write(b[:n]); err != nil {
+				return err
+			}
+			if err := rc.Flush(); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
