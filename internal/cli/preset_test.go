@@ -128,7 +128,8 @@ func TestPresetsOnTheCommandLine(t *testing.T) {
 	t.Setenv("PENSTOCK_URL", url)
 	t.Setenv("PENSTOCK_PRESET", "github") // a variable must not change a queue
 	expect(t, ExitUsage, "", "no settings given", "queue", "set", "email")
-	expect(t, ExitUsage, "", `no preset "opnai", did you mean openai?`, "queue", "set", "email", "--preset", "opnai")
+	expect(t, ExitUsage, "", `no preset "opnai"; the presets are`, "queue", "set", "email", "--preset", "opnai")
+	expect(t, ExitUsage, "", "did you mean openai?", "queue", "set", "email", "--preset", "opnai")
 	expect(t, ExitUsage, "", "the presets are anthropic, github, openai, sendgrid, shopify, twilio", "queue", "set",
 		"email", "--preset", "none", "rate=1/s")
 	help := expect(t, ExitDone, "Presets set pull", "", "queue", "set", "--help")
@@ -141,7 +142,7 @@ func TestPresetsOnTheCommandLine(t *testing.T) {
 			t.Errorf("%s names no source: %v", name, err)
 		}
 	}
-	if got := completed(t, "bash", "queue", "set", "email", "--preset", "s"); got != "sendgrid shopify" {
+	if got := completed(t, "zsh", "queue", "set", "email", "--preset", "s"); got != "sendgrid shopify" {
 		t.Errorf("%q", got)
 	}
 }

@@ -80,8 +80,8 @@ func Find(name string) (*Preset, error) {
 			return p, nil
 		}
 	}
-	return nil, fmt.Errorf("there is no preset %s%s; the presets are %s",
-		clip.Quote(name, 40), invalid.DidYouMean(name, Names()), strings.Join(Names(), ", "))
+	return nil, fmt.Errorf("there is no preset %s; the presets are %s%s",
+		clip.Quote(name, 40), strings.Join(Names(), ", "), invalid.DidYouMean(name, Names()))
 }
 
 // parse returns the fields of the preset's queue.
