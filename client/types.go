@@ -146,7 +146,7 @@ type Spec struct {
 	// capacity. Default: the capacity.
 	MaxScheduled int64 `json:"max_scheduled,omitempty"`
 	// Whether workers pull the jobs; drainers then get none. A pull queue can be neither parent nor
-	// child.
+	// child. An `http` target is for [calls](proxy.md).
 	Pull bool `json:"pull,omitempty"`
 	// Whether each lane has only one job in flight at a time, and a failed job holds up its lane. The
 	// next job leaves when the one before it has ended, in success or failure.
@@ -776,6 +776,11 @@ const (
 	ReasonInternal             = "internal"
 	ReasonMisdirected          = "misdirected"
 	ReasonCrossSite            = "cross_site"
+	ReasonUpgradeUnsupported   = "upgrade_unsupported"
+	ReasonLoop                 = "loop"
+	ReasonReceiverUnreachable  = "receiver_unreachable"
+	ReasonReceiverFailed       = "receiver_failed"
+	ReasonReceiverTimeout      = "receiver_timeout"
 	ReasonDelivery             = "delivery"
 	ReasonMalformedRequest     = "malformed_request"
 	ReasonExpectationFailed    = "expectation_failed"

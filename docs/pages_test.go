@@ -15,7 +15,7 @@ import (
 )
 
 // most is the maximum number of words on all pages together, except those of groups.
-const most = 30_300
+const most = 30_960
 
 // budgets are the maximum numbers of words of all pages.
 var budgets = map[string]int{
@@ -24,7 +24,8 @@ var budgets = map[string]int{
 	"CHANGELOG.md":           600,
 	"deploy/README.md":       1300,
 	"docs/design.md":         3700,
-	"docs/api.md":            3472,
+	"docs/api.md":            3530,
+	"docs/proxy.md":          600,
 	"docs/console.md":        330,
 	"docs/cli.md":            1700,
 	"docs/configuration.md":  3400,

@@ -50,8 +50,8 @@ func (SecretsFlags) LongHelp() map[string]string {
 		"secrets-dir": "Directory of secrets: $${secret:NAME} in a target is the content of the file NAME. Without the " +
 			"flag " +
 			"it is the environment variable PENSTOCK_SECRET_NAME. The file NAME.allow lists where the secret may be sent, " +
-			"one host per line, or queue: and a queue. Give ingress and drainer the same; an ingress needs only the .allow " +
-			"files.",
+			"one host per line, or queue: and a queue. Give ingress and drainer the same; an ingress without proxied " +
+			"queues needs only the .allow files.",
 		"secret-allow": "Hosts to which a secret may be sent, and queues whose jobs may use it, as in NAME.allow. A secret " +
 			"without such a rule is never sent. May be repeated, or list several separated by spaces.",
 	}

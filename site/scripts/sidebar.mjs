@@ -9,7 +9,7 @@ const guides = [
 // The groups of the reference. Pages that none of them lists come under "More".
 const groups = [
   { text: 'Interfaces', paths: ['api', 'cli', 'console', 'configuration', 'go', 'typescript', 'python', 'testing'] },
-  { text: 'Limits and overflow', paths: ['admission', 'limiters', 'deferred'] },
+  { text: 'Limits and overflow', paths: ['proxy', 'admission', 'limiters', 'deferred'] },
   { text: 'Targets', section: 'targets' },
   { text: 'Access', paths: ['access', 'roles', 'threat-model'] },
   { text: 'Operation', paths: ['deploy', 'helm', 'metrics', 'runbook', 'tracing', 'backup'] },

@@ -1206,7 +1206,7 @@ export interface Readiness {
   auth?: "off";
 }
 
-export type Reason = "invalid_json" | "invalid_field" | "unknown_field" | "duplicate_field" | "invalid_request" | "too_large" | "unsupported_media_type" | "body_timeout" | "body_incomplete" | "unauthenticated" | "forbidden" | "token_in_url" | "auth_unavailable" | "not_found" | "method_not_allowed" | "unknown_job" | "unknown_batch" | "unknown_revision" | "unknown_rule" | "unknown_app" | "unknown_token" | "unknown_subject" | "not_cancellable" | "not_dead" | "not_held" | "not_empty" | "has_children" | "rule_in_use" | "rule_missing" | "revision_mismatch" | "no_turn" | "no_overflow" | "overflow_unavailable" | "unavailable" | "no_store" | "store_full" | "outcome_unknown" | "app_limit" | "crowded" | "overloaded" | "over_share" | "stopping" | "draining" | "not_ready" | "internal" | "misdirected" | "cross_site" | "delivery" | "malformed_request" | "expectation_failed" | "header_too_large" | "transfer_coding" | "http_version" | "conflict" | "full" | "unknown_queue" | "expired" | "overflow_full" | "lane_full" | "schedule_full" | "limit_reached";
+export type Reason = "invalid_json" | "invalid_field" | "unknown_field" | "duplicate_field" | "invalid_request" | "too_large" | "unsupported_media_type" | "body_timeout" | "body_incomplete" | "unauthenticated" | "forbidden" | "token_in_url" | "auth_unavailable" | "not_found" | "method_not_allowed" | "unknown_job" | "unknown_batch" | "unknown_revision" | "unknown_rule" | "unknown_app" | "unknown_token" | "unknown_subject" | "not_cancellable" | "not_dead" | "not_held" | "not_empty" | "has_children" | "rule_in_use" | "rule_missing" | "revision_mismatch" | "no_turn" | "no_overflow" | "overflow_unavailable" | "unavailable" | "no_store" | "store_full" | "outcome_unknown" | "app_limit" | "crowded" | "overloaded" | "over_share" | "stopping" | "draining" | "not_ready" | "internal" | "misdirected" | "cross_site" | "upgrade_unsupported" | "loop" | "receiver_unreachable" | "receiver_failed" | "receiver_timeout" | "delivery" | "malformed_request" | "expectation_failed" | "header_too_large" | "transfer_coding" | "http_version" | "conflict" | "full" | "unknown_queue" | "expired" | "overflow_full" | "lane_full" | "schedule_full" | "limit_reached";
 
 /** 0 allowed or 1 refused; the limit; the remaining amount; seconds until the same cost would pass, -1 if it did; seconds until all counts are forgotten. Seconds are rounded up. */
 export type RedisCell = number[];
@@ -1420,7 +1420,7 @@ export type Spec = {
   max_bytes?: Bytes;
   /** Maximum number of scheduled jobs, including jobs that wait for a retry. They count toward the capacity. Default: the capacity. */
   max_scheduled?: number;
-  /** Whether workers pull the jobs; drainers then get none. A pull queue can be neither parent nor child. */
+  /** Whether workers pull the jobs; drainers then get none. A pull queue can be neither parent nor child. An `http` target is for [calls](proxy.md). */
   pull?: boolean;
   /** Whether each lane has only one job in flight at a time, and a failed job holds up its lane. The next job leaves when the one before it has ended, in success or failure. */
   ordered?: boolean;
