@@ -54,6 +54,8 @@ var figures = []Figure{
 	clientTurn("go", 0.1), clientTurn("typescript", 0.3), clientTurn("python", 0.3), clientsShare,
 	proxyOpenAI(),
 	far,
+	proxyIdle("proxy-idle-embedded", 0, 0.5, 2), proxyIdle("proxy-idle-redis", 1, 1, 3),
+	proxyFree, proxyMemory, proxyShare,
 	pacing(14),
 	pacing(100),
 	pacing(1000),

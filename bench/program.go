@@ -58,16 +58,21 @@ var saidURL = regexp.MustCompile(`(?:"url":"|listening on )(http://[^"\s]+)`)
 
 // start starts a program, which runs until stop, and returns once it has printed its address.
 func start(ctx context.Context, dir, name string, args ...string) (*program, error) {
+	args = append(args, "--listen", "127.0.0.1:0")
+	if name != "penstock" {
+		args = append(args, "--log-format", "json")
+	}
+	return startBare(ctx, dir, name, args...)
+}
+
+// startBare is start for a program that needs no flags.
+func startBare(ctx context.Context, dir, name string, args ...string) (*program, error) {
 	log, err := os.CreateTemp(dir, name+"-*.log")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }() // the program has its own descriptor
 	p := &program{log: log.Name()}
-	args = append(args, "--listen", "127.0.0.1:0")
-	if name != "penstock" {
-		args = append(args, "--log-format", "json")
-	}
 	p.cmd = exec.CommandContext(ctx, filepath.Join(dir, name), args...)
 	p.cmd.Env = append(os.Environ(), "PENSTOCK_NO_AUTH=true") // only this process calls it
 	p.cmd.Stdout, p.cmd.Stderr = log, log

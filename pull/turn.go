@@ -93,6 +93,22 @@ func (d *Departure) Fail(reason string, unused bool) {
 	})
 }
 
+// Throttle ends the turn of a call whose receiver answered that there are too many requests. The queue stops for that
+// long, or for [queue.ThrottleStop] if that is less than queue.MinThrottleStop. It reports whether the turn was not over
+// before. When it returns, the engine knows of the stop.
+func (d *Departure) Throttle(after time.Duration, reason string) bool {
+	if !d.over.CompareAndSwap(false, true) {
+		return false
+	}
+	_ = d.turns.dispatcher.settle([]queue.Settlement{{
+		Lease: d.lease, Verdict: queue.Throttle, After: after, Untold: after < queue.MinThrottleStop, Reason: reason,
+	}})
+	d.turns.settling.Go(func() {
+		d.turns.giveUp(context.Background(), d.turn.kind.lane, d.lease.ID, true) // a Throttle puts it back into the queue
+	})
+	return true
+}
+
 // Miss gives back a turn that the caller was too late to use. The caller still has its place, and may call Come again.
 func (d *Departure) Miss() {
 	if d.over.CompareAndSwap(false, true) {

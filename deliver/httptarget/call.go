@@ -118,9 +118,18 @@ func (c *call) write() error {
 	}
 	conn, body := c.conn, c.out.body
 	c.writing = make(chan error, 1)
-	go func() { c.writing <- body(conn) }()
+	go func() {
+		err := body(conn)
+		if unread := (*unreadError)(nil); errors.As(err, &unread) {
+			_ = conn.SetDeadline(time.Unix(1, 0)) // the receiver waits for a rest that does not come
+		}
+		c.writing <- err
+	}()
 	return nil
 }
+
+// unreadError is the error of a body that could not be read from its caller.
+type unreadError struct{ error }
 
 // read returns the answer behind interim ones.
 func (c *call) read() (*http.Response, error) {

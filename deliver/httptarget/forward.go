@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httputil"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -15,14 +17,15 @@ import (
 	"github.com/penstock/penstock/drain"
 )
 
-// Forward is a caller's request to a target. Its headers are sent as they are, except that the target's own replace
-// them; the caller of the package removes what concerns the connection.
+// Forward is a caller's request to a target.
 type Forward struct {
 	Queue  string
 	Method string
 	Path   string // what follows the target's URL: escaped, and empty or beginning with a slash
 	Query  string // escaped
-	Header http.Header
+	// Header returns the fields to send, without those that concern the connection. The target's own replace them. It is
+	// called once the turn has come: many callers wait, and should take little memory.
+	Header func() http.Header
 	Body   io.Reader // nil without a body
 	Length int64     // of the body; -1 if it is unknown
 	// Trailer returns the fields behind a body of unknown length; nil means none.
@@ -34,6 +37,8 @@ type Forward struct {
 	Deadline time.Time
 	// Spare is how many unused connections to have ready for the next requests.
 	Spare int
+	// Below is the path under which callers see the target's URL. A Location below the target's URL leads there.
+	Below string
 }
 
 // Turn lets a request start.
@@ -62,22 +67,22 @@ func (f *FailedForward) Timeout() bool {
 // Forward sends a request in its turn, and returns the answer as soon as it has its headers. The body must be closed. An
 // error of the turn is returned as it is, any other is a *FailedForward. Nothing is sent twice.
 func (s *Sender) Forward(ctx context.Context, f *Forward, to *Target) (*http.Response, error) {
-	target, err := to.resolve(s.secrets, f.Queue)
+	c := &call{ctx: ctx, timeout: to.Timeout.D(), abort: f.Abort}
+	if _, _, err := s.reach(f, to); err != nil { // no turn is wasted on it
+		return nil, &FailedForward{Err: err}
+	}
+	latest, err := c.come(f)
+	if err != nil {
+		return nil, err
+	}
+	target, pool, err := s.reach(f, to) // secrets may have changed
 	if err != nil {
 		return nil, &FailedForward{Err: err}
 	}
-	w, err := target.wired()
-	if err != nil {
-		return nil, &FailedForward{Err: errURL}
-	}
-	pool, err := s.pools.of(target)
-	if err != nil {
-		return nil, &FailedForward{Err: &secrets.Error{Err: err}}
-	}
 	b := buffers.Get().(*bytes.Buffer)
 	defer buffers.Put(b)
-	c := &call{ctx: ctx, timeout: target.Timeout.D(), pool: pool, out: w.forward(b, f, target), abort: f.Abort}
-	answer, err := c.inTurn(f)
+	c.pool, c.out = pool, target.wire.forward(b, f, target)
+	answer, err := c.inTurn(f, latest)
 	if err != nil {
 		c.end(nil, false)
 		if c.refused != nil {
@@ -89,19 +94,43 @@ func (s *Sender) Forward(ctx context.Context, f *Forward, to *Target) (*http.Res
 		err = Veil(err, func(text string) string { return hideSecrets(text, target) })
 		return nil, &FailedForward{Err: err, Sent: c.sent}
 	}
+	if answer.StatusCode < http.StatusOK {
+		c.end(answer, false)
+		return nil, &FailedForward{Sent: true, Err: fmt.Errorf(
+			"the receiver answered %d, which is no answer to this call", answer.StatusCode,
+		)}
+	}
+	target.wire.relocate(answer.Header, f)
+	hideInHeaders(answer.Header, target)
 	answer.Body = &forwardedBody{c: c, answer: answer, body: answer.Body, whole: answer.Body == http.NoBody}
 	return answer, nil
 }
 
-// inTurn waits for the request's turn, takes a connection, and sends the request. Callers wait for long, so they hold no
-// connection meanwhile. A caller that finds none ready misses its turn, and waits for another with the connection in
-// hand.
-func (c *call) inTurn(f *Forward) (*http.Response, error) {
-	c.pool.warm(c.out.to, f.Spare)
-	latest, err := c.come(f)
+// reach returns a target with its secrets and its request line, and its pool, with unused connections.
+func (s *Sender) reach(f *Forward, to *Target) (*Target, *pool, error) {
+	target, err := to.resolve(s.secrets, f.Queue)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	w, err := target.wired()
+	if err != nil {
+		return nil, nil, errURL
+	}
+	if target.wire == nil {
+		target = new(*target)
+		target.wire = w
+	}
+	pool, err := s.pools.of(target)
+	if err != nil {
+		return nil, nil, &secrets.Error{Err: err}
+	}
+	pool.warm(w.to, f.Spare)
+	return target, pool, nil
+}
+
+// inTurn takes a connection and sends the request, until latest. Callers wait for long, so they hold no connection
+// meanwhile. A caller that finds none ready misses its turn, and waits for another with the connection in hand.
+func (c *call) inTurn(f *Forward, latest time.Time) (*http.Response, error) {
 	for missed := false; ; {
 		until := latest
 		if missed {
@@ -160,7 +189,7 @@ var _ drain.Gate = open{}
 
 // forward returns a caller's request. Its head is in b.
 func (w *wire) forward(b *bytes.Buffer, f *Forward, target *Target) outgoing {
-	h := f.Header.Clone()
+	h := f.Header()
 	for name, value := range target.Headers {
 		h[name] = []string{value}
 	}
@@ -174,13 +203,10 @@ func (w *wire) forward(b *bytes.Buffer, f *Forward, target *Target) outgoing {
 	switch {
 	case f.Body != nil && f.Length < 0:
 		b.WriteString("Transfer-Encoding: chunked\r\n\r\n")
-		out.body = f.writeChunks
+		out.body = (&source{f: f}).writeChunks
 	case f.Body != nil && f.Length > 0:
 		b.WriteString("Content-Length: " + strconv.FormatInt(f.Length, 10) + "\r\n\r\n")
-		out.body = func(w io.Writer) error {
-			_, err := io.CopyN(w, f.Body, f.Length)
-			return err
-		}
+		out.body = (&source{f: f}).writeAll
 	case f.Method == http.MethodPost || f.Method == http.MethodPut || f.Method == http.MethodPatch:
 		b.WriteString("Content-Length: 0\r\n\r\n")
 	default:
@@ -208,10 +234,79 @@ func (w *wire) under(path, query string) string {
 	return at
 }
 
-func (f *Forward) writeChunks(w io.Writer) error {
+// relocate has a Location below the target's URL lead to the proxy, and any other to the receiver. A relative one would
+// have callers that follow it call the API of the proxy's server.
+func (w *wire) relocate(h http.Header, f *Forward) {
+	base := w.request.URL
+	for _, name := range []string{"Location", "Content-Location"} {
+		value := h.Get(name)
+		if value == "" {
+			continue
+		}
+		to, err := url.Parse(value)
+		if err != nil {
+			h.Del(name)
+			continue
+		}
+		path, _, _ := strings.Cut(w.under(f.Path, ""), "?")
+		called, err := base.Parse(path)
+		if err != nil {
+			h.Del(name)
+			continue
+		}
+		to = called.ResolveReference(to)
+		root := strings.TrimSuffix(base.EscapedPath(), "/")
+		rest, below := strings.CutPrefix(to.EscapedPath(), root)
+		if below && (rest == "" || rest[0] == '/') && to.User == nil && strings.EqualFold(to.Scheme, base.Scheme) &&
+			strings.EqualFold(to.Host, base.Host) {
+			value = f.Below + rest
+			if to.RawQuery != "" {
+				value += "?" + to.RawQuery
+			}
+			if to.Fragment != "" {
+				value += "#" + to.EscapedFragment()
+			}
+		} else {
+			value = to.String()
+		}
+		h.Set(name, value)
+	}
+}
+
+// source reads the body of a Forward, and notes whether that failed.
+type source struct {
+	f   *Forward
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.f.Body.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+// blame marks an error as the caller's, if reading failed.
+func (s *source) blame(err error) error {
+	if s.err != nil || errors.Is(err, io.EOF) {
+		return &unreadError{err}
+	}
+	return err
+}
+
+func (s *source) writeAll(w io.Writer) error {
+	if _, err := io.CopyN(w, s, s.f.Length); err != nil {
+		return s.blame(err)
+	}
+	return nil
+}
+
+func (s *source) writeChunks(w io.Writer) error {
+	f := s.f
 	chunks := httputil.NewChunkedWriter(w)
-	if _, err := io.Copy(chunks, f.Body); err != nil {
-		return err
+	if _, err := io.Copy(chunks, s); err != nil {
+		return s.blame(err)
 	}
 	if err := chunks.Close(); err != nil {
 		return err

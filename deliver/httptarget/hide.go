@@ -1,6 +1,7 @@
 package httptarget
 
 import (
+	"net/http"
 	"net/url"
 	"slices"
 
@@ -51,6 +52,19 @@ func Veil(err error, hide func(string) string) error {
 		return &veiled{err, shown}
 	}
 	return err
+}
+
+// hideInHeaders hides the secrets of a target in the headers of an answer: some receivers echo the request.
+func hideInHeaders(h http.Header, target *Target) {
+	if len(target.hidden) == 0 {
+		return
+	}
+	hider := secrets.NewHider(target.hidden...)
+	for _, values := range h {
+		for i, value := range values {
+			values[i] = hider.Hide(value)
+		}
+	}
 }
 
 // hideSecrets hides the secrets of a target.

@@ -28,6 +28,7 @@ const maxCalls = 20_000
 
 const (
 	headerAuthorization = "Authorization"
+	headerAPIKey        = "X-Api-Key"
 	// passed keeps a caller's own Authorization while its token is read from another field.
 	passed = "Penstock-Passed-Authorization"
 )
@@ -51,27 +52,51 @@ func (h *handler) serveProxy(w http.ResponseWriter, r *http.Request) {
 
 // placeToken moves a call's token to Authorization, wherever the caller's library has put it, and a caller's Authorization
 // for the receiver out of the way.
+//
+// No token is left for the receiver, not even one that a caller sent twice.
 func placeToken(r *http.Request) {
-	own := r.Header[headerAuthorization]
+	own, keys := r.Header[headerAuthorization], r.Header[headerAPIKey]
 	delete(r.Header, passed)
+	if others := slices.DeleteFunc(slices.Clone(keys), isToken); len(others) < len(keys) {
+		r.Header[headerAPIKey] = others
+	}
 	switch token := r.Header[proxy.HeaderAuthorization]; {
 	case len(token) > 0:
 		r.Header[headerAuthorization] = token
-		if len(own) > 0 {
-			r.Header[passed] = own
+		if others := slices.DeleteFunc(slices.Clone(own), bearsToken); len(others) > 0 {
+			r.Header[passed] = others
 		}
 	case len(own) == 0:
-		if key := r.Header.Get("X-Api-Key"); strings.HasPrefix(key, auth.TokenPrefix) {
-			r.Header.Set(headerAuthorization, "Bearer "+key)
+		if len(keys) > 0 && isToken(keys[0]) {
+			r.Header.Set(headerAuthorization, "Bearer "+keys[0])
 		}
 	case len(own) == 1:
-		if scheme, text, _ := strings.Cut(own[0], " "); strings.EqualFold(scheme, "Basic") {
-			both, err := base64.StdEncoding.DecodeString(text)
-			if _, password, ok := strings.Cut(string(both), ":"); err == nil && ok && strings.HasPrefix(password, auth.TokenPrefix) {
-				r.Header.Set(headerAuthorization, "Bearer "+password)
-			}
+		if password := basicPassword(own[0]); isToken(password) {
+			r.Header.Set(headerAuthorization, "Bearer "+password)
 		}
 	}
+}
+
+func isToken(text string) bool { return strings.HasPrefix(text, auth.TokenPrefix) }
+
+// bearsToken reports whether an Authorization has a token of Penstock.
+func bearsToken(authorization string) bool {
+	_, proof, _ := strings.Cut(authorization, " ")
+	return isToken(strings.TrimLeft(proof, " ")) || isToken(basicPassword(authorization))
+}
+
+// basicPassword returns the password of an Authorization with the scheme Basic; else an empty text.
+func basicPassword(authorization string) string {
+	scheme, text, _ := strings.Cut(authorization, " ")
+	if !strings.EqualFold(scheme, "Basic") {
+		return ""
+	}
+	both, err := base64.StdEncoding.DecodeString(strings.TrimLeft(text, " "))
+	if err != nil {
+		return ""
+	}
+	_, password, _ := strings.Cut(string(both), ":")
+	return password
 }
 
 // callThrough passes a call on to the receiver of a pull queue, in its turn.
@@ -82,7 +107,7 @@ func (h *handler) callThrough(w http.ResponseWriter, r *http.Request) {
 	} else {
 		delete(r.Header, headerAuthorization)
 	}
-	c, p := readCall(r, name)
+	c, p := h.readCall(r, name)
 	if p != nil {
 		refuseCall(w, r, p)
 		return
@@ -94,7 +119,8 @@ func (h *handler) callThrough(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer free()
-	places := h.calls.Open(h.account(r).Client())
+	account := h.account(r)
+	places := h.calls.Open(account.Client())
 	defer places.Close()
 	if err := places.Take(1); err != nil {
 		p := httpio.OverBudget(err)
@@ -103,22 +129,30 @@ func (h *handler) callThrough(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer places.Free(1)
+	if n := proxy.EarlyBody(r.ContentLength, c.Retry); n > 0 {
+		if err := account.Take(n); err != nil {
+			refuseCall(w, r, httpio.OverBudget(err))
+			return
+		}
+		defer account.Free(n)
+	}
 	rc := http.NewResponseController(w)
 	_ = rc.EnableFullDuplex() // a receiver may answer before it has read the body
 	_ = rc.SetReadDeadline(time.Time{})
-	_ = rc.SetWriteDeadline(time.Now().Add(c.Within + h.o.AnswerTimeout))
+	_ = rc.SetWriteDeadline(time.Time{})
 	ctx, unwatch := h.watched(r.Context())
 	defer unwatch()
-	ctx, cancel := h.untilStop(ctx)
-	defer cancel()
 	begun := time.Now()
 	err := h.o.Proxy.Serve(ctx, w, r, c)
+	_ = rc.SetWriteDeadline(time.Now().Add(h.o.AnswerTimeout))
 	switch {
-	case err == nil, r.Context().Err() != nil: // nobody reads the answer
+	case err == nil:
 		return
+	case r.Context().Err() != nil: // or a caller that only ended its side of the connection would get an empty 200
+		panic(http.ErrAbortHandler)
 	case lost(ctx, w) != nil:
 		p = lost(ctx, w)
-	case ctx.Err() != nil:
+	case errors.Is(err, proxy.ErrStopping):
 		p = &httpio.Problem{
 			Reason: httpio.ReasonStopping, RetryAfter: httpio.RetryUnavailable,
 			Detail: "this server is stopping; your call was not sent",
@@ -158,13 +192,13 @@ func callProblem(err error, c *proxy.Call) *httpio.Problem {
 			Reason: httpio.ReasonCrowded, RetryAfter: httpio.RetryOverloaded, Detail: "too many calls wait for their turns",
 		}
 	case errors.As(err, &body):
-		return &httpio.Problem{Reason: httpio.ReasonBodyBroken, Detail: body.Error() + "; your call was not sent"}
+		p := httpio.BodyProblem(body.Err)
+		p.Detail += "; your call was not sent"
+		return p
 	case !errors.As(err, &failed):
 		return httpio.ProblemOf(err)
 	case failed.Slow:
-		return &httpio.Problem{
-			Reason: httpio.ReasonBodyTimeout, Detail: "the body of your call did not arrive in time; the receiver has its beginning",
-		}
+		return slowProblem(failed.Body)
 	case failed.Outcome == proxy.Unreachable:
 		return &httpio.Problem{
 			Reason: httpio.ReasonUnreachable, Detail: "your call was not sent: " + failed.Error(),
@@ -178,6 +212,25 @@ func callProblem(err error, c *proxy.Call) *httpio.Problem {
 	return &httpio.Problem{
 		Reason: httpio.ReasonReceiverBroke, Detail: "the receiver may have your call, but did not answer it: " + failed.Error(),
 	}
+}
+
+// slowProblem returns the problem of a call that was sent without the end of its body. err is that of reading it, if any.
+func slowProblem(err error) *httpio.Problem {
+	const sent = "; the receiver has its beginning"
+	var large *http.MaxBytesError
+	switch {
+	case err == nil:
+		return &httpio.Problem{
+			Reason: httpio.ReasonBodyTimeout, Detail: "the body of your call did not arrive in time" + sent,
+		}
+	case errors.As(err, &large):
+		p := httpio.TooLarge("", "the body", proxy.MaxBody)
+		p.Detail += sent
+		return p
+	}
+	p := httpio.BodyProblem(err)
+	p.Detail += sent
+	return p
 }
 
 // The fields by which a caller says how its call waits.
@@ -199,15 +252,18 @@ var callMethods = []string{
 }
 
 // readCall reads a call's method, path and fields.
-func readCall(r *http.Request, name string) (*proxy.Call, *httpio.Problem) {
-	c := &proxy.Call{Queue: name, Query: r.URL.RawQuery}
+func (h *handler) readCall(r *http.Request, name string) (*proxy.Call, *httpio.Problem) {
+	c := &proxy.Call{
+		Queue: name, Query: r.URL.RawQuery, BodyWithin: h.o.BodyTimeout, Below: h.o.Prefix + httpio.ProxyPath + name,
+		Stopping: h.o.Stopping,
+	}
 	c.Within = defaultTurnWait
 	switch {
 	case !slices.Contains(callMethods, r.Method):
 		return nil, &httpio.Problem{
 			Reason: httpio.ReasonMethod, Detail: "calls are passed on with " + strings.Join(callMethods, ", "),
 		}
-	case r.Header.Get("Upgrade") != "":
+	case changesProtocol(r.Header["Upgrade"]):
 		return nil, &httpio.Problem{
 			Reason: httpio.ReasonUpgrade,
 			Detail: "calls through the proxy cannot change the protocol, as WebSocket does; connect to the receiver itself",
@@ -226,13 +282,19 @@ func readCall(r *http.Request, name string) (*proxy.Call, *httpio.Problem) {
 	return c, readFields(r, c)
 }
 
+// changesProtocol reports whether an Upgrade is more than an offer that a server may ignore. Some libraries offer HTTP/2
+// with every request.
+func changesProtocol(upgrade []string) bool {
+	return slices.ContainsFunc(upgrade, func(value string) bool { return !strings.EqualFold(value, "h2c") })
+}
+
 // callPath returns the path below the target's URL. It must not lead out of it.
 func callPath(r *http.Request, name string) (string, *httpio.Problem) {
 	path := strings.TrimPrefix(r.URL.EscapedPath(), httpio.ProxyPath+name)
 	for segment := range strings.SplitSeq(path, "/") {
 		plain, err := url.PathUnescape(segment)
 		plain = strings.ReplaceAll(plain, `\`, "/") // some receivers take one for the other
-		if err != nil || slices.ContainsFunc(strings.Split(plain, "/"), func(s string) bool { return s == "." || s == ".." }) {
+		if err != nil || slices.ContainsFunc(strings.Split(plain, "/"), leads) {
 			return "", &httpio.Problem{
 				Reason: httpio.ReasonInvalidRequest, Detail: "the path of a call must not contain . or .. as a segment",
 			}
@@ -244,6 +306,12 @@ func callPath(r *http.Request, name string) (string, *httpio.Problem) {
 		}
 	}
 	return path, nil
+}
+
+// leads reports whether a segment of a path leads elsewhere. Some receivers drop what is behind a semicolon.
+func leads(segment string) bool {
+	segment, _, _ = strings.Cut(segment, ";")
+	return segment == "." || segment == ".."
 }
 
 // readFields reads the fields of a call that begin with Penstock-.

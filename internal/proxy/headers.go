@@ -15,7 +15,12 @@ import (
 // perConnection are the fields that concern one connection (RFC 9110, 7.6.1, and older practice).
 var perConnection = []string{
 	"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer",
-	"Transfer-Encoding", "Upgrade",
+	"Transfer-Encoding", "Upgrade", "Http2-Settings",
+}
+
+// ofOrigin are the fields of answers by which browsers change what they do with the origin, which here is the ingress.
+var ofOrigin = []string{
+	"Set-Cookie", "Set-Cookie2", "Clear-Site-Data", "Strict-Transport-Security", "Alt-Svc", "Service-Worker-Allowed",
 }
 
 // ownPrefix begins the names of the fields by which callers talk to Penstock.
@@ -87,6 +92,14 @@ func trailers(h http.Header) http.Header {
 	for _, name := range []string{"Content-Length", "Host", "Authorization", "Content-Type", "Content-Encoding"} {
 		h.Del(name)
 	}
+	for _, name := range ofOrigin {
+		h.Del(name)
+	}
+	for name := range h {
+		if strings.HasPrefix(name, ownPrefix) {
+			delete(h, name)
+		}
+	}
 	return h
 }
 
@@ -103,30 +116,42 @@ var buffers = sync.Pool{New: func() any { return new([chunk]byte) }}
 func (r *run) answer(answer *http.Response) error {
 	h := r.w.Header()
 	connectionOnly(answer.Header)
-	answer.Header.Del("Set-Cookie") // it would be a cookie of the ingress
+	for _, name := range ofOrigin {
+		answer.Header.Del(name)
+	}
 	maps.Copy(h, answer.Header)
 	h.Set(HeaderWaited, strconv.FormatInt(r.waited.Milliseconds(), 10))
 	h.Add(headerTiming, "penstock;dur="+strconv.FormatFloat(float64(r.waited)/float64(time.Millisecond), 'f', 1, 64))
 	h.Add("Content-Security-Policy", "sandbox") // a page of the receiver must not act as a page of the console
-	for name := range answer.Trailer {
+	announced := trailers(answer.Trailer)
+	for name := range announced {
 		h.Add("Trailer", name)
 	}
 	rc := http.NewResponseController(r.w)
 	_ = rc.SetWriteDeadline(time.Now().Add(writeWithin))
 	r.w.WriteHeader(answer.StatusCode)
+	if answer.ContentLength < 0 && answer.Body != http.NoBody { // the first event of a stream may be long in coming
+		if err := rc.Flush(); err != nil {
+			return err
+		}
+	}
 	if err := r.copy(rc, answer.Body); err != nil {
 		return err
 	}
-	for name, values := range answer.Trailer {
-		h[name] = values
+	for name := range announced {
+		h[name] = answer.Trailer[name]
 	}
 	return nil
 }
 
+// copy passes a body on. In HTTP/2, a write deadline ends the stream when it passes, so there is none while the receiver
+// is silent.
 func (r *run) copy(rc *http.ResponseController, body io.Reader) error {
 	b := buffers.Get().(*[chunk]byte)
 	defer buffers.Put(b)
+	defer func() { _ = rc.SetWriteDeadline(time.Now().Add(writeWithin)) }() // for the end of the answer
 	for {
+		_ = rc.SetWriteDeadline(time.Time{})
 		n, err := body.Read(b[:])
 		if n > 0 {
 			_ = rc.SetWriteDeadline(time.Now().Add(writeWithin))

@@ -125,17 +125,27 @@ type Call struct {
 	Query string // escaped
 	// Retry waits for another turn when the receiver answers that there are too many requests, if time is left.
 	Retry bool
+	// BodyWithin is how long the caller may take to send a body that is read before the turn; 0 means Within.
+	BodyWithin time.Duration
+	// Below is the path of the queue's target as callers see it.
+	Below string
+	// Stopping ends when calls that wait must end. Calls that were sent go on. Nil: never.
+	Stopping context.Context
 }
+
+// ErrStopping is the error of a call that waited when Call.Stopping ended. It was not sent.
+var ErrStopping = errors.New("this server is stopping")
 
 // Error is the error of a call that got no answer from its receiver.
 type Error struct {
 	Outcome Outcome // Unreachable or Broken
 	Timeout bool    // the receiver took too long
 	Slow    bool    // the caller did not send its body in time
+	Body    error   // of reading the body, if Slow and the call was broken off by that
 	Err     error
 }
 
-// BodyError is the error of a call whose body could not be read from its caller.
+// BodyError is the error of a call whose body could not be read from its caller. The call was not sent.
 type BodyError struct{ Err error }
 
 func (e *BodyError) Error() string { return "the request's body could not be read: " + e.Err.Error() }
@@ -150,6 +160,10 @@ func (p *Proxy) Serve(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	now := time.Now()
 	run := &run{p: p, w: w, r: r, call: c, began: now, deadline: now.Add(c.Within), outcome: Refused}
 	defer run.over()
+	ctx, run.cancel = context.WithCancelCause(ctx)
+	defer run.cancel(nil)
+	run.hook()
+	defer func() { run.unhook() }()
 	err := run.serve(ctx)
 	var later *pull.Later
 	var failed *Error
@@ -207,7 +221,10 @@ func (p *Proxy) feedback(ctx context.Context, name string, turn *pull.Departure,
 		turn.Fail(m.Why, false)
 		return
 	case m.Meaning == httptarget.Throttled:
-		turn.End(queue.Settlement{})
+		if turn.Throttle(m.Stop, m.Why) {
+			return
+		}
+		m.Stop = max(m.Stop, queue.MinThrottleStop)
 	case turn.End(queue.Settlement{After: m.Stop, Reason: m.Why}) || m.Stop == 0:
 		return
 	}
@@ -218,18 +235,21 @@ func (p *Proxy) feedback(ctx context.Context, name string, turn *pull.Departure,
 }
 
 // failed settles the turn of a call without an answer, and returns the call's error.
-func failed(turn *pull.Departure, err error, slow bool) error {
+func (r *run) failed(ctx context.Context, turn *pull.Departure, err error) error {
 	var f *httptarget.FailedForward
 	if !errors.As(err, &f) {
 		return err
 	}
-	e := &Error{Outcome: Unreachable, Timeout: f.Timeout(), Slow: slow, Err: f}
+	e := &Error{Outcome: Unreachable, Timeout: f.Timeout(), Slow: r.receiving.Load(), Err: f}
+	if broken := r.unread.Load(); broken != nil && e.Slow {
+		e.Body = *broken
+	}
 	if f.Sent {
 		e.Outcome = Broken
 	}
 	switch {
 	case turn == nil:
-	case slow: // not the receiver's fault
+	case e.Slow, ctx.Err() != nil: // not the receiver's fault
 		turn.End(queue.Settlement{})
 	default:
 		turn.Fail(fmt.Sprintf("a call failed: %v", f), !f.Sent)

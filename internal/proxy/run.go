@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -35,8 +36,21 @@ type run struct {
 	outcome  Outcome
 	sent     bool // Observer.Runs knows of it
 
-	kept      []byte      // the body, if it was read before the turn
-	receiving atomic.Bool // from the caller
+	kept      []byte                // the body, if it was read before the turn
+	receiving atomic.Bool           // from the caller
+	unread    atomic.Pointer[error] // of reading the body while it is passed on
+
+	cancel context.CancelCauseFunc
+	unhook func() bool // has the call go on when the server stops
+}
+
+// hook has the call end when the server stops.
+func (r *run) hook() {
+	if r.call.Stopping == nil {
+		r.unhook = func() bool { return true }
+		return
+	}
+	r.unhook = context.AfterFunc(r.call.Stopping, func() { r.cancel(ErrStopping) })
 }
 
 // over tells the observer that the call has ended.
@@ -53,13 +67,20 @@ func (r *run) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f, err := r.forward(spec, target)
+	f, err := r.forward(ctx, spec, target)
 	if err != nil {
 		return err
 	}
+	r.began = time.Now()
+	r.deadline = r.began.Add(r.call.Within)
+	f.Deadline = r.deadline
 	for {
 		answer, m, err := r.attempt(ctx, sender, target, f)
 		if err != nil {
+			var sent *Error
+			if errors.Is(context.Cause(ctx), ErrStopping) && !(errors.As(err, &sent) && sent.Outcome == Broken) {
+				return ErrStopping
+			}
 			return err
 		}
 		if m.Meaning == httptarget.Throttled && r.call.Retry && r.again(f, m.Stop) {
@@ -86,10 +107,12 @@ func (r *run) again(f *httptarget.Forward, stop time.Duration) bool {
 	if time.Until(r.deadline) < stop || f.Body != nil && r.kept == nil {
 		return false
 	}
-	r.call.Within = time.Until(r.deadline)
 	if f.Body != nil {
 		f.Body = bytes.NewReader(r.kept)
 	}
+	r.hook()
+	r.p.o.Observer.Runs(-1)
+	r.sent = false
 	return true
 }
 
@@ -106,19 +129,26 @@ func (r *run) attempt(
 		}
 	}
 	defer came()
-	err = r.p.o.Turns.Use(ctx, r.call.Queue, r.call.TurnRequest, func(turn *pull.Turn) error {
-		t := &turnOf{turn: turn, came: func() {
+	request := r.call.TurnRequest
+	request.Within = time.Until(r.deadline)
+	err = r.p.o.Turns.Use(ctx, r.call.Queue, request, func(turn *pull.Turn) error {
+		t := &turnOf{turn: turn, missed: r.hook, came: func() {
+			r.unhook()
 			came()
 			r.started()
 		}}
 		f.Turn = t
 		answer, err = sender.Forward(ctx, f, target)
 		t.answered()
+		var unsent *httptarget.FailedForward
+		if t.now != nil && ctx.Err() != nil && errors.As(err, &unsent) && !unsent.Sent {
+			t.Miss() // the next caller may have it
+		}
 		if t.now == nil { // it never came, or the last one was missed
 			turn.Cancel(context.WithoutCancel(ctx))
 		}
 		if err != nil {
-			return failed(t.now, err, r.receiving.Load())
+			return r.failed(ctx, t.now, err)
 		}
 		m = target.Means(answer, time.Now())
 		r.p.feedback(context.WithoutCancel(ctx), r.call.Queue, t.now, answer, m)
@@ -142,10 +172,11 @@ func (p *Proxy) waits(change int) {
 
 // turnOf is the turn of a call as httptarget sees it.
 type turnOf struct {
-	turn *pull.Turn
-	now  *pull.Departure // nil while waiting
-	came func()
-	late *time.Timer // ends the turn before its lease does
+	turn   *pull.Turn
+	now    *pull.Departure // nil while waiting
+	came   func()
+	missed func()
+	late   *time.Timer // ends the turn before its lease does
 }
 
 func (t *turnOf) Come(ctx context.Context) (time.Time, error) {
@@ -163,6 +194,7 @@ func (t *turnOf) Miss() {
 	t.answered()
 	t.now.Miss()
 	t.now = nil
+	t.missed()
 }
 
 // answered stops waiting for an answer that says how the turn ends.
@@ -173,23 +205,20 @@ func (t *turnOf) answered() {
 }
 
 // forward returns the request to the receiver.
-func (r *run) forward(spec *queue.Spec, target *httptarget.Target) (*httptarget.Forward, error) {
+func (r *run) forward(
+	ctx context.Context, spec *queue.Spec, target *httptarget.Target,
+) (*httptarget.Forward, error) {
 	f := &httptarget.Forward{
 		Queue: r.call.Queue, Method: r.r.Method, Path: r.call.Path, Query: r.call.Query,
-		Header: requestHeaders(r.r, r.call.Queue, target.PassAuthorization), Length: r.r.ContentLength,
-		Deadline: r.deadline, Spare: r.p.spare(spec),
+		Header: func() http.Header { return requestHeaders(r.r, r.call.Queue, target.PassAuthorization) },
+		Length: r.r.ContentLength, Spare: r.p.spare(spec), Below: r.call.Below,
 	}
 	if r.r.Body == nil || r.r.Body == http.NoBody {
 		return f, nil
 	}
-	most := int64(earlyBody)
-	if r.call.Retry {
-		most = keptBody
-	}
-	if f.Length >= 0 && f.Length <= most {
-		r.kept = make([]byte, f.Length)
-		if _, err := io.ReadFull(r.r.Body, r.kept); err != nil {
-			return nil, &BodyError{err}
+	if n := EarlyBody(f.Length, r.call.Retry); n > 0 {
+		if err := r.keep(ctx, n); err != nil {
+			return nil, err
 		}
 		f.Body = bytes.NewReader(r.kept)
 		return f, nil
@@ -198,6 +227,31 @@ func (r *run) forward(spec *queue.Spec, target *httptarget.Target) (*httptarget.
 	f.Trailer = func() http.Header { return trailers(r.r.Trailer) }
 	f.Abort = func() { _ = http.NewResponseController(r.w).SetReadDeadline(time.Unix(1, 0)) }
 	return f, nil
+}
+
+// EarlyBody returns how many bytes of a call's body of a known length are kept while it waits.
+func EarlyBody(length int64, retry bool) int64 {
+	if length <= earlyBody || retry && length <= keptBody {
+		return max(0, length)
+	}
+	return 0
+}
+
+// keep reads the body before the turn.
+func (r *run) keep(ctx context.Context, length int64) error {
+	rc := http.NewResponseController(r.w)
+	_ = rc.SetReadDeadline(time.Now().Add(cmp.Or(r.call.BodyWithin, r.call.Within)))
+	unhook := context.AfterFunc(ctx, func() { _ = rc.SetReadDeadline(time.Unix(1, 0)) })
+	r.kept = make([]byte, length)
+	_, err := io.ReadFull(r.r.Body, r.kept)
+	switch {
+	case !unhook() && errors.Is(context.Cause(ctx), ErrStopping):
+		return ErrStopping
+	case err != nil:
+		return &BodyError{err}
+	}
+	_ = rc.SetReadDeadline(time.Time{}) // it would look as if the caller left
+	return nil
 }
 
 // callersBody is the body of a call, which notes whether it waits for the caller.
@@ -211,6 +265,8 @@ func (b callersBody) Read(p []byte) (int, error) {
 	n, err := b.body.Read(p)
 	if err == nil || errors.Is(err, io.EOF) {
 		b.r.receiving.Store(false)
+	} else {
+		b.r.unread.Store(&err)
 	}
 	return n, err
 }
