@@ -129,7 +129,7 @@ func presetList() string {
 	}
 	var list strings.Builder
 	for _, p := range all {
-		fmt.Fprintf(&list, "  %-10s %-42s %s\n", p.Name, p.About, strings.Join(p.Secrets, ", "))
+		fmt.Fprintf(&list, "  %-10s %-46s %s\n", p.Name, p.About, strings.Join(p.Secrets, ", "))
 	}
 	return list.String()
 }
