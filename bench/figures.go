@@ -52,6 +52,7 @@ var figures = []Figure{
 	lastingGoodput,
 	clientStream("go", 60_000), clientStream("typescript", 25_000), clientStream("python", 15_000),
 	clientTurn("go", 0.1), clientTurn("typescript", 0.3), clientTurn("python", 0.3), clientsShare,
+	proxyOpenAI(),
 	far,
 	proxyIdle("proxy-idle-embedded", 0, 0.5, 2), proxyIdle("proxy-idle-redis", 1, 1, 3),
 	proxyFree, proxyMemory, proxyShare,

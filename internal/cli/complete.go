@@ -12,6 +12,7 @@ import (
 	"github.com/penstock/penstock/internal/cli/command"
 	"github.com/penstock/penstock/internal/cli/queuecmd"
 	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/preset"
 	"github.com/penstock/penstock/queue/names"
 )
 
@@ -151,6 +152,8 @@ func (p *place) values(f *kong.Flag, prefix, before string) (found []candidate, 
 		return found, false
 	case f.Name == "profile":
 		return matching(command.Profiles(), prefix, before), false
+	case f.Name == "preset":
+		return matching(preset.Names(), prefix, before), false
 	case f.Name == "grant":
 		return matching(auth.Roles(), prefix, before), false
 	case f.Enum == "":

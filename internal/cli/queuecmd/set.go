@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -12,13 +13,15 @@ import (
 	"github.com/penstock/penstock/internal/cli/changes"
 	"github.com/penstock/penstock/internal/cli/command"
 	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/preset"
 )
 
 type setCmd struct {
 	Name     string   `arg:"" help:"Name of the queue."`
 	Settings []string `arg:"" optional:"" help:"Settings, as FIELD=VALUE." placeholder:"FIELD=VALUE"`
 	settingFlags
-	Revision int64 `help:"Revision that the queue must have. Default: the current one." placeholder:"N"`
+	Preset   string `env:"-" help:"Provider whose settings to start from; see below." placeholder:"NAME"`
+	Revision int64  `help:"Revision that the queue must have. Default: the current one." placeholder:"N"`
 	command.Output
 }
 
@@ -36,6 +39,10 @@ rule to each job that arrives, rules.1=tenants another rule; rules= removes all 
 Lanes: lanes.overrides.KEY.rate and similar fields replace all limits of one lane; KEY may contain dots.
 lanes.overrides.KEY= removes the override.
 
+Presets set pull and deliver for calls to a provider through the proxy, but not the rate. Fields given
+with --preset override it. Each needs its secret, and a rule that allows sending it:
+
+` + presetList() + `
 Examples:
   penstock queue set email rate=14/s capacity=10000
   penstock queue set email deliver.http.url=https://api.example.com/v1/send
@@ -43,6 +50,7 @@ Examples:
   penstock queue set email limits.0.quota=50000/d limits.0.timezone=Europe/Berlin
   penstock queue set email overflow=defer deferred.max_age=6h
   penstock queue set email --lane-rate 2/s lanes.overrides.gmail.com.rate=10/s
+  penstock queue set openai --preset openai rate=500/m
   penstock queue set email --overflow defer --readmit-between 22:00-06:00 --timezone Europe/Berlin
 
 The change fails with exit code 3 if someone else changed the queue meanwhile.`
@@ -53,11 +61,14 @@ func (c *setCmd) Run(r *command.Run, k *kong.Context, api *client.Client) error 
 	if err != nil {
 		return command.Usage(err)
 	}
+	if len(settings) == 0 && c.Preset == "" {
+		return command.Usage(errors.New("no settings given: use FIELD=VALUE, such as rate=14/s"))
+	}
 	old, revision, err := c.read(r, api)
 	if err != nil {
 		return err
 	}
-	spec, err := assign.To(old, settings)
+	spec, err := c.change(old, settings)
 	if err != nil {
 		return command.Usage(err)
 	}
@@ -89,6 +100,38 @@ func (c *setCmd) Run(r *command.Run, k *kong.Context, api *client.Client) error 
 	}
 	fields := changes.WithSecret(changes.BetweenTrees(old, now), q.Revision != revision)
 	return changes.Print(r.Out, c.Name, q.Revision, fields)
+}
+
+// change returns a spec with the preset, and with the settings over it.
+func (c *setCmd) change(old map[string]any, settings []string) (map[string]any, error) {
+	if c.Preset == "" {
+		return assign.To(old, settings)
+	}
+	p, err := preset.Find(c.Preset)
+	if err != nil {
+		return nil, fmt.Errorf("--preset: %w", err)
+	}
+	spec, err := p.Over(old)
+	if err != nil {
+		return nil, err
+	}
+	if spec, err = assign.To(spec, settings); err != nil {
+		return nil, err
+	}
+	return spec, p.CheckURL(spec)
+}
+
+// presetList lists the presets for the help.
+func presetList() string {
+	all, err := preset.All()
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	var list strings.Builder
+	for _, p := range all {
+		fmt.Fprintf(&list, "  %-10s %-46s %s\n", p.Name, p.About, strings.Join(p.Secrets, ", "))
+	}
+	return list.String()
 }
 
 // read returns the present spec, empty if there is no queue, and the revision that the change requires.

@@ -1,7 +1,6 @@
 package queuecmd
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -57,9 +56,6 @@ func withFlags(settings []string, flags []*kong.Flag) ([]string, error) {
 			return nil, fmt.Errorf("--%s and %s= are the same setting; use only one", f.Name, field)
 		}
 		settings = append(settings, fmt.Sprintf("%s=%v", field, reflect.Indirect(f.Target)))
-	}
-	if len(settings) == 0 {
-		return nil, errors.New("no settings given: use FIELD=VALUE, such as rate=14/s")
 	}
 	return settings, nil
 }

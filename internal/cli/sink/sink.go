@@ -25,6 +25,8 @@ type Options struct {
 	Drop       float64       // share of requests whose connection is closed without an answer
 	Hang       float64       // share of requests that are never answered
 	Refuse     float64       // share of connections closed before anything is read
+	// Provider answers the requests that do not fail. If it is nil, the answer is an empty 200.
+	Provider Provider
 	// Shown is called for each request when it has its answer, one at a time. It may be nil.
 	Shown func(Request)
 
@@ -113,10 +115,11 @@ func (s *Sink) Totals() Totals { return s.count.totals() }
 
 // ServeHTTP implements http.Handler.
 func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q := Request{
-		At: time.Now(), Method: r.Method, Path: r.URL.RequestURI(),
-		ID: r.Header.Get("Penstock-Id"), Queue: r.Header.Get("Penstock-Queue"), Attempt: r.Header.Get("Penstock-Attempt"),
+	if s.o.Provider != nil {
+		s.provide(w, r)
+		return
 	}
+	q := requestOf(r)
 	s.count.arrived(q.At)
 	head := make([]byte, maxShownBody)
 	n, _ := io.ReadFull(r.Body, head) // a short body is fine
@@ -134,40 +137,74 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "200":
 		w.WriteHeader(http.StatusOK)
 	default:
-		if s.o.RetryAfter > 0 {
-			w.Header().Set("Retry-After", strconv.FormatInt(s.retrySeconds(), 10))
-		}
+		s.retryAfter(w)
 		w.WriteHeader(s.o.Status)
+	}
+}
+
+func requestOf(r *http.Request) Request {
+	return Request{
+		At: time.Now(), Method: r.Method, Path: r.URL.RequestURI(),
+		ID: r.Header.Get("Penstock-Id"), Queue: r.Header.Get("Penstock-Queue"), Attempt: r.Header.Get("Penstock-Attempt"),
+	}
+}
+
+// retryAfter sets the header of failures.
+func (s *Sink) retryAfter(w http.ResponseWriter) {
+	if s.o.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.FormatInt(s.retrySeconds(), 10))
 	}
 }
 
 func (s *Sink) retrySeconds() int64 { return int64((s.o.RetryAfter + time.Second - 1) / time.Second) }
 
-// settle draws the outcome of a request, shows it, and returns the answer when it is due: good, failed, or empty to
-// close the connection. hang waits until the client gives up.
-func (s *Sink) settle(ctx context.Context, q Request, good, failed string, hang func()) string {
-	fate := s.o.random()
-	if fate < s.o.Hang {
+// settle draws the outcome of a request, shows it, and returns the answer when it is due: good, bad, or empty to close
+// the connection. hang waits until the client gives up.
+func (s *Sink) settle(ctx context.Context, q Request, good, bad string, hang func()) string {
+	switch s.fate(ctx, func(context.Context) {
 		q.Answer = Hung
 		s.show(q)
 		hang()
+	}) {
+	case Hung:
 		return ""
-	}
-	if !wait(ctx, s.o.Latency) {
-		return ""
-	}
-	switch fate -= s.o.Hang; {
-	case fate < s.o.Drop:
+	case Dropped:
 		q.Answer = Dropped
 		s.show(q)
 		return ""
-	case fate-s.o.Drop < s.o.Fail:
-		q.Answer = failed
+	case failed:
+		q.Answer = bad
 	default:
 		q.Answer = good
 	}
 	s.show(q)
 	return q.Answer
+}
+
+// Outcomes of a request, besides Hung and Dropped.
+const (
+	passed = "passed"
+	failed = "failed"
+)
+
+// fate draws the outcome of a request: Hung, Dropped, failed or passed. It returns when the outcome is due; hang waits
+// until the client gives up. If the context ends before that, the outcome is Hung.
+func (s *Sink) fate(ctx context.Context, hang func(context.Context)) string {
+	fate := s.o.random()
+	if fate < s.o.Hang {
+		hang(ctx)
+		return Hung
+	}
+	if !wait(ctx, s.o.Latency) {
+		return Hung
+	}
+	switch fate -= s.o.Hang; {
+	case fate < s.o.Drop:
+		return Dropped
+	case fate-s.o.Drop < s.o.Fail:
+		return failed
+	}
+	return passed
 }
 
 func wait(ctx context.Context, d time.Duration) bool {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"github.com/penstock/penstock/internal/cli/show"
 	"github.com/penstock/penstock/internal/cli/sink"
 	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/internal/provider"
 )
 
 // Cmd is penstock sink.
@@ -33,6 +35,7 @@ type Cmd struct {
 	Hang       share         `help:"Share of requests that are never answered." default:"0%" placeholder:"SHARE"`
 	Refuse     share         `help:"Share of connections closed before anything is read." default:"0%" placeholder:"SHARE"`
 	Quiet      bool          `help:"Print only totals, at the end." short:"q"`
+	ProviderFlags
 	command.Output
 }
 
@@ -51,12 +54,21 @@ at most in one second. It stores nothing. A mail counts as a request at its MAIL
 451, or 554 for a --status of 400 to 499 other than 429.
 As a target on this machine it needs --egress-allow 127.0.0.1 of up, or of ingress and drainer.
 
+--provider simulates the API of OpenAI (/v1/chat/completions, /v1/models), of Anthropic (/v1/messages,
+/v1/models), or a plain API that answers any request. Each API key has its own budgets. openai and
+anthropic refill them continuously; plain renews its requests as a whole, each period. Calls over a
+budget get 429 with the provider's headers and body. The tokens of a call are random: the median is
+400, one call in 100 needs more than 6000. They are charged when the call is answered. The models are
+sim-large and sim-small. GET /stats shows calls, 429s, how much of each budget was used, and the slack
+that the window law needs.
+
 Examples:
   penstock sink
   penstock sink --smtp 127.0.0.1:2525
   penstock sink --latency 200ms --fail 10% --status 503 --retry-after 3s
   penstock sink --hang 1% --drop 1% --refuse 5%
-  penstock sink --fail 100% --status 429 --retry-after 30s`
+  penstock sink --fail 100% --status 429 --retry-after 30s
+  penstock sink --provider openai --requests 500/m --tokens 200000/m --key sk-test`
 }
 
 // share is a fraction, written as 10% or 0.1.
@@ -81,10 +93,18 @@ func (c *Cmd) Run(r *command.Run) error {
 	if c.Latency < 0 || c.Latency > time.Hour || c.RetryAfter < 0 || c.RetryAfter > 24*time.Hour {
 		return command.Usage(errors.New("--latency must be from 0s to 1h, and --retry-after from 0s to 24h"))
 	}
-	s, err := sink.New(sink.Options{
+	simulator, err := c.simulator()
+	if err != nil {
+		return command.Usage(err)
+	}
+	o := sink.Options{
 		Latency: c.Latency, Fail: float64(c.Fail), Status: c.Status, RetryAfter: c.RetryAfter,
 		Drop: float64(c.Drop), Hang: float64(c.Hang), Refuse: float64(c.Refuse), Shown: c.show(r),
-	})
+	}
+	if simulator != nil {
+		o.Provider = simulator
+	}
+	s, err := sink.New(o)
 	if err != nil {
 		return command.Usage(err)
 	}
@@ -106,7 +126,7 @@ func (c *Cmd) Run(r *command.Run) error {
 	if err := ops.RunAll(r.Ctx, serve...); err != nil {
 		return err
 	}
-	return c.end(r, s.Totals())
+	return c.end(r, s.Totals(), simulator)
 }
 
 // bind listens on the address of a flag.
@@ -149,10 +169,10 @@ func (c *Cmd) show(r *command.Run) func(sink.Request) {
 }
 
 // end prints the totals.
-func (c *Cmd) end(r *command.Run, t sink.Totals) error {
+func (c *Cmd) end(r *command.Run, t sink.Totals, simulator *provider.Simulator) error {
 	if c.JSON() {
 		if c.Quiet {
-			return command.PrintLine(r.Out, t)
+			return command.PrintLine(r.Out, totals{t, statsOf(simulator)})
 		}
 		return nil
 	}
@@ -169,5 +189,9 @@ func (c *Cmd) end(r *command.Run, t sink.Totals) error {
 	}
 	_, err := fmt.Fprintf(r.Out, "%d requests in %s: %s; at most %d in any second\n",
 		t.Requests, show.Duration(t.For), strings.Join(answers, ", "), t.MostInASecond)
+	if err != nil || simulator == nil {
+		return err
+	}
+	_, err = io.WriteString(r.Out, budgets(simulator.Stats()))
 	return err
 }
