@@ -41,7 +41,7 @@ func (h *handler) serveProxy(w http.ResponseWriter, r *http.Request) {
 	}
 	if names.Validate(name) != nil {
 		unescaped, _ := url.PathUnescape(name)
-		httpio.UnknownQueue(unescaped).Write(w)
+		refuseCall(w, r, httpio.UnknownQueue(unescaped))
 		return
 	}
 	r.SetPathValue("queue", name)
