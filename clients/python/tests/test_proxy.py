@@ -107,6 +107,16 @@ class Problems(unittest.TestCase):
 
         self.check(problem_of(Stream()))
 
+    def test_a_stream_that_was_consumed(self):
+        class Consumed:
+            status_code, headers = 429, KIND
+
+            @property
+            def content(self):
+                raise RuntimeError("The content for this response was already consumed")
+
+        self.assertIsNone(problem_of(Consumed()))
+
     def test_a_body_that_is_awaited(self):
         class Awaited:
             status, headers, content = 429, KIND, io.BytesIO()

@@ -63,11 +63,13 @@ def _passed_on(fields: Mapping[str, str]) -> bool:
 def _read(answer: Any) -> bytes:
     try:
         content = getattr(answer, "content", None)
-    except RuntimeError:  # a stream of httpx that is not read yet
+    except RuntimeError:  # a stream of httpx that is not read yet, or one of requests that was consumed
         content = None
     if isinstance(content, bytes):
         return content
-    read = answer.read
+    read = getattr(answer, "read", None)
+    if read is None:
+        return b""
     if inspect.iscoroutinefunction(read):
         raise Invalid("must be given for a response whose body is awaited: await response.read()", "body")
     return bytes(read())
