@@ -44,6 +44,8 @@ type proxy struct {
 	valid  string
 	faults []*fault
 	seen   []request
+
+	acks chan struct{} // of the provider's events
 }
 
 type request struct {
@@ -53,7 +55,7 @@ type request struct {
 }
 
 func startProxy(t *testing.T, to *server) *proxy {
-	p := &proxy{to: to}
+	p := &proxy{to: to, acks: make(chan struct{})}
 	s := httptest.NewUnstartedServer(p)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0) // connections that are ended on purpose
 	s.Start()
@@ -157,7 +159,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if strings.HasPrefix(r.URL.Path, "/provider") {
-		_, _ = io.WriteString(w, `{"provider":true}`)
+		p.provide(w, r)
 		return
 	}
 	p.forward(w, r, f)

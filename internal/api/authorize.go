@@ -50,6 +50,10 @@ func (h *handler) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 	}
 	if p != nil {
 		h.noteRefusal(rt, w, r, p)
+		if rt == &proxyRoute {
+			refuseCall(w, r, p)
+			return
+		}
 		httpio.LeaveUnread(w, r)
 		p.Nested = rt.operation == proxyOperation
 		p.Write(w)

@@ -23,7 +23,7 @@ func init() {
 	calls = map[string]call{
 		"append": appendOne, "append_many": appendMany, "append_stream": appendStream,
 		"get": getJob, "list": listJobs, "cancel_job": cancelJob, "wait": waitJob,
-		"turn": turn, "time_turns": timeTurns, "paced_get": pacedGet, "throttle": throttle,
+		"turn": turn, "time_turns": timeTurns, "paced_get": pacedGet, "throttle": throttle, "proxy": throughProxy,
 		"worker": startWorker, "worker_stop": stopWorker,
 		"take": takeRule, "peek": takeRule, "refund": takeRule,
 		"put_queue": putQueue, "get_queue": getQueue, "delete_queue": deleteQueue, "pause": pause, "resume": resume,

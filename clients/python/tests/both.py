@@ -28,6 +28,8 @@ class Blocking:
 
         def call(*args, **kwargs):
             result = method(*args, **kwargs)
+            if isinstance(result, str):
+                return result
             return self.run(result) if inspect.isawaitable(result) else self._iterate(result)
 
         return call

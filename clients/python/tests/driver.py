@@ -10,6 +10,8 @@ import os
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 from itertools import count
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "src"))
@@ -81,6 +83,34 @@ def summary(results, made):
     accepted = sum(1 for r in results if r.error is None and not r.duplicate)
     duplicates = sum(1 for r in results if r.duplicate)
     return {"accepted": accepted, "duplicates": duplicates, "failed": len(results) - accepted - duplicates}
+
+
+PROXY = ("lane", "cost", "priority", "wait", "retry")
+
+
+def through_proxy(url, args):
+    """Make a call with urllib. With ack, call that URL after each event of the answer."""
+    with open(os.environ["PENSTOCK_TOKEN_FILE"], encoding="utf-8") as file:
+        headers = {"Authorization": "Bearer " + file.read().strip()}
+    headers.update(penstock.proxy_headers(**{name: args[name] for name in PROXY if name in args}))
+    body = args["body"].encode() if "body" in args else None
+    request = urllib.request.Request(url + args.get("path", ""), body, headers, method=args.get("method", "GET"))
+    try:
+        response = urllib.request.urlopen(request)
+    except urllib.error.HTTPError as error:
+        response = error
+    with response:
+        problem = penstock.problem_of(response)
+        if problem is not None:
+            raise problem
+        lines = []
+        for line in response:
+            lines.append(line)
+            if "ack" in args and line == b"\n":
+                urllib.request.urlopen(args["ack"]).close()
+        status, waited = response.status, float(response.headers["Penstock-Waited"]) / 1000
+        after = response.headers.get("Retry-After", "")
+    return {"status": status, "body": b"".join(lines).decode(), "waited": waited, "retry_after": after}
 
 
 class Handler:
@@ -220,6 +250,8 @@ class Sync:
             return self.time_turns(args)
         if name == "paced_get":
             return self.paced_get(args, options)
+        if name == "proxy":
+            return through_proxy(client.proxy_url(args["queue"]), args)
         if name == "worker":
             handler = Handler(args)
             more = {k: args[k] for k in WORKER if args.get(k) is not None}
@@ -264,8 +296,6 @@ class Sync:
         return took
 
     def paced_get(self, args, options):
-        import urllib.error
-
         get = self.client.paced(args["queue"], **({"wait": args["wait"]} if "wait" in args else {}), **options)
         try:
             with get(args["url"]) as response:
@@ -318,6 +348,8 @@ class Async:
             return {"ids": [job["id"] async for job in client.list(args["queue"], args["state"], **options)]}
         if name == "paced_get":
             return await self.paced_get(args, options)
+        if name == "proxy":
+            return await asyncio.to_thread(through_proxy, client.proxy_url(args["queue"]), args)
         if name == "worker":
             handler = Handler(args)
             more = {k: args[k] for k in WORKER if args.get(k) is not None}
@@ -344,8 +376,6 @@ class Async:
         raise Invalid(f"unknown call {name!r}")
 
     async def paced_get(self, args, options):
-        import urllib.error
-
         get = self.client.paced(args["queue"], **({"wait": args["wait"]} if "wait" in args else {}), **options)
         try:
             response = await get(args["url"])

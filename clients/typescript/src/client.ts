@@ -153,6 +153,15 @@ export class Penstock {
     return pacedFetch(this, queue, options);
   }
 
+  /**
+   * proxyUrl returns the base URL of a queue's pacing proxy, for any HTTP library or SDK. The library sends a token of
+   * Penstock as its key. Each call waits for its turn in the queue and goes to the queue's target. With a Unix socket, the
+   * URL is at localhost, for libraries that can use the socket.
+   */
+  proxyUrl(queue: string): string {
+    return `${this.transport.url}/proxy/${segment(queue, "queue")}`;
+  }
+
   /** throttle stops a queue for a time. It returns undefined if the server is too old to do so. */
   async throttle(
     queue: string, after: Duration, options: CallOptions & { reason?: string | undefined } = {},

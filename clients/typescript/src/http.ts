@@ -54,6 +54,11 @@ export class Transport {
     this.on = options.on;
   }
 
+  /** url is the server's URL without a slash at its end. */
+  get url(): string {
+    return this.route.origin.origin + this.base;
+  }
+
   /** call sends a request, repeats it by the retry policy and returns the whole answer. */
   call(c: Call): Promise<Answer> {
     return retry({ ...c, on: this.on }, async (signal) => {

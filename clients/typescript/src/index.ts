@@ -8,6 +8,7 @@ export type { Appended, Job } from "./job.js";
 export { expressLimit, fastifyLimit, type LimitOptions } from "./middleware.js";
 export { dead, delivered, down, held, Outcome, released, retry, throttled, type Settlement } from "./outcome.js";
 export { Turn, type PacedOptions } from "./paced.js";
+export { problemOf, proxyHeaders, type ProxyOptions } from "./proxy.js";
 export type { TakeOptions, TakeResult } from "./rules.js";
 export type { TokenSource } from "./token.js";
 export type * from "./types.js";

@@ -1,9 +1,10 @@
 // The driver of the conformance tests: reads one request per line from stdin and writes one answer per line to stdout.
+import { readFileSync } from "node:fs";
 import { Agent, request as httpRequest } from "node:http";
 import { createInterface } from "node:readline";
 import { parts } from "../src/slices.js";
 import {
-  Cancelled, dead, held, Misuse, Penstock, released, retry, throttled, TimedOut, Refused, Unreachable,
+  Cancelled, dead, held, Misuse, Penstock, problemOf, proxyHeaders, released, retry, throttled, TimedOut, Refused, Unreachable,
   type Job, type LeasedJob, type StreamResult, type TakeResult, type Worker,
 } from "penstock";
 
@@ -140,6 +141,7 @@ async function call(name: string, args: Args, options: Args, signal: AbortSignal
       await response.arrayBuffer();
       return { status: response.status };
     }
+    case "proxy": return throughProxy(args, signal);
     case "throttle": return (await client.throttle(queue, args["after"], { ...o, reason: args["reason"] })) ?? {};
     case "worker": {
       const abort = new AbortController();
@@ -178,6 +180,32 @@ async function call(name: string, args: Args, options: Args, signal: AbortSignal
       return {};
     default: throw new Misuse(`call: ${name} is unknown`);
   }
+}
+
+/** throughProxy makes a call with the global fetch. With ack, it calls that URL after each event of the answer. */
+async function throughProxy(args: Args, signal: AbortSignal): Promise<unknown> {
+  const token = readFileSync(process.env["PENSTOCK_TOKEN_FILE"]!, "utf8").trim();
+  const { lane, cost, priority, wait, retry } = args;
+  const response = await fetch(client.proxyUrl(args["queue"]) + (args["path"] ?? ""), {
+    method: args["method"] ?? "GET", body: args["body"] ?? null, signal,
+    headers: { Authorization: `Bearer ${token}`, ...proxyHeaders({ lane, cost, priority, wait, retry }) },
+  });
+  const problem = await problemOf(response);
+  if (problem) throw problem;
+  let body = "";
+  let events = 0;
+  const text = new TextDecoder();
+  for await (const chunk of response.body ?? []) {
+    body += text.decode(chunk, { stream: true });
+    while (args["ack"] && body.split("\n\n").length - 1 > events) {
+      events++;
+      await fetch(args["ack"], { signal });
+    }
+  }
+  const { status, headers } = response;
+  return {
+    status, body, waited: Number(headers.get("penstock-waited")) / 1000, retry_after: headers.get("retry-after") ?? "",
+  };
 }
 
 const agent = new Agent({ keepAlive: true });

@@ -9,6 +9,7 @@ from ._answers import Taken
 from ._http_sync import Cancel
 from ._jobs import Appended, Eta
 from ._leases import Job
+from ._proxy import problem_of, proxy_headers
 from ._version import VERSION as __version__
 from ._worker import AsyncWorker
 from .aio import AsyncPenstock
@@ -19,5 +20,5 @@ from .outcomes import Outcome, dead, delivered, down, held, released, retry, thr
 __all__ = [
     "Appended", "AsyncPenstock", "AsyncTurn", "AsyncWorker", "Cancel", "Cancelled", "Eta", "Event", "Invalid", "Job",
     "Outcome", "Penstock", "PenstockError", "Refused", "Taken", "TimedOut", "Turn", "Unreachable", "Worker",
-    "__version__", "dead", "delivered", "down", "held", "released", "retry", "throttled",
+    "__version__", "dead", "delivered", "down", "held", "problem_of", "proxy_headers", "released", "retry", "throttled",
 ]

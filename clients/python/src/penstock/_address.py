@@ -39,7 +39,8 @@ class Address:
         name = f"[{self.host}]" if ":" in self.host else self.host
         usual = 443 if self.tls else 80
         self.authority = name if self.port == usual else f"{name}:{self.port}"
-        self.shown = f"unix://{self.socket}" if self.socket else f"{parts.scheme}://{self.authority}{self.prefix}"
+        self.base = f"http{'s' if self.tls else ''}://{self.authority}{self.prefix}"  # of a socket, at localhost
+        self.shown = f"unix://{self.socket}" if self.socket else self.base
         self.proxy_headers: Dict[str, str] = {}
         self.connect_host, self.connect_port, self.proxied = self.host, self.port, False
         proxy = None if self.socket else self._proxy(parts.scheme)

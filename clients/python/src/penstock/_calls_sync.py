@@ -13,7 +13,7 @@ from ._events import SILENCE, Event, EventStream
 from ._jobs import Appended, encode_job
 from ._pacing import asked_to_pause, throttled_by
 from ._retry import pause_before_retry, refusal
-from ._units import Span, clip, instant, path, seconds, span
+from ._units import Span, clip, escaped, instant, path, seconds, span
 from .errors import Invalid, PenstockError, Refused, TimedOut, Unreachable
 
 if TYPE_CHECKING:
@@ -186,6 +186,14 @@ class Calls:
                     self._tell(queue, pause, "the provider asked for a pause")
 
         return paced
+
+    def proxy_url(self, queue: str) -> str:
+        """Return the base URL of a queue's pacing proxy, for any HTTP library or SDK.
+
+        The library sends a token of Penstock as its key. Each call waits for its turn in the queue and goes to the
+        queue's target. With a Unix socket, the URL is at localhost, for libraries that can use the socket.
+        """
+        return self.core.address.base + escaped("proxy", queue)
 
     def throttle(self, queue: str, after: Span, reason: str = "", **o: "Unpack[CallOptions]") -> Dict[str, Any]:
         """Stop a queue for everyone. An older server does not know this call; that is reported to the hook."""

@@ -10,13 +10,18 @@ from .outcomes import Outcome
 UNNAMED = 1.0  # the pause if the provider asks for one without a time
 
 
+def status_of(response: Any) -> Optional[int]:
+    """Return the status of a response, or of an error that is one, of any library."""
+    statuses = [getattr(response, name, None) for name in ("status", "status_code", "code")]
+    return next((s for s in statuses if isinstance(s, int)), None)
+
+
 def asked_to_pause(response: Any) -> Optional[float]:
     """Return the seconds that a provider asks for: a 429, by default 1 s, or a 503 with Retry-After.
 
     The response, or the error, may be of urllib, http.client, requests, httpx or aiohttp.
     """
-    statuses = [getattr(response, name, None) for name in ("status", "status_code", "code")]
-    status = next((s for s in statuses if isinstance(s, int)), None)
+    status = status_of(response)
     if status is None and getattr(response, "response", None) is not None:  # an error that has a response
         return asked_to_pause(response.response)
     headers = getattr(response, "headers", None)

@@ -52,12 +52,17 @@ def moment(text: str) -> datetime:
 
 
 def path(*parts: str) -> str:
+    """Return the path of names in the API."""
+    return "/v1" + escaped(*parts)
+
+
+def escaped(*parts: str) -> str:
     """Return the path of names, each escaped."""
     for part in parts:
         if not isinstance(part, str) or part in ("", ".", ".."):
             raise Invalid(f"{part!r} is not a name")
     try:
-        return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+        return "".join("/" + quote(part, safe="") for part in parts)
     except UnicodeEncodeError:
         raise Invalid(f"{parts[-1]!r} is not valid Unicode") from None
 
