@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/penstock/penstock/internal/test/await"
 )
 
 // conformance is the file conformance.json.
@@ -214,7 +216,7 @@ func (r *run) check(what string, s *step, c *call) {
 func (r *run) await(what string, u *until) {
 	r.Helper()
 	var last any
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for begun := time.Now(); time.Since(begun) < patience; await.Pause(begun) {
 		text, status := r.server.ask(r.T, http.MethodGet, r.expand(u.Path), nil)
 		last = string(text)
 		var got any
