@@ -90,13 +90,15 @@ test: ## vet and test everything, on real Redis servers; installs them, Promethe
 	@$(SERVERS) && set -x && $(MAKE) --no-print-directory -k -j 2 test-raced test-sequential
 
 # Beside one another: both wait for servers half the time. Each goes to its end if the other fails. What runs without
-# the detector is compiled as what is shipped, without C, so that the programs which tests build are compiled once.
+# the detector is compiled as what is shipped, without C, so that the programs which tests build are compiled once. Most
+# cases of ./clients wait for a client's next attempt, so more of them run at a time than there are cores.
 test-raced:
 	$(GO) test $(RACEFLAGS) $(TESTFLAGS) -skip '$(CHAPTERS)' $(RACED)
 
 test-sequential:
 	@failed=0; run() { (set -x; CGO_ENABLED=0 $(GO) test "$$@") || failed=1; }; \
-	run -p 1 $(TESTFLAGS) -skip '$(SCENARIOS)' $(SEQUENTIAL); \
+	run -p 1 $(TESTFLAGS) -skip '$(SCENARIOS)' $(filter-out ./clients,$(SEQUENTIAL)); \
+	run -parallel 6 $(TESTFLAGS) ./clients; \
 	run -p 1 $(TESTFLAGS) -run '$(CHAPTERS)' ./queue/redisq ./queue/boltq; \
 	cd bench && run -p 1 $(TESTFLAGS) ./...; \
 	exit $$failed
@@ -110,7 +112,7 @@ test-long: ## run the tests that have a long form in that form
 	@$(SERVERS) && export PENSTOCK_TEST_LONG=1 && sequential=$$($(GO) list $(SEQUENTIAL)) && set -x && \
 	$(GO) test $(RACEFLAGS) $(TESTFLAGS) -skip '$(SCENARIOS)' $$($(LONG) | grep -vxF "$$sequential") \
 		./queue/boltq && \
-	CGO_ENABLED=0 $(GO) test -p 1 $(TESTFLAGS) -skip '$(SCENARIOS)' $$($(LONG) | grep -xF "$$sequential")
+	CGO_ENABLED=0 $(GO) test -p 1 -parallel 6 $(TESTFLAGS) -skip '$(SCENARIOS)' $$($(LONG) | grep -xF "$$sequential")
 
 # Not shuffled, so that the go command does not run again what no change has touched; after a change of redis-server,
 # go clean -testcache has it run all. Four packages at once, for most of them wait.
