@@ -48,7 +48,7 @@ SCENARIOS := ^TestConformance.*$$/^Forecast
 # In these chapters of the contract, too, one goroutine calls the engine. make test runs them on each engine without the
 # detector; make test-long runs them with it, but for the scenarios.
 CHAPTERS  := ^TestConformance.*$$/^(Forecast|ChangesKept|Pace|Reserve|Clock|Group|Adapt|Limit|Lane|Quote|Timetable)
-RACEFLAGS := $(RACE) $(UNRACED:%=-gcflags=%/...=-race=false) -p 2
+RACEFLAGS := $(RACE) $(UNRACED:%=-gcflags=%/...=-race=false) -p 3
 
 # A program with the race detector waits a second before it exits, for races of goroutines that outlive main; here
 # main waits for every one. There are hundreds of such programs: each package's tests, and all that tests start.
