@@ -28,7 +28,11 @@ TESTFLAGS := -trimpath -vet=all -shuffle=on -timeout 30m
 SEQUENTIAL := ./docs ./leaky ./queue ./queue/audit ./internal/strictjson ./queue/invalid ./internal/jobrecord \
 	./internal/jsondepth ./queue/machine ./internal/move ./queue/names ./queue/quote ./queue/rules ./queue/ruleset \
 	./queue/status ./queue/unit ./queue/queuetest ./internal/config ./internal/prove/law ./internal/replay/... \
-	./internal/test/deploytest ./clients
+	./internal/test/deploytest ./clients ./site/simulator/simulate ./client/internal/gen ./deploy/grafana \
+	./deliver/asynqtarget/asynqtask ./deliver/bounce ./deliver/secrets ./deliver/setting ./internal/app/asynq \
+	./internal/assign ./internal/attention ./internal/cause ./internal/departure ./internal/forward ./internal/wire \
+	./queue/boltq/internal/pagecheck $(addprefix ./internal/cli/,chain command memory operator plot provecmd pushcmd \
+	replaycmd show sinkcmd storecmd upcmd)
 
 # All others run under the race detector, but for libraries that copy pages, or read, write and pack texts: their races
 # are their own tests' business, and they reach what is ours through package reflect, which is watched. None may use
@@ -42,7 +46,10 @@ RACED      = ./internal/console ./queue/redisq ./internal/app ./cmd/penstock ./d
 # The scenarios of forecasts, too, are one goroutine each, by a virtual clock. They run once on each engine: on another
 # store they would take as long again, and find nothing else.
 SCENARIOS := ^TestConformance.*$$/^Forecast
-RACEFLAGS := $(RACE) $(UNRACED:%=-gcflags=%/...=-race=false) -p 2
+# In these chapters of the contract, too, one goroutine calls the engine. make test runs them on each engine without the
+# detector; make test-long runs them with it, but for the scenarios.
+CHAPTERS  := ^TestConformance.*$$/^(Forecast|ChangesKept|Pace|Reserve|Clock|Group|Adapt|Limit|Lane|Quote|Timetable)
+RACEFLAGS := $(RACE) $(UNRACED:%=-gcflags=%/...=-race=false) -p 3
 
 # A program with the race detector waits a second before it exits, for races of goroutines that outlive main; here
 # main waits for every one. There are hundreds of such programs: each package's tests, and all that tests start.
@@ -51,8 +58,8 @@ export GORACE ?= atexit_sleep_ms=10
 LINTER  := bin/tools/golangci-lint
 LINTER_VERSION := 2.15.0
 
-.PHONY: help build install up demo test test-raced test-sequential test-chart test-release api release check-release site check-site quick check \
-	bench prove hostile fuzz simulate simulate-size lint screenshots fmt tools pin clean
+.PHONY: help build install up demo test test-raced test-sequential test-long test-chart test-release api release \
+	check-release site check-site quick check bench prove hostile fuzz simulate simulate-size lint screenshots fmt tools pin clean
 .DEFAULT_GOAL := help
 
 help: ## print this
@@ -75,35 +82,49 @@ demo: ## see it work: 30 s, nothing to install but Go
 up: build ## run ingress and drainer in one process, with the jobs in ./data
 	bin/penstock up --data $(DATA) $(ARGS)
 
-test: ## vet and test everything, on real Redis servers; installs them, Prometheus, Chromium and axe-core where it may
-	@server=$$(scripts/redis.sh) && promtool=$$(scripts/promtool.sh) && \
+# What the tests need besides Go. Sets and exports the variables with which tests find it.
+SERVERS = server=$$(scripts/redis.sh) && promtool=$$(scripts/promtool.sh) && \
 	chromium=$$(scripts/chromium.sh) && axe=$$(scripts/axe.sh) && \
 	{ [ -n '$(RACE)' ] || echo 'no C compiler, so without the race detector'; } && \
-	set -x && \
 	export PENSTOCK_REDIS_SERVER=$$server PENSTOCK_PROMTOOL=$$promtool \
-		PENSTOCK_CHROMIUM=$$chromium PENSTOCK_AXE=$$axe TMPDIR=$$(scripts/tempdir.sh) && \
-	$(MAKE) --no-print-directory -k -j 2 test-raced test-sequential
+		PENSTOCK_CHROMIUM=$$chromium PENSTOCK_AXE=$$axe TMPDIR=$$(scripts/tempdir.sh)
+
+test: ## vet and test everything, on real Redis servers; installs them, Prometheus, Chromium and axe-core where it may
+	@$(SERVERS) && set -x && $(MAKE) --no-print-directory -k -j 2 test-raced test-sequential
 
 # Beside one another: both wait for servers half the time. Each goes to its end if the other fails. What runs without
-# the detector is compiled as what is shipped, without C, so that the programs which tests build are compiled once.
+# the detector is compiled as what is shipped, without C, so that the programs which tests build are compiled once. Most
+# cases of ./clients wait for a client's next attempt, so more of them run at a time than there are cores.
 test-raced:
-	$(GO) test $(RACEFLAGS) $(TESTFLAGS) -skip '$(SCENARIOS)' $(RACED)
+	$(GO) test $(RACEFLAGS) $(TESTFLAGS) -skip '$(CHAPTERS)' $(RACED)
 
 test-sequential:
 	@failed=0; run() { (set -x; CGO_ENABLED=0 $(GO) test "$$@") || failed=1; }; \
-	run -p 1 $(TESTFLAGS) -skip '$(SCENARIOS)' $(SEQUENTIAL); \
-	run -p 1 $(TESTFLAGS) -run '$(SCENARIOS)' ./queue/redisq ./queue/boltq; \
+	run -p 1 $(TESTFLAGS) -skip '$(SCENARIOS)' $(filter-out ./clients,$(SEQUENTIAL)); \
+	run -parallel 6 $(TESTFLAGS) ./clients; \
+	run -p 1 $(TESTFLAGS) -run '$(CHAPTERS)' ./queue/redisq ./queue/boltq; \
 	cd bench && run -p 1 $(TESTFLAGS) ./...; \
 	exit $$failed
 
+# Packages whose tests import internal/test/long have tests with a short form, for make test, and a long one. All of
+# their tests run, and those of the engines, with nearly all chapters of the contract under the race detector.
+LONG = $(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | \
+	sed -n 's|^\([^ ]*\) .*[ [][^ ]*/internal/test/long[] ].*|\1|p'
+
+test-long: ## run the tests that have a long form in that form
+	@$(SERVERS) && export PENSTOCK_TEST_LONG=1 && sequential=$$($(GO) list $(SEQUENTIAL)) && set -x && \
+	$(GO) test $(RACEFLAGS) $(TESTFLAGS) -skip '$(SCENARIOS)' $$($(LONG) | grep -vxF "$$sequential") \
+		./queue/boltq && \
+	CGO_ENABLED=0 $(GO) test -p 1 -parallel 6 $(TESTFLAGS) -skip '$(SCENARIOS)' $$($(LONG) | grep -xF "$$sequential")
+
 # Not shuffled, so that the go command does not run again what no change has touched; after a change of redis-server,
-# go clean -testcache has it run all. Linked without tables for debuggers, which takes half the time. Four packages at
-# once, for most of them wait.
-quick: ## of the tests that need no server but one Redis and start no program, those that a change touches
-	@server=$$(scripts/redis.sh) && set -x && \
-	PENSTOCK_REDIS_SERVER=$$server TMPDIR=$$(scripts/tempdir.sh) \
-	CGO_ENABLED=0 $(GO) test -trimpath -short -p 4 -vet=off -ldflags='-s -w' \
-		$$($(GO) list ./... | grep -vE '/(cmd|deferred|docs|examples|internal/(app|console|prove|test))(/|$$)')
+# go clean -testcache has it run all. Four packages at once, for most of them wait.
+quick: ## test the packages you changed and their importers, without tests that need more than one Redis
+	@server=$$(scripts/redis.sh) || exit 1; \
+	packages=$$(scripts/changed.sh | grep -vE '/(cmd|deferred|docs|examples|internal/(app|console|prove|test))(/|$$)') || \
+	{ echo 'no such package is changed; make test tests all'; exit 0; }; \
+	set -x && PENSTOCK_REDIS_SERVER=$$server TMPDIR=$$(scripts/tempdir.sh) \
+	CGO_ENABLED=0 $(GO) test -trimpath -short -p 4 -vet=off -ldflags='-s -w' $$packages
 
 check: build lint test test-chart test-release api ## what a change must pass: build, format, lint, vet, test
 
@@ -129,8 +150,14 @@ check-site: site ## visit every page of the site with a browser: links, accessib
 release: ## fill dist/ with a release of this commit: VERSION=v0.1.0
 	$(GO) run -C release . -version '$(VERSION)' -out ../dist
 
-check-release: ## build a release twice, the second time from nothing, and compare: VERSION=v0.1.0
+check-release: ## run the long tests, check the site, build a release twice and compare: VERSION=v0.1.0
+	@echo 'check-release: step 1 of 3, the tests in their long form'
+	$(MAKE) --no-print-directory test-long
+	@echo 'check-release: step 2 of 3, the site'
+	$(MAKE) --no-print-directory check-site
+	@echo 'check-release: step 3 of 3, a release built twice'
 	$(GO) run -C release . -version '$(VERSION)' -check
+	@echo 'check-release: passed'
 
 lint: tools ## check format, import direction and style
 	@unformatted=$$(gofmt -l .); \

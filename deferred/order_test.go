@@ -19,12 +19,12 @@ import (
 func produce(t *testing.T, a queue.Appender, name string, producer, n int) {
 	for i := range n {
 		j := job(name, fmt.Sprintf("%d-%d", producer, i))
-		for end := time.Now().Add(deadline); ; time.Sleep(time.Millisecond) {
+		for begun := time.Now(); ; await.Pause(begun) {
 			answers, err := a.Append(context.Background(), []queue.Job{j})
 			if len(answers) == 1 && (answers[0].Outcome == queue.Accepted || answers[0].Outcome == queue.Duplicate) {
 				break
 			}
-			if time.Now().After(end) {
+			if time.Since(begun) > deadline {
 				t.Errorf("%s is not accepted: %+v, %v", j.ID, answers, err)
 				return
 			}

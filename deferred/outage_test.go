@@ -107,8 +107,8 @@ func loadUntil(t *testing.T, s *Stream, trouble func()) (acked, refused map[stri
 					refused[id] = true
 				}
 				mu.Unlock()
-				if err != nil {
-					time.Sleep(time.Millisecond)
+				if err != nil { // all 16 would keep the processor from the leaders otherwise
+					time.Sleep(5 * time.Millisecond)
 				}
 			}
 		})

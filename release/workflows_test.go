@@ -62,7 +62,7 @@ func TestWorkflowsRunTheChecks(t *testing.T) {
 		"check.yml": {"\n  pull_request:\n", "run: make check\n", "\npermissions:\n  contents: read\n", "fetch-depth: 0"},
 		"release.yml": {
 			`tags: ["v[0-9]+.[0-9]+.[0-9]+"]`, "uses: ./.github/workflows/check.yml", "needs: check\n",
-			"run: make release VERSION=",
+			"needs: check-release\n", "run: make release VERSION=",
 			"\npermissions:\n  contents: read\n", "make check-release",
 		},
 	} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/prove/receiver"
+	"github.com/penstock/penstock/internal/test/long"
 )
 
 // TestKillUnderDeferral kills penstock up, under writers whose jobs find no room, again
@@ -19,7 +20,8 @@ import (
 // the queue, on the overflow, and on the way between the two, either way.
 func TestKillUnderDeferral(t *testing.T) {
 	t.Parallel()
-	const rounds, writers, inFlight = 10, 32, 128
+	const writers, inFlight = 32, 128
+	rounds := long.Of(4, 10)
 	var mu sync.Mutex
 	delivered := map[string]int{}
 	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/test/long"
 )
 
 // TestKillUnderWriters kills penstock up, under 64 writers, again and again, and looks for every job that was
@@ -19,7 +20,8 @@ import (
 // that was lost, so the end misses it too.
 func TestKillUnderWriters(t *testing.T) {
 	t.Parallel()
-	const rounds, writers = 20, 64
+	const writers = 64
+	rounds := long.Of(6, 20)
 	dir := t.TempDir()
 	var all, latest [][]byte
 	for round := range rounds {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -235,7 +236,16 @@ func TestEventsOfSlowReader(t *testing.T) {
 	}
 	s := survey.New(e, survey.Options{})
 	f := &fixture{t: t}
-	f.serveOver(e, api.Options{Survey: s, AnswerTimeout: 200 * time.Millisecond})
+	srv := httptest.NewUnstartedServer(held(t, api.New(e, api.Options{Survey: s, AnswerTimeout: 200 * time.Millisecond})))
+	srv.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context { // soon full
+		if err := c.(*net.TCPConn).SetWriteBuffer(16 << 10); err != nil {
+			t.Error(err)
+		}
+		return ctx
+	}
+	srv.Start()
+	t.Cleanup(srv.Close)
+	f.url, f.client, f.close = srv.URL, srv.Client(), srv.Close
 	conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
 	if err != nil {
 		t.Fatal(err)

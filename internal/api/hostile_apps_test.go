@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/test/long"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/queue/boltq"
 	"github.com/penstock/penstock/queue/redisq"
@@ -78,7 +79,8 @@ func TestHostileAppKeepsNoMoreThanItsBytes(t *testing.T) {
 		put("evil-a", ``).want(t, 400, "field", "max_bytes")
 		put("evil-a", `,"max_bytes":"1MiB","deferred":{"max_bytes":"2MiB"}`).want(t, 400, "field", "max_bytes")
 		put("evil-a", `,"max_bytes":"2MiB"`).want(t, 201)
-		for n := range 60 {
+		jobs := long.Of(32, 60) // more than half of the store, if nothing were dropped
+		for n := range jobs {
 			s.by(evil, "POST", "/v1/queues/evil-a/jobs", largeJob(fmt.Sprint("d", n), 900_000)).want(t, 202)
 			if s.lets(evil, "evil-a", "dead") != 1 {
 				t.Fatal("no job to let die")
@@ -97,7 +99,7 @@ func TestHostileAppKeepsNoMoreThanItsBytes(t *testing.T) {
 				t.Errorf("dead and dropped: %s, want %s", got, want)
 			}
 		}
-		dead("2 58")
+		dead(fmt.Sprint("2 ", jobs-2))
 		// With what is dead kept, new jobs are refused instead.
 		put("evil-a", `,"max_bytes":"2MiB","retention":{"full":"reject"}`).want(t, 200)
 		s.by(evil, "POST", "/v1/queues/evil-a/jobs", largeJob("refused", 900_000)).want(t, 429, "reason", "full")

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/penstock/penstock/internal/test/long"
 )
 
 // A receipt gives back once, for its own caller, rule and key, what the rule still counts of the take, and no more.
@@ -87,6 +89,9 @@ func TestReceiptsAreBounded(t *testing.T) {
 	second, _ := r.issue(mine, 1, 0, time.Hour)
 	if _, _, p := r.redeem(first, mine, 0); p != nil {
 		t.Fatal(p)
+	}
+	if !long.Form() { // the numbers between were never used
+		r.next = maxReceipts - 1000
 	}
 	for r.next < maxReceipts+1 {
 		r.issue(mine, 1, 0, time.Hour)

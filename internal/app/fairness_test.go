@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/long"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/queue"
 )
@@ -112,12 +113,13 @@ func (p *producer) note(t *testing.T, answers string) {
 	}
 }
 
-// With twice as much coming in as goes out, for a minute, and longer where the machine is slow: jobs that may wait
-// queue up behind what is deferred and keep their order, those that may not have the places above the low-water mark,
-// and neither kind starves.
+// Twice as much comes in as goes out, for 20 s (a minute in the long form), and longer where the machine is slow. Jobs
+// that may wait queue up behind what is deferred and keep their order. Jobs that may not wait have the places above the
+// low-water mark. Neither kind starves.
 func TestNeitherStarves(t *testing.T) {
 	t.Parallel() // it mostly waits
-	const capacity, segments = 100, 10
+	const capacity = 100
+	segments := long.Of(4, 10)
 	const spec = `{"rate":%q,"slack":"10s","capacity":%d,"overflow":"defer","deliver":{"http":{"url":%q}}}`
 	d := departures{mu: &sync.Mutex{}, left: map[string]int64{}}
 	p := newPlantSeen(t, fmt.Sprintf(spec, "100/s", capacity, "TARGET"),
@@ -127,8 +129,8 @@ func TestNeitherStarves(t *testing.T) {
 	var all sync.WaitGroup
 	// The first to come fill the whole queue: in ten parts of the run three times that must leave in each, or the first
 	// part tells who came first, and not who had his share.
-	const enough = 3 * capacity * segments
-	until := time.Now().Add(time.Minute)
+	enough := int64(3 * capacity * segments)
+	until := time.Now().Add(long.Of(20*time.Second, time.Minute))
 	hangs := until.Add(10 * time.Minute)
 	goesOn := func() bool {
 		now := time.Now()
@@ -152,7 +154,7 @@ func TestNeitherStarves(t *testing.T) {
 		t.Fatalf("%d %s", status, text)
 	}
 	p.arrived(t, accepted)
-	if len(during) < enough {
+	if int64(len(during)) < enough {
 		t.Fatalf("only %d left", len(during))
 	}
 	fairShares(t, during, segments)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/penstock/penstock/internal/cli/embedded"
 	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/smalldisk"
 )
 
@@ -77,8 +78,8 @@ func (s *small) post(id string, size int, more string) (status int, word string)
 
 func (s *small) until(what string, done func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(60 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
+	for begun := time.Now(); !done(); await.Pause(begun) {
+		if time.Since(begun) > time.Minute {
 			s.t.Fatalf("not in 60 s: %s", what)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/penstock/penstock/internal/cli/embedded"
 	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/redistest"
 )
 
@@ -231,12 +232,12 @@ func TestLanesLife(t *testing.T) {
 	expect(t, ExitDone, "lanes         2 with jobs waiting; each at most 6 jobs\n", "", "queue", "info", "email")
 
 	expect(t, ExitDone, "email is", "", "queue", "resume", "email")
-	for end := time.Now().Add(60 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for begun := time.Now(); ; await.Pause(begun) {
 		out := penstock(t, "", "queue", "info", "email").out
 		if strings.Contains(out, "9 delivered") {
 			break
 		}
-		if time.Now().After(end) {
+		if time.Since(begun) > time.Minute {
 			t.Fatalf("not there in 60 s:\n%s", out)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock/penstock/internal/cli/embedded"
 	"github.com/penstock/penstock/internal/cli/pushcmd"
 	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/redistest"
 )
 
@@ -174,12 +175,12 @@ func TestOverflowLife(t *testing.T) {
 	expect(t, ExitDone, "\"deferred\": 0,\n  \"duplicate\": 10", "", "push", "email", "-f", file, "-o", "json")
 
 	expect(t, ExitDone, "email is", "", "queue", "resume", "email")
-	for end := time.Now().Add(60 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for begun := time.Now(); ; await.Pause(begun) {
 		out := penstock(t, "", "queue", "info", "email").out
 		if strings.Contains(out, "0 now; since created 6 deferred, 5 readmitted") && strings.Contains(out, "9 delivered") {
 			break
 		}
-		if time.Now().After(end) {
+		if time.Since(begun) > time.Minute {
 			t.Fatalf("not back in 60 s:\n%s", out)
 		}
 	}

@@ -339,6 +339,7 @@ func TestLanesOfAQueue(t *testing.T) {
 
 // The page of a rule shows its busiest keys, and keeps them up to date.
 func TestTopKeysOfARule(t *testing.T) {
+	t.Parallel() // it mostly waits
 	r := newRig(t)
 	r.must("PUT", "/v1/rules/signup", fields{
 		"algorithm": "fixed_window", "limit": 5, "period": "1h", "key": "{lane}",

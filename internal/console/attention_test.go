@@ -17,6 +17,7 @@ func problem(check, queue string) string {
 
 // Each problem is a sentence with the button that fixes it.
 func TestProblemsAreFixed(t *testing.T) {
+	t.Parallel() // it mostly waits
 	r := newRig(t, "--egress-allow", "127.0.0.1")
 	r.queue("email", fields{"rate": "1/h"})
 	p := r.signIn(browser.Options{})
@@ -43,6 +44,7 @@ func TestProblemsAreFixed(t *testing.T) {
 
 // A queue that its receiver stopped, or whose circuit is open, can be resumed from its page.
 func TestStoppedQueueIsResumed(t *testing.T) {
+	t.Parallel() // it mostly waits
 	r := newRig(t, "--egress-allow", "127.0.0.1")
 	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "900")
@@ -77,6 +79,7 @@ func TestStoppedQueueIsResumed(t *testing.T) {
 
 // Held and dead jobs, and a queue that refuses jobs, do not look calm.
 func TestTroubleDoesNotLookCalm(t *testing.T) {
+	t.Parallel() // it mostly waits
 	r := newRig(t)
 	r.queue("held", fields{"rate": "1/h", "on_unknown": "hold", "lease": "1s"})
 	r.queue("dead", fields{"rate": "1/h"})

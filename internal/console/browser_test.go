@@ -44,6 +44,7 @@ func TestSigningIn(t *testing.T) {
 
 // An open page continues when the server is back, and the user is still signed in.
 func TestServerRestarts(t *testing.T) {
+	t.Parallel() // it mostly waits
 	r := newRig(t)
 	r.queue("email", nil)
 	p := r.signIn(browser.Options{})
@@ -62,6 +63,7 @@ func TestServerRestarts(t *testing.T) {
 
 // A user whose token is revoked must sign in, and then returns to the page.
 func TestTokenIsRevoked(t *testing.T) {
+	t.Parallel() // it mostly waits
 	r := newRig(t)
 	r.queue("email", nil)
 	made := r.must("POST", "/v1/tokens", fields{"grants": []fields{{"role": "view"}}})

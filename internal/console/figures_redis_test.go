@@ -43,6 +43,7 @@ const (
 // The overview and the queue's page show a throttled queue within three readings, with an ingress and a drainer on
 // Redis. With -args -figures, also within a second and a half.
 func TestThrottledIsShown(t *testing.T) {
+	t.Parallel() // it mostly waits
 	var busy atomic.Bool
 	var at atomic.Int64 // when it first asked for time
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

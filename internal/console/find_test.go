@@ -48,6 +48,7 @@ func TestFindAJob(t *testing.T) {
 
 // Dead jobs are grouped by reason, and a group can be deleted.
 func TestFailuresByReason(t *testing.T) {
+	t.Parallel() // it mostly waits
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		http.Error(w, "no template "+q.Header.Get("Kind"), http.StatusBadRequest)
 	}))
@@ -82,6 +83,7 @@ func TestFailuresByReason(t *testing.T) {
 }
 
 func TestEndedJobsAreListed(t *testing.T) {
+	t.Parallel() // it mostly waits
 	r := newRig(t)
 	r.queue("email", nil)
 	for _, id := range []string{"a", "b"} {

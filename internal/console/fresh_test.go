@@ -19,6 +19,7 @@ import (
 // The page shows the time of its data. After 5 s without an answer it says so and grays out the values, even if the
 // server accepts requests and never answers.
 func TestFreshness(t *testing.T) {
+	t.Parallel() // it mostly waits
 	r := newRig(t)
 	r.queue("email", nil)
 	r.listed("email")
@@ -98,6 +99,7 @@ func TestOneTimeZone(t *testing.T) {
 
 // j and k move through the rows of a list, Enter opens one, and ? lists the keys.
 func TestKeysOfLists(t *testing.T) {
+	t.Parallel() // it mostly waits
 	r := newRig(t)
 	for _, name := range []string{"a", "b", "c"} {
 		r.queue(name, nil)

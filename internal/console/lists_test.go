@@ -9,6 +9,7 @@ import (
 
 // Long lists are paginated, so that no response grows without bound.
 func TestListsHavePages(t *testing.T) {
+	t.Parallel() // it mostly waits
 	r := newRig(t)
 	for i := range 101 {
 		name := fmt.Sprintf("n%03d", i)

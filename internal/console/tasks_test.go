@@ -27,6 +27,7 @@ func (c *clicks) says(selector, text string) {
 
 // What operators do most, from the overview, with a limit on clicks.
 func TestTasks(t *testing.T) {
+	t.Parallel() // it mostly waits
 	r := newRig(t, "--egress-allow", "127.0.0.1")
 	r.world()
 	r.listed("campaign")

@@ -11,12 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/test/long"
 	"github.com/penstock/penstock/leaky"
 )
 
 var (
 	simSeed  = flag.Uint64("seed", 0, "simulate this seed alone, and print what happens")
-	simSeeds = flag.Uint64("seeds", 20, "how many seeds to simulate")
+	simSeeds = flag.Uint64("seeds", long.Of[uint64](10, 20), "how many seeds to simulate")
 	simCalls = flag.Int("calls", 4000, "how many calls each seed makes")
 )
 

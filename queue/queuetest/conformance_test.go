@@ -2,13 +2,16 @@ package queuetest_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/penstock/penstock/internal/test/long"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -16,6 +19,19 @@ import (
 	"github.com/penstock/penstock/queue/queuetest"
 	"github.com/penstock/penstock/queue/redisq"
 )
+
+// TestMain has rapid draw fewer runs in the short form, unless a flag says how many.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
+	if !given {
+		if err := flag.Set("rapid.checks", long.Of("40", "100")); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
 
 // Each engine's package runs the suite under the race detector: on one Redis, and on a file. The runs here use the same
 // code on other stores; the detector would find the same races again, in twice the time.

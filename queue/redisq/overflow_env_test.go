@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
@@ -74,8 +75,8 @@ func (v *env) backlogged() []string {
 // within polls until a condition holds.
 func within(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
+	for begun := time.Now(); !holds(); await.Pause(begun) {
+		if time.Since(begun) > 30*time.Second {
 			t.Fatalf("not within 30 s: %s", what)
 		}
 	}

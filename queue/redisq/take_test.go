@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/penstock/penstock/internal/test/long"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -64,7 +65,7 @@ func TestTakeIsLeaky(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
 	for _, a := range rules.Algorithms() {
 		t.Run(string(a), func(t *testing.T) {
-			for seed := range uint64(10) {
+			for seed := range long.Of[uint64](4, 10) {
 				if err := s.Client().FlushAll(t.Context()).Err(); err != nil {
 					t.Fatal(err)
 				}

@@ -8,15 +8,20 @@ import (
 
 const (
 	patience = time.Minute
-	pause    = 2 * time.Millisecond
+	minPause = 2 * time.Millisecond
+	maxPause = 50 * time.Millisecond
 )
 
 // Until polls for a condition, and fails the test if that takes far too long.
 func Until(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(pause) {
-		if time.Now().After(deadline) {
+	for begun := time.Now(); !done(); Pause(begun) {
+		if time.Since(begun) > patience {
 			t.Fatalf("not in %v: %s", patience, what)
 		}
 	}
 }
+
+// Pause sleeps between two polls of a wait that began at an instant: for a tenth of the time waited so far, and for
+// 2 to 50 ms. Polls may be requests that cost milliseconds, and would take the processor from what the test waits for.
+func Pause(begun time.Time) { time.Sleep(min(max(time.Since(begun)/10, minPause), maxPause)) }

@@ -20,6 +20,8 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
+
+	"github.com/penstock/penstock/internal/test/await"
 )
 
 // variable is the environment variable with the browser's program, instead of one in PATH.
@@ -233,7 +235,7 @@ func (p *Page) Press(keys string) {
 // Until waits until an expression of JavaScript is true.
 func (p *Page) Until(expression string) {
 	p.t.Helper()
-	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+	for begun := time.Now(); ; await.Pause(begun) {
 		ctx, cancel := context.WithTimeout(p.ctx, patience)
 		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
 		cancel()

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/cli"
+	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/redistest"
 )
 
@@ -229,12 +230,12 @@ func get(t *testing.T, url string) (string, error) {
 // poll waits until done has no more to complain of.
 func poll(t *testing.T, what string, done func() error) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for begun := time.Now(); ; await.Pause(begun) {
 		err := done()
 		if err == nil {
 			return
 		}
-		if time.Now().After(deadline) {
+		if time.Since(begun) > time.Minute {
 			t.Fatalf("waited for a minute in vain: %s: %v", what, err)
 		}
 	}
