@@ -104,10 +104,6 @@ func (s *Spec) validatePull(field string) error {
 		return invalid.Errorf(field, "", "is true, and deliver names a target;"+
 			" workers pull the jobs of a pull queue, so leave out one of the two")
 	}
-	if parent := names.Parent(s.Name); s.Pull && parent != "" {
-		return invalid.Errorf(field, "", "is true, and the name makes the queue a child of %s;"+
-			" a pull queue can be neither child nor parent, so give it a name without a dot", parent)
-	}
 	return nil
 }
 
