@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -61,12 +60,8 @@ func TestPullChildSurvivesACrash(t *testing.T) {
 		}
 		b.MustSettle(queue.Deliver, jobs)
 	}
-	if left["ses.live"] != 2 || left["ses.mail"] != 3 {
-		t.Errorf("left: %v; the lease of the third job still runs", left)
-	}
-	b.Advance(queue.DefaultLease)
-	if got := b.pull(100, 9).Jobs; len(got) != 1 || got[0].ID != enginetest.Job("ses.live", 0).ID {
-		t.Errorf("after the lease: %+v", got)
+	if left["ses.live"] != 3 || left["ses.mail"] != 3 { // a lease ends with the process: the first job left again
+		t.Errorf("left: %v", left)
 	}
 	if _, err := b.Put(context.Background(), queue.Spec{Name: "ses", Pull: true}, queue.AnyRevision); err == nil ||
 		errors.Is(err, queue.ErrUnknownQueue) {

@@ -21,7 +21,8 @@ type group struct {
 	resting  heap[*queueState] // by departsAt
 	ready    heap[*queueState] // by tag
 	claims   heap[*queueState] // pull children whose clients wait for a departure, by tag
-	served   int64             // the greatest tag of a member that was served
+	served   int64             // the tag of the member that was served last
+	floor    int64             // the least tag that counts, except for pull children
 	leftFor  leaky.Instant     // when to look again at a slot that the visit under way left to others; 0 if it left none
 	since    leaky.Instant
 	children int
@@ -303,17 +304,26 @@ func (g *group) makeReady(q *queueState) {
 	g.ready.push(q)
 }
 
-// turnOf returns the tag by which a member takes its turn. A member that was passed over, because no client came for
-// its jobs, saves up no more than the slots of half a horizon.
-func (g *group) turnOf(q *queueState, now leaky.Instant) int64 {
-	return max(q.member.tag, g.served-g.queue.lostSlots(now.Add(-queue.Horizon/2), now))
+// credit returns how far behind served a member that was passed over may be, because no client came for its jobs.
+func (g *group) credit(now leaky.Instant) int64 {
+	return g.queue.lostSlots(now.Add(-queue.Horizon/2), now)
+}
+
+// tagOf returns the tag by which a member takes its turn.
+func (g *group) tagOf(q *queueState, now leaky.Instant) int64 {
+	if q.spec.Pull {
+		return max(q.member.tag, g.served-g.credit(now))
+	}
+	return max(q.member.tag, g.floor)
 }
 
 func (g *group) noteServed(q *queueState, cost int64, now leaky.Instant) {
-	s, tag := q.member, g.turnOf(q, now)
-	g.served, s.finish = max(g.served, tag), tag+cost
+	s, tag := q.member, g.tagOf(q, now)
+	g.served, s.finish = tag, tag+cost
 	s.tag = s.finish
-	if s.in == &g.ready {
+	if q.spec.Pull {
+		g.floor = max(g.floor, g.served-g.credit(now))
+	} else {
 		g.ready.fix(s.heapIndex)
 	}
 }

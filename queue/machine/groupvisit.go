@@ -172,9 +172,9 @@ func (t *groupVisit) leavesSlot(q *queueState, now leaky.Instant) bool {
 // othersFirst reports whether it is the turn of a member that other clients serve, and will ask for by an instant.
 func (t *groupVisit) othersFirst(q *queueState, opens, until, now leaky.Instant) bool {
 	grp := t.group
-	turn := grp.turnOf(q, now)
+	turn := grp.tagOf(q, now)
 	before := func(other *queueState) bool {
-		tag := grp.turnOf(other, now)
+		tag := grp.tagOf(other, now)
 		return tag < turn || tag == turn && other.number < q.number
 	}
 	if other := grp.firstClaim(now); other != nil && other.pullersAskAt <= until && before(other) {

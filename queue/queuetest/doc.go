@@ -95,7 +95,7 @@
 // ordinary ones, the clients of a pull child only that child. A pull child whose client got less than it asked for has
 // a claim, until its client is half a horizon late. It joins with its claim as a newly active member does. A request
 // leaves the next slot to a member of others with a lower tag, if their clients can be expected to ask for it. It takes
-// the slot itself from a quarter of a horizon before it. So no slot is lost, whoever stops asking. A member that was
+// the slot itself from a quarter of a horizon before it. So no slot is lost, whoever stops asking. A member that others
 // passed over counts as behind served by at most the slots of half a horizon.
 //
 // # How a lease ends

@@ -5,13 +5,14 @@
 -- The group of a queue, and the places of its members.
 --
 -- The field links of a member has the number of its parent. q.group is the parent, which is its own group. The parent
--- keeps groupServed and groupSince, groupMaxCost (the greatest cost of a job), groupWaiting and membersWaiting (how
--- many jobs wait, in how many members). A member keeps finish, and in toldWaiting the number of waiting jobs that it
--- last reported. A pull child reports none: whether it takes any slots is up to its clients. It is on the agenda of the
--- pull queues, and takes part in the turns by its claim.
+-- keeps groupServed and groupSince, groupFloor (the least tag that counts, except for pull children), groupMaxCost (the
+-- greatest cost of a job), groupWaiting and membersWaiting (how many jobs wait, in how many members). A member keeps
+-- finish, and in toldWaiting the number of waiting jobs that it last reported. A pull child reports none: whether it
+-- takes any slots is up to its clients. It is on the agenda of the pull queues, and takes part in the turns by its
+-- claim.
 
 local groupInVisit -- the group under visit, which its members share
-local GROUP = { 'groupServed', 'groupSince', 'groupMaxCost', 'groupWaiting', 'membersWaiting' }
+local GROUP = { 'groupServed', 'groupSince', 'groupMaxCost', 'groupWaiting', 'membersWaiting', 'groupFloor' }
 
 local function loadMember(q, nr)
   local finish, told = unpack(call('HMGET', B .. 'q' .. q.nr, 'finish', 'toldWaiting'))
@@ -150,7 +151,7 @@ local function wakeClaims(g)
   if g.asleep then return end
   local at = nextDeparture(g)
   for _, nr in ipairs(call('ZRANGE', claimsKey(g), 0, -1)) do
-    local q = readQueue(nr)
+    local q = load(nr)
     if q then wakeFor(at, q) end
   end
 end

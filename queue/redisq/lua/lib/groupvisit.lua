@@ -1,5 +1,5 @@
 -- needs: groups, agenda, request, shares, departures, stored
--- gives: visitGroup
+-- gives: visitGroup, wakeClaims
 --
 -- A visit to a group. Several members are open at once, each for one job at a time. All is written at the end, once for
 -- each member. A client that pulls from a child visits only that child, v.child.
@@ -143,9 +143,14 @@ local function putBackChosen(v, m, l)
   turnorder.insert(v.ready, m)
 end
 
--- turnOf returns the tag by which a member takes its turn. A member that was passed over, because no client came for
--- its jobs, saves up no more than the slots of half a horizon.
-local function turnOf(g, tag) return max(tag, g.groupServed - slots(g, HORIZON / 2)) end
+-- credit returns how far behind served a member that was passed over may be, because no client came for its jobs.
+local function credit(g) return slots(g, HORIZON / 2) end
+
+-- tagOf returns the tag by which a member with a stored tag takes its turn.
+local function tagOf(g, tag, pulled)
+  if pulled then return max(tag, g.groupServed - credit(g)) end
+  return max(tag, g.groupFloor)
+end
 
 -- grantMemberJob grants a job of a member, to depart at d.
 local function grantMemberJob(v, m, l, d, cost, id, turn, job, entry)
@@ -163,8 +168,9 @@ local function grantMemberJob(v, m, l, d, cost, id, turn, job, entry)
   grant.grantJob(q, m.leases, m.flights, rowsOf(q), id, turn, job, entry, d, state, keyed and l.lane or '')
   set(g, 'lastFence', M.lastFence)
   if m.onlyLane then l.granted, l.pos = l.granted + 1, l.pos + 1 else turns.noteDeparture(m.turns, l, cost, d) end
-  local tag = turnOf(g, m.at)
-  set(g, 'groupServed', max(g.groupServed, tag))
+  local tag = tagOf(g, m.at, q.pull)
+  set(g, 'groupServed', tag)
+  if q.pull then set(g, 'groupFloor', max(g.groupFloor, tag - credit(g))) end
   m.at = tag + cost
   set(q, 'finish', m.at)
 end
@@ -235,13 +241,13 @@ end
 -- othersFirst reports whether it is the turn of a member that other clients serve, and will ask for by an instant.
 local function othersFirst(v, m, opens, till)
   local g = v.g
-  local own = { tie = m.tie, at = turnOf(g, m.at) }
-  local function isBefore(tie, at) return turnorder.before({ tie = tie, at = turnOf(g, at) }, own) end
+  local own = { tie = m.tie, at = tagOf(g, m.at, v.child) }
+  local function isBefore(tie, at, pulled) return turnorder.before({ tie = tie, at = tagOf(g, at, pulled) }, own) end
   local other = firstClaim(v)
-  if other and other.asks <= till and isBefore(other.tie, other.at) then return true end
+  if other and other.asks <= till and isBefore(other.tie, other.at, true) then return true end
   if not v.child or M.watcher == '' or M.watchUntil > till or now >= M.watchUntil + HORIZON / 2 then return false end
   local first = call('ZRANGE', v.key, '0', '0', 'WITHSCORES')
-  if first[1] and isBefore(first[1], tonumber(first[2])) then return true end
+  if first[1] and isBefore(first[1], tonumber(first[2]), false) then return true end
   -- A member that stops resting joins with this tag, or a greater one.
   local rested = tonumber(call('ZRANGE', v.rests, '0', '0', 'WITHSCORES')[2])
   return rested and rested <= opens and g.groupServed < own.at

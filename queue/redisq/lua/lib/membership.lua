@@ -23,6 +23,7 @@ end
 local function ensureGroup(g)
   loadMember(g, g.nr)
   set(g, 'groupServed', 0)
+  set(g, 'groupFloor', 0)
   set(g, 'groupSince', 0)
   set(g, 'groupWaiting', 0)
   set(g, 'membersWaiting', 0)

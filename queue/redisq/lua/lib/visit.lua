@@ -22,7 +22,7 @@ local function becomeReady(nr, firstDue)
     logLapse(q)
     if q.group == q then set(q, 'groupSince', q.pauseEndedAt + skew) end
     setPause(q, '')
-    if q.group == q then groups.wakeClaims(q) end
+    if q.group == q then groupvisit.wakeClaims(q) end
     save(q)
   end
   local T, F = B .. 't' .. nr, B .. 'f' .. nr
