@@ -92,7 +92,7 @@ var ownNames = map[string]string{
 		needsNoPlace nextLane noteGivenBack open passed placeMember putBack putBackChosen putOffUntil
 		putOnAgendaSooner releaseIfFree reportWaiting restAsOnAgenda childNumbers countChildren step takePlaceAway
 		uncountInLane visitedLane waitingElsewhere waitAgain lostSince grantMemberJob inLanes countLeased
-		leaveTurns placePulled wakeParent
+		leaveTurns placePulled
 		delayAfterRestart grantInTurn grantSome grantTurns closeTurns visitOne lanesOf free fileMember`,
 	"many jobs at once, because each command costs": `
 		batchFor countInBatch

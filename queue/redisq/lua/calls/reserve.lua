@@ -68,13 +68,6 @@ local function grantPulled(key, horizon, ripens)
   if not tryFor(pulled, visitOne, pulled, e, ripens) then call('ZADD', key, now + 2 * SECOND, pulled) end
 end
 
--- wakeParent ends the pause of the pull queue's parent if it is over.
-local function wakeParent()
-  local g = load(pulledParent)
-  local e = g and g.pauseEndedAt and tonumber(call('ZSCORE', B .. 's', pulledParent))
-  if e and e <= now then tryFor(pulledParent, visitOne, pulledParent, e, true) end
-end
-
 local clients, garbage = pulled and 0 or registerClient(), 0
 local told = {} -- recent grants of this client, kept for totals.lua
 local backup = min(POLL, OVERDUE * clients) -- after this time the client looks after the watcher
@@ -84,7 +77,9 @@ if not replay() then
   if M.firstExpiry > 0 and M.firstExpiry <= wall then lates = expireDue(errors) end
   garbage = doChores()
   if pulled then
-    if pulledParent then wakeParent() end
+    local g = pulledParent and load(pulledParent)
+    local e = g and g.pauseEndedAt and tonumber(call('ZSCORE', B .. 's', pulledParent))
+    if e and e <= now then tryFor(pulledParent, visitOne, pulledParent, e, true) end -- the parent's pause is over
     grantPulled(B .. 'ps', 0, true)
     grantPulled(B .. 'pa', HORIZON, false)
     if pulledParent and tonumber(ARGV[6]) > 0 then groups.claim(load(pulled), freeHandlers > 0) end
