@@ -145,8 +145,8 @@ type Spec struct {
 	// Maximum number of scheduled jobs, including jobs that wait for a retry. They count toward the
 	// capacity. Default: the capacity.
 	MaxScheduled int64 `json:"max_scheduled,omitempty"`
-	// Whether workers pull the jobs; drainers then get none. A pull queue can be neither parent nor
-	// child. An `http` target is for [calls](proxy.md).
+	// Whether workers pull the jobs; drainers then get none. A pull queue can be a child, but not a
+	// parent. An `http` target is for [calls](proxy.md).
 	Pull bool `json:"pull,omitempty"`
 	// Whether each lane has only one job in flight at a time, and a failed job holds up its lane. The
 	// next job leaves when the one before it has ended, in success or failure.

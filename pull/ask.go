@@ -8,6 +8,7 @@ import (
 	"github.com/penstock/penstock/internal/departure"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // client is a client of the engine. It stands for all requests under one worker's name, so that the name appears in a
@@ -25,8 +26,8 @@ type reply struct {
 	err   error
 }
 
-// useful returns how many of most jobs a request could get at once, at the queue's pace. More would be granted only to
-// be given back.
+// useful returns how many of most jobs a request could get at once, at the queue's pace or its parent's. More would be
+// granted only to be given back.
 func (l *loop) useful(most int) int {
 	if l.spec == nil || l.spec.Rate.Unlimited() {
 		return most
@@ -116,6 +117,10 @@ func (d *Dispatcher) reserve(clock *departure.Clock, req queue.ReserveRequest, s
 		if err == nil && !spec.Pull {
 			err = queue.NotPulled(req.Queue)
 		}
+		if parent := names.Parent(req.Queue); err == nil && parent != "" {
+			_, _ = d.specs.AtLeast(d.calls, parent, 0) // for inGroup; there need not be a parent
+			spec = d.inGroup(spec)
+		}
 		return reply{spec: spec, err: err}
 	}
 	a, err := d.call(clock, req)
@@ -128,9 +133,28 @@ func (d *Dispatcher) reserve(clock *departure.Clock, req queue.ReserveRequest, s
 	}
 	// On an error the known slack will do.
 	if changed, err := d.specs.AtLeast(d.calls, req.Queue, revision); err == nil {
-		spec = changed
+		spec = d.inGroup(changed)
 	}
 	return reply{Answer: a, spec: spec, asked: true}
+}
+
+// parentAge is how old the known spec of a parent may be. It decides how many jobs are useful, not when they may start.
+const parentAge = 10 * time.Second
+
+// inGroup returns a spec with the parent's rate and burst, if the parent is slower than the queue.
+func (d *Dispatcher) inGroup(spec *queue.Spec) *queue.Spec {
+	name := names.Parent(spec.Name)
+	if name == "" {
+		return spec
+	}
+	d.specs.Refresh(name, parentAge)
+	parent, _, known := d.specs.Known(name)
+	if !known || parent.Fastest().Interval() <= spec.Fastest().Interval() {
+		return spec
+	}
+	slower := *spec
+	slower.Rate, slower.Burst, slower.Adapt = parent.Rate, parent.Burst, parent.Adapt
+	return &slower
 }
 
 // call makes a request once, and reports its side results to the observer.

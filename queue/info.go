@@ -93,7 +93,8 @@ func (i *Info) QuotaWindow(k int) (w leaky.Window, ok bool) {
 	return w, true
 }
 
-// GroupInfo sums up a parent and its children.
+// GroupInfo sums up a parent and its children. Pull children count only as children: whether their jobs leave is up to
+// their clients.
 type GroupInfo struct {
 	Children int64 // if 0, the other fields are 0
 	Members  int64 // queues of the group with waiting jobs

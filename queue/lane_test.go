@@ -101,7 +101,6 @@ func TestLaneRulesRefuse(t *testing.T) {
 		"queue's below":        {"max_in_flight", func(s *Spec) { s.MaxInFlight = -1 }},
 		"queue's above":        {"max_in_flight", func(s *Spec) { s.MaxInFlight = MaxMaxInFlight + 1 }},
 		"scheduled below":      {"max_scheduled", func(s *Spec) { s.MaxScheduled = -1 }},
-		"pulled child":         {"pull", func(s *Spec) { s.Name, s.Pull = "a.b", true }},
 		"scheduled above":      {"max_scheduled", func(s *Spec) { s.MaxScheduled = MaxCapacity + 1 }},
 		"an override for none": {"lanes.overrides", override("", LaneRule{})},
 		"a key of 257 bytes":   {"lanes.overrides", override(strings.Repeat("x", MaxLaneBytes+1), LaneRule{})},

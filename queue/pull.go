@@ -16,15 +16,16 @@ func NotPulled(name string) error {
 // PullParent returns the error of a Put that would make a queue with children a pull queue.
 func (s *Spec) PullParent(children int) error {
 	return invalid.Errorf(
-		"pull", "", "is true, and %s is the parent of %d other queues; a pull queue can be neither child nor parent",
-		s.Name, children,
+		"pull", "", "is true, and %s is the parent of %d other queues; drainers deliver a parent's own jobs, so make a"+
+			" child such as %s.calls the pull queue instead", s.Name, children, s.Name,
 	)
 }
 
 // PullChild returns the error of a Put that would give a pull queue a child.
 func (s *Spec) PullChild() error {
 	return invalid.Errorf(
-		"name", s.Name, "would be a child of %s, and pull queues have no children", names.Parent(s.Name),
+		"name", s.Name, "would be a child of %s, which is a pull queue; drainers deliver a parent's own jobs, so set"+
+			" pull of %[1]s to false, and make a child the pull queue", names.Parent(s.Name),
 	)
 }
 

@@ -106,10 +106,6 @@ func (s *Spec) validatePull(field string) error {
 		return invalid.Errorf(field, "", "is true, and deliver names a target that is not http; workers pull the jobs of"+
 			" a pull queue, and only calls through /proxy use its target, which must be http")
 	}
-	if parent := names.Parent(s.Name); s.Pull && parent != "" {
-		return invalid.Errorf(field, "", "is true, and the name makes the queue a child of %s;"+
-			" a pull queue can be neither child nor parent, so give it a name without a dot", parent)
-	}
 	return nil
 }
 

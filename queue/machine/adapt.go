@@ -106,6 +106,7 @@ func (m *Machine) setAdaptedRate(q *queueState, to *adaptedRate, now leaky.Insta
 	m.rearm(q, now)
 	if q.isParent() {
 		m.rearmGroup(q.group, now)
+		m.wakeClaims(q.group, now)
 	}
 	m.wakeForQueue(q, now)
 }

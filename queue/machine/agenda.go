@@ -65,7 +65,9 @@ func (m *Machine) arm(q *queueState, now leaky.Instant) {
 // rearm recomputes when q can next depart: after a visit, a change of its spec, or a pause. Earlier slots do not count
 // as lost.
 func (m *Machine) rearm(q *queueState, now leaky.Instant) {
-	q.member.leave()
+	if !q.isPullChild() { // which keeps its claim
+		q.member.leave()
+	}
 	q.departsAt = q.memberOpens(now)
 	m.putOnAgenda(q, q.runnable() && q.canDepart(q.departsAt), now)
 	m.armTimer(q)
@@ -74,8 +76,17 @@ func (m *Machine) rearm(q *queueState, now leaky.Instant) {
 // putOnAgenda puts q on the agenda or into its group's heaps, or removes it if it is not able to depart.
 func (m *Machine) putOnAgenda(q *queueState, able bool, now leaky.Instant) {
 	g := q.group
-	if g == nil {
+	if g == nil || q.spec.Pull {
 		updateHeap(m.agendaOf(q), &q.agendaEntry, q.agendaIndex, able)
+		if g != nil && !able {
+			q.member.leave()
+		}
+		if g != nil && g.slotBack {
+			m.armGroup(g, now)
+			if g.agendaIndex >= 0 {
+				m.wakeFor(g.departsAt, now)
+			}
+		}
 		return
 	}
 	switch s := q.member; {
@@ -104,26 +115,26 @@ func (m *Machine) armAndWake(q *queueState, now leaky.Instant) {
 }
 
 func (m *Machine) wakeForQueue(q *queueState, now leaky.Instant) {
-	if at, any := q.lookAt(); any {
+	if at, any := q.lookAt(now); any {
 		m.wakeToLook(q, at, now)
 	}
 }
 
 // lookAt returns when q, or its group, should be visited next.
-func (q *queueState) lookAt() (at leaky.Instant, any bool) {
-	o := &q.agendaEntry
-	if q.group != nil {
-		o = &q.group.agendaEntry
+func (q *queueState) lookAt(now leaky.Instant) (at leaky.Instant, any bool) {
+	at, any = q.departsAt, q.agendaIndex >= 0
+	if q.isPullChild() {
+		at, any = q.pullsFrom(now)
+	} else if q.group != nil {
+		at, any = q.group.departsAt, q.group.agendaIndex >= 0
 	}
 	switch {
-	case o.agendaIndex >= 0 && q.timerIndex >= 0:
-		return min(o.departsAt, q.timerAt), true
-	case o.agendaIndex >= 0:
-		return o.departsAt, true
+	case any && q.timerIndex >= 0:
+		return min(at, q.timerAt), true
 	case q.timerIndex >= 0:
 		return q.timerAt, true
 	}
-	return 0, false
+	return at, any
 }
 
 const becomeReadyMax = 100
@@ -300,9 +311,12 @@ func (m *Machine) Upcoming(asks func(pulled string) bool, now leaky.Instant) Upc
 			due = asks(pulled)
 		}
 	}
-	for _, agenda := range []*heap[*agendaEntry]{&m.agenda, &m.pulled} {
-		for entry := range agenda.all {
-			note(entry.queue, entry.departsAt)
+	for entry := range m.agenda.all {
+		note(entry.queue, entry.departsAt)
+	}
+	for entry := range m.pulled.all {
+		if at, any := entry.queue.pullsFrom(now); any {
+			note(entry.queue, at)
 		}
 	}
 	for _, timers := range []*heap[*queueState]{&m.timers, &m.pulledTimers} {

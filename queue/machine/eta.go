@@ -125,7 +125,9 @@ func (q *queueState) groupVerdict(
 func (q *queueState) groupLoad(waits bool) (load groupLoad) {
 	if g := q.group; g != nil {
 		load = groupLoad{g.membersWaiting, g.waiting}
-		if q.counts[queue.Waiting] > 0 {
+		if q.spec.Pull {
+			load.waiting += q.counts[queue.Waiting]
+		} else if q.counts[queue.Waiting] > 0 {
 			load.otherMembers--
 		}
 		if waits {
@@ -139,7 +141,9 @@ func (q *queueState) groupLoad(waits bool) (load groupLoad) {
 func (q *queueState) groupLoadIncoming() (load groupLoad) {
 	if g := q.group; g != nil {
 		load = groupLoad{g.membersIncoming, g.waiting + g.incoming}
-		if q.counts[queue.Waiting]+q.incoming.waiting > 0 {
+		if q.spec.Pull {
+			load.waiting += q.counts[queue.Waiting] + q.incoming.waiting
+		} else if q.counts[queue.Waiting]+q.incoming.waiting > 0 {
 			load.otherMembers--
 		}
 	}

@@ -220,9 +220,9 @@ func (c *forecaster) addSiblings() {
 	if head.Parent != nil {
 		head = head.Parent
 	}
-	members, waiting := head.Group.Members, head.Group.Waiting-c.lineup.Waiting
-	if c.lineup.Waiting > 0 {
-		members--
+	members, waiting := head.Group.Members, head.Group.Waiting
+	if c.lineup.Waiting > 0 && !c.lineup.Info.Spec.Pull { // a group does not count the jobs of pull children
+		members, waiting = members-1, waiting-c.lineup.Waiting
 	}
 	for _, s := range c.lineup.Siblings {
 		if s.Waiting == 0 {

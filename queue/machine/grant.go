@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"maps"
 	"math/bits"
 	"slices"
@@ -26,6 +27,7 @@ type grant struct {
 	lead    time.Duration
 	from    leaky.Instant // no paced departure is granted before
 	barred  bool          // nothing is granted
+	again   leaky.Instant // when to look again at a slot that was left to other clients; 0 if none was
 	reigns
 	first  leaky.Instant // earliest paced departure granted; 0 if none
 	latest leaky.Instant // latest paced departure granted
@@ -62,7 +64,7 @@ func (m *Machine) grantDue(g *grant, now leaky.Instant) {
 		visited = append(visited, o)
 		g.visits++
 		if o.group != nil {
-			m.visitGroup(o.group, g, now)
+			m.visitGroup(o.group, nil, g, now)
 		} else {
 			m.visitQueue(o.queue, g, now)
 		}
@@ -229,7 +231,8 @@ func (m *Machine) passOverUsedUp(g *grant, q *queueState, now leaky.Instant) {
 	}
 }
 
-// passOverGroup passes a group over after a visit, if only members can depart whose shares are used up.
+// passOverGroup passes a group over after a visit, if only members can depart whose shares are used up, or if the next
+// slot was left to a pull child.
 func (m *Machine) passOverGroup(g *grant, grp *group, now leaky.Instant) {
 	overShare := 0
 	for q := range grp.ready.all {
@@ -239,10 +242,15 @@ func (m *Machine) passOverGroup(g *grant, grp *group, now leaky.Instant) {
 			overShare++
 		}
 	}
-	if overShare == 0 || overShare < grp.ready.len() || grp.agendaIndex < 0 {
+	left := grp.leftFor != 0
+	if left {
+		g.again = min(cmp.Or(g.again, never), grp.leftFor)
+		grp.leftFor = 0
+	}
+	if !left && (overShare == 0 || overShare < grp.ready.len()) || grp.agendaIndex < 0 {
 		return
 	}
-	if grp.resting.len() > 0 {
+	if !left && grp.resting.len() > 0 {
 		g.next = min(g.next, max(grp.since, grp.queue.freeSince(now), grp.resting.top().departsAt))
 	}
 	updateHeap(&m.agenda, &grp.agendaEntry, grp.agendaIndex, false)

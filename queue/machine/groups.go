@@ -14,12 +14,16 @@ const (
 )
 
 // group is a parent and its children. All of them, the parent included, are members that take turns by start-time fair
-// queueing. The group is on the agenda in their place.
+// queueing. The group is on the agenda in their place. A pull child is on the agenda of the pull queues, and takes part
+// in the turns by its claim.
 type group struct {
 	agendaEntry
 	resting  heap[*queueState] // by departsAt
 	ready    heap[*queueState] // by tag
+	claims   heap[*queueState] // pull children whose clients wait for a departure, by tag
 	served   int64             // the tag of the member that was served last
+	floor    int64             // the least tag that counts, except for pull children
+	leftFor  leaky.Instant     // when to look again at a slot that the visit under way left to others; 0 if it left none
 	since    leaky.Instant
 	children int
 
@@ -29,11 +33,12 @@ type group struct {
 	membersIncoming int64 // members with waiting or incoming jobs
 
 	lastFence uint64 // of the latest grant
+	slotBack  bool   // a slot was given back since the group was armed
 }
 
 // member is a queue's place in its group.
 type member struct {
-	in        *heap[*queueState] // resting, ready or nil
+	in        *heap[*queueState] // resting, ready, claims or nil
 	heapIndex int
 	tag       int64 // of a ready member
 	finish    int64 // the tag at the end of its latest turn
@@ -59,11 +64,14 @@ func newGroup(parent *queueState) *group {
 		resting: heap[*queueState]{
 			key: func(q *queueState) heapKey { return heapKey{int64(q.departsAt), q.number} }, moved: moved,
 		},
-		ready: heap[*queueState]{
-			key: func(q *queueState) heapKey { return heapKey{q.member.tag, q.number} }, moved: moved,
-		},
+		ready: heap[*queueState]{key: memberTurn, moved: moved}, claims: heap[*queueState]{key: memberTurn, moved: moved},
 	}
 }
+
+func memberTurn(q *queueState) heapKey { return heapKey{q.member.tag, q.number} }
+
+// isPullChild reports whether q is a pull queue in a group. A parent is never a pull queue.
+func (q *queueState) isPullChild() bool { return q.group != nil && q.spec.Pull }
 
 func (q *queueState) isParent() bool { return q.group != nil && q.group.queue == q }
 
@@ -137,7 +145,7 @@ func (m *Machine) ensureGroup(p *queueState, now leaky.Instant) *group {
 // addMember adds a member, which keeps its instant on the agenda.
 func (m *Machine) addMember(g *group, q *queueState, now leaky.Instant) {
 	able := q.agendaIndex >= 0
-	updateHeap(&m.agenda, &q.agendaEntry, q.agendaIndex, false)
+	updateHeap(m.agendaOf(q), &q.agendaEntry, q.agendaIndex, false)
 	q.group, q.member = g, &member{}
 	if q != g.queue {
 		g.children++
@@ -166,8 +174,12 @@ func (m *Machine) leaveGroup(q *queueState, now leaky.Instant) {
 	m.rearm(p, now)
 }
 
-// count adds the jobs of q to the group's counts; sign -1 subtracts them.
+// count adds the jobs of q to the group's counts; sign -1 subtracts them. Jobs of pull children do not count: whether
+// they take any of the group's slots is up to their clients.
 func (g *group) count(q *queueState, sign int64) {
+	if q.spec.Pull {
+		return
+	}
 	waiting, coming := q.counts[queue.Waiting], q.incoming.waiting
 	g.waiting += sign * waiting
 	g.incoming += sign * coming
@@ -181,6 +193,9 @@ func (g *group) count(q *queueState, sign int64) {
 
 // addWaiting counts n more waiting jobs of q; n is 1 or -1.
 func (g *group) addWaiting(q *queueState, n int64) {
+	if q.spec.Pull {
+		return
+	}
 	g.waiting += n
 	g.membersWaiting += crossedZero(q.counts[queue.Waiting], n)
 	g.membersIncoming += crossedZero(q.counts[queue.Waiting]+q.incoming.waiting, n)
@@ -188,6 +203,9 @@ func (g *group) addWaiting(q *queueState, n int64) {
 
 // addIncoming counts n more incoming jobs of q; n is 1 or -1.
 func (g *group) addIncoming(q *queueState, n int64) {
+	if q.spec.Pull {
+		return
+	}
 	g.incoming += n
 	g.membersIncoming += crossedZero(q.counts[queue.Waiting]+q.incoming.waiting, n)
 }
@@ -232,6 +250,7 @@ func (q *queueState) giveBackDeparture(ls *lease, cost int64, now leaky.Instant)
 	}
 	if b.group {
 		g.queue.giveBack()
+		g.slotBack = true
 	}
 	return b
 }
@@ -262,6 +281,7 @@ func (m *Machine) armGroup(g *group, now leaky.Instant) {
 		}
 	}
 	updateHeap(&m.agenda, &g.agendaEntry, g.agendaIndex, able)
+	g.slotBack = false
 }
 
 // rearmGroup is armGroup after a visit, a change of the parent's spec, or a pause. Earlier slots are not lost.
@@ -284,18 +304,81 @@ func (g *group) makeReady(q *queueState) {
 	g.ready.push(q)
 }
 
-func (g *group) noteServed(q *queueState, cost int64) {
-	s := q.member
-	g.served, s.finish = s.tag, s.tag+cost
+// credit returns how far behind served a member that was passed over may be, because no client came for its jobs.
+func (g *group) credit(now leaky.Instant) int64 {
+	return g.queue.lostSlots(now.Add(-queue.Horizon/2), now)
+}
+
+// tagOf returns the tag by which a member takes its turn.
+func (g *group) tagOf(q *queueState, now leaky.Instant) int64 {
+	if q.spec.Pull {
+		return max(q.member.tag, g.served-g.credit(now))
+	}
+	return max(q.member.tag, g.floor)
+}
+
+func (g *group) noteServed(q *queueState, cost int64, now leaky.Instant) {
+	s, tag := q.member, g.tagOf(q, now)
+	g.served, s.finish = tag, tag+cost
 	s.tag = s.finish
-	g.ready.fix(s.heapIndex)
+	if q.spec.Pull {
+		g.floor = max(g.floor, g.served-g.credit(now))
+	} else {
+		g.ready.fix(s.heapIndex)
+	}
 }
 
 // reposition updates the place of a ready member after one of its jobs was dealt with at d.
 func (g *group) reposition(q *queueState, d, now leaky.Instant) {
-	if next := max(d, q.memberOpens(now)); !q.canDepart(next) {
+	if next := max(d, q.memberOpens(now)); q.isPullChild() || !q.canDepart(next) {
 		q.member.leave()
 	} else if next > d {
 		g.rest(q, next)
+	}
+}
+
+// claimKept is how late the clients of a pull child may be before others take the slot that is its turn.
+const claimKept = queue.Horizon / 2
+
+// hasClients reports whether the clients of a pull child still wait for its jobs, as far as they said.
+func (q *queueState) hasClients(now leaky.Instant) bool { return q.pullersAskAt.Add(claimKept) > now }
+
+// rejoin gives a pull child its tag when a client asks for its jobs. Without a claim it joins as a newly active member
+// does, so an idle one saves up no turns.
+func (g *group) rejoin(q *queueState, now leaky.Instant) {
+	s := q.member
+	if s.in == nil || !q.hasClients(now) {
+		s.tag = max(s.finish, g.served)
+	}
+	s.leave()
+}
+
+// claim keeps the turn of a pull child whose clients got less than they asked for, if it waits for the group.
+func (g *group) claim(q *queueState, now leaky.Instant) {
+	if p := g.queue; q.agendaIndex >= 0 && (!p.runnable() || q.departsAt <= p.opens(now)) {
+		q.member.in = &g.claims
+		g.claims.push(q)
+	}
+}
+
+// firstClaim returns the pull child with a claim whose turn is first, or nil. Claims whose clients are late lapse.
+func (g *group) firstClaim(now leaky.Instant) *queueState {
+	for g.claims.len() > 0 {
+		q := g.claims.top()
+		if q.hasClients(now) {
+			return q
+		}
+		q.member.leave()
+	}
+	return nil
+}
+
+// wakeClaims wakes the clients of pull children after the parent's pace has changed, or its pause is over.
+func (m *Machine) wakeClaims(g *group, now leaky.Instant) {
+	if !g.queue.runnable() {
+		return
+	}
+	for q := range g.claims.all {
+		m.wakePullers(q, g.queue.opens(now), now)
 	}
 }

@@ -146,7 +146,7 @@ func (m *Machine) info(q *queueState, now leaky.Instant) queue.Info {
 	if q.scheduled.len() > 0 {
 		i.NextDue = q.scheduled.top().due.Time()
 	}
-	i.Ready, i.LanesRest = q.readyAt()
+	i.Ready, i.LanesRest = q.readyAt(now)
 	if asked := m.lastAsked(q); asked != 0 {
 		i.Asked = asked.Time()
 	}
@@ -156,8 +156,13 @@ func (m *Machine) info(q *queueState, now leaky.Instant) queue.Info {
 
 // readyAt returns since when, or from when on, a waiting job can leave; zero if unknown. lanes is set if its lanes hold
 // it up.
-func (q *queueState) readyAt() (at time.Time, lanes bool) {
+func (q *queueState) readyAt(now leaky.Instant) (at time.Time, lanes bool) {
+	from, any := q.pullsFrom(now)
 	switch {
+	case q.isPullChild() && any:
+		return from.Time(), false
+	case q.isPullChild() && q.onAgenda(): // the parent is paused
+		return at, false
 	case q.isParent() && q.group.agendaIndex >= 0:
 		return q.group.departsAt.Time(), false
 	case q.isParent():

@@ -118,15 +118,16 @@ func (e *endedJobs) flight(r queue.Retention, now leaky.Instant) (mean time.Dura
 	return mean / max(1, jobs)
 }
 
-// siblings returns the other members of the queue's group that have jobs to let out.
+// siblings returns the other members of the queue's group that have jobs to let out. Of pull children it returns those
+// whose clients wait.
 func (q *queueState) siblings(now leaky.Instant) (list []queue.Sibling) {
 	g := q.group
 	if g == nil {
 		return nil
 	}
-	for _, members := range []*heap[*queueState]{&g.ready, &g.resting} {
+	for _, members := range []*heap[*queueState]{&g.ready, &g.resting, &g.claims} {
 		for m := range members.all {
-			if m == q || m.counts[queue.Waiting] == 0 {
+			if m == q || m.spec.Pull && !m.hasClients(now) || m.counts[queue.Waiting] == 0 {
 				continue
 			}
 			if len(list) == queue.MaxSiblings {

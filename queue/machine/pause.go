@@ -129,8 +129,10 @@ func (m *Machine) notePause(q *queueState, notes []logged) {
 func (m *Machine) endPauses(g *grant, pulled *queueState, now leaky.Instant) {
 	if pulled != nil {
 		m.endPauseIfOver(g, pulled, now)
-		if p := pulled.parent(); p != nil {
+		if p := pulled.parent(); p != nil && !p.runnable() && p.timerIndex >= 0 && p.timerAt <= now {
 			m.endPauseIfOver(g, p, now)
+			m.readyScheduled(p, becomeReadyMax, now)
+			m.armTimer(p)
 		}
 		return
 	}
@@ -155,5 +157,6 @@ func (m *Machine) endPauseIfOver(g *grant, q *queueState, now leaky.Instant) {
 	g.wait = m.wait()
 	if q.isParent() { // The Reserve that ends it visits the queue itself, as if its jobs were due then.
 		m.rearmGroup(q.group, over)
+		m.wakeClaims(q.group, now)
 	}
 }

@@ -54,7 +54,9 @@ func NewRehearsal(i *queue.Info, rate *leaky.Rate) (*Rehearsal, error) {
 	f.clock = f.goes
 	f.costs.groupMaxCost = head.Group.MaxCost
 	f.load = groupLoad{otherMembers: head.Group.Members, waiting: head.Group.Waiting}
-	if i.Waiting > 0 {
+	if i.Spec.Pull {
+		f.load.waiting += i.Waiting // the group does not count them
+	} else if i.Waiting > 0 {
 		f.load.otherMembers--
 	}
 	return f, nil

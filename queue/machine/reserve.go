@@ -55,7 +55,7 @@ func (m *Machine) Reserve(now leaky.Instant, r queue.ReserveRequest) (*Granting,
 		m.grantFresh(cl, g, pulled, r, now)
 		out.Lost, out.Short = g.lost, g.short
 	case r.Number == cl.lastNumber:
-		cl.grant.lead, cl.grant.from = g.lead, g.from
+		cl.grant.lead, cl.grant.from, cl.grant.again = g.lead, g.from, 0
 		g = cl.grant
 	default: // overtaken by a later request: the answer is not read
 		g = &grant{}
@@ -190,9 +190,13 @@ func (m *Machine) timersOf(q *queueState) *heap[*queueState] {
 }
 
 // takeOffAgenda removes a queue from its agenda before it moves to the other one.
-func (m *Machine) takeOffAgenda(q *queueState) {
+func (m *Machine) takeOffAgenda(q *queueState, now leaky.Instant) {
 	updateHeap(m.agendaOf(q), &q.agendaEntry, q.agendaIndex, false)
 	updateHeap(m.timersOf(q), q, int(q.timerIndex), false)
+	if g := q.group; g != nil {
+		q.member.leave()
+		m.armGroup(g, now)
+	}
 }
 
 // pullQueueOf returns the queue that a request names, or nil. A repeated request is answered even if the queue is no
@@ -220,25 +224,55 @@ func (m *Machine) grantPulled(g *grant, q *queueState, now leaky.Instant) {
 	if ripe {
 		m.readyScheduled(q, becomeReadyMax, now)
 	}
-	if q.agendaIndex >= 0 && q.departsAt <= now.Add(queue.Horizon) && !g.barred {
+	grp := q.group
+	if grp != nil {
+		grp.rejoin(q, now)
+	}
+	due := q.agendaIndex >= 0 && q.departsAt <= now.Add(queue.Horizon) && !g.barred
+	switch {
+	case due && grp == nil:
 		m.visitQueue(q, g, now)
 		m.rearm(q, now)
-	} else if ripe {
+	case due && grp.queue.runnable():
+		m.visitGroup(grp, q, g, now)
+		m.rearm(q, now)
+		m.armGroup(grp, now)
+		g.again, grp.leftFor = grp.leftFor, 0
+	case ripe:
 		m.armTimer(q)
 	}
+	if grp != nil && !g.full {
+		grp.claim(q, now)
+	}
+}
+
+// pullsFrom returns since when, or from when on, a job of a pull queue can depart, considering its group. any is false
+// if none can.
+func (q *queueState) pullsFrom(now leaky.Instant) (at leaky.Instant, any bool) {
+	at, any = q.departsAt, q.agendaIndex >= 0
+	if g := q.group; any && g != nil {
+		at, any = max(at, g.since, g.queue.freeSince(now)), g.queue.runnable()
+	}
+	return at, any
 }
 
 // untilPulled returns how long pullers should wait before they ask again.
 func (m *Machine) untilPulled(q *queueState, g *grant, now leaky.Instant) time.Duration {
 	next := maxSleep
-	if q.agendaIndex >= 0 {
-		next = min(next, g.asksFor(q.departsAt).Sub(now))
+	at, any := q.pullsFrom(now)
+	if g.again != 0 {
+		next = min(next, g.again.Sub(now))
+	} else if any {
+		next = min(next, g.asksFor(at).Sub(now))
 	}
 	if q.timerIndex >= 0 {
 		next = min(next, q.timerAt.Sub(now))
 	}
+	if p := q.parent(); p != nil && !p.runnable() && p.timerIndex >= 0 {
+		next = min(next, p.timerAt.Sub(now))
+	}
 	next = max(min(next, m.untilLeaseOrExpiry(now)), minSleep)
-	if g.full && q.agendaIndex >= 0 && q.departsAt <= now.Add(queue.Horizon) {
+	if g.full && any && at <= now.Add(queue.Horizon) {
 		next = 0
 	}
 	q.pullersAskAt = now.Add(next)
@@ -253,7 +287,7 @@ func (m *Machine) wakePullers(q *queueState, at, now leaky.Instant) {
 	}
 }
 
-// checkPullRelations returns an error if a spec would make a pull queue a parent or a child.
+// checkPullRelations returns an error if a spec would make a pull queue a parent.
 func (m *Machine) checkPullRelations(s *queue.Spec) error {
 	if parent := m.queues[names.Parent(s.Name)]; parent != nil && parent.spec.Pull {
 		return s.PullChild()

@@ -177,7 +177,11 @@ func (m *Machine) change(q *queueState, s queue.Spec, p paces, now leaky.Instant
 		q.laneTurns.rulesChanged()
 	}
 	if q.spec.Pull != s.Pull {
-		m.takeOffAgenda(q)
+		m.takeOffAgenda(q, now)
+	}
+	if q.group != nil {
+		q.group.count(q, -1)
+		defer q.group.count(q, 1) // a pull queue does not count
 	}
 	m.current.formerPaces = append(m.current.formerPaces, ofQueue[paces]{q, q.paces})
 	m.setSpec(q, s)
@@ -213,6 +217,7 @@ func (m *Machine) conditionChanged(q *queueState, now leaky.Instant) {
 	m.rearm(q, now)
 	if q.isParent() {
 		m.rearmGroup(q.group, now)
+		m.wakeClaims(q.group, now)
 	}
 	m.wakeForQueue(q, now)
 }

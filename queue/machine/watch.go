@@ -64,6 +64,11 @@ func (w *watch) patience() time.Duration {
 	return queue.Horizon / 2
 }
 
+// asksBy reports whether the drainers' watcher can be expected to look at the agenda by an instant.
+func (w *watch) asksBy(at, now leaky.Instant) bool {
+	return (w.client != "" || w.offered) && w.until <= at && now < w.until.Add(claimKept)
+}
+
 // registerClient notes that a client asks, and forgets clients that were silent for long.
 func (m *Machine) registerClient(c queue.Client, now leaky.Instant) *client {
 	cl := m.clients[c.ID]
@@ -170,6 +175,9 @@ func (m *Machine) untilNext(g *grant, now leaky.Instant) time.Duration {
 	}
 	if first := m.firstDeparture(g); first != never {
 		next = min(next, g.asksFor(first).Sub(now))
+	}
+	if g.again != 0 {
+		next = min(next, g.again.Sub(now))
 	}
 	if m.timers.len() > 0 {
 		next = min(next, m.timers.top().timerAt.Sub(now))

@@ -91,6 +91,13 @@
 // of its own finish and the group's served as its tag. Granting cost c sets served to its tag, and finish to its tag
 // plus c. A departure may be granted ahead for the sake of a member's pace, as for the parent's.
 //
+// Pull children take turns with the others, but each class of clients serves only its own members: drainers the
+// ordinary ones, the clients of a pull child only that child. A pull child whose client got less than it asked for has
+// a claim, until its client is half a horizon late. It joins with its claim as a newly active member does. A request
+// leaves the next slot to a member of others with a lower tag, if their clients can be expected to ask for it. It takes
+// the slot itself from a quarter of a horizon before it. So no slot is lost, whoever stops asking. A member that others
+// passed over counts as behind served by at most the slots of half a horizon.
+//
 // # How a lease ends
 //
 // A settlement needs a valid lease. A settlement equal to the last accepted one gets the same answer again, and any

@@ -23,6 +23,8 @@ type scenario struct {
 	cost         int64 // of the most expensive job; 0 is 1
 	// alone says that nobody asks for jobs.
 	alone bool
+	// besides are other clients that ask: of the pull queues with these names; "" is a drainer.
+	besides []string
 	// exact and never are what the first forecast must say.
 	exact, never bool
 }
@@ -206,6 +208,20 @@ func (c *course) turn() time.Duration {
 	if c.pull {
 		req = c.pulling("client", c.of, queue.MaxReserve)
 	}
+	next := c.asks(req)
+	for _, name := range c.besides {
+		req = c.request("client", c.of, queue.MaxReserve)
+		if name != "" {
+			req = c.pulling("client", name, queue.MaxReserve)
+		}
+		next = min(next, c.asks(req))
+	}
+	return next
+}
+
+// asks makes a request, and returns when to ask again.
+func (c *course) asks(req queue.ReserveRequest) time.Duration {
+	c.Helper()
 	res := c.do(req)
 	for _, v := range res.Jobs {
 		at := c.departure(v)

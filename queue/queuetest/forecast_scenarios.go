@@ -295,6 +295,17 @@ func children(parent, child string, counts ...int) func(r *rig) {
 	}
 }
 
+// pullSibling makes g.a a pull queue with jobs, for which a client has asked so many times.
+func pullSibling(asked int) func(r *rig) {
+	return func(r *rig) {
+		r.queue("g.a", "20/s", pulled)
+		r.fills("g.a", 80)
+		for range asked {
+			r.deliver(r.do(r.pulling("client", "g.a", 9)).Jobs...)
+		}
+	}
+}
+
 var groupScenarios = []scenario{
 	{name: "a child alone", of: "g.q", set: children("10/s", "20/s", 100)},
 	{name: "a slow child", of: "g.q", set: children("10/s", "2/s", 50)},
@@ -322,6 +333,16 @@ var groupScenarios = []scenario{
 		r.fills("g", 60)
 		r.pauses("g", r.clock.Now().Add(time.Minute), "lunch")
 	})},
+	{name: "a pull sibling without workers", of: "g.q", set: then(children("10/s", "20/s", 100), pullSibling(0))},
+	{name: "a pull sibling with workers", of: "g.q", besides: []string{"g.a"}, set: then(
+		children("10/s", "20/s", 100), pullSibling(1),
+	)},
+	{name: "a pull child beside a sibling", of: "g.q", besides: []string{""}, set: func(r *rig) {
+		r.queue("g.q", "20/s", pulled)
+		children("10/s", "20/s", 0, 60)(r)
+		r.queue("g.q", "20/s", pulled)
+		r.fills("g.q", 80)
+	}},
 	{name: "a child with lanes", of: "g.q", set: func(r *rig) {
 		r.queue("g", "10/s")
 		r.queue("g.q", "20/s", everyLane(queue.LaneRule{Rate: leaky.PerSecond(3)}))

@@ -211,6 +211,7 @@ func (r *rig) storm(rnd *rand.Rand, parent string) {
 		}))
 	}
 	for _, s := range specs {
+		s.Pull = s.Name == parent+".c4"
 		r.put(s)
 	}
 	starts := map[string][]law.Start{}
@@ -229,8 +230,12 @@ func (r *rig) storm(rnd *rand.Rand, parent string) {
 				n++
 			}
 		}
-		res := r.reserveAs("client", parent, 1+rnd.IntN(20))
-		for _, v := range r.endAnyhow(rnd, res.Jobs) {
+		var granted []queue.Reservation
+		if rnd.IntN(2) == 0 {
+			granted = r.do(r.pulling("puller", parent+".c4", 1+rnd.IntN(8))).Jobs
+		}
+		granted = append(granted, r.reserveAs("client", parent, 1+rnd.IntN(20)).Jobs...)
+		for _, v := range r.endAnyhow(rnd, granted) {
 			s := law.Start{At: time.Duration(r.departure(v)) * time.Microsecond, Cost: v.Cost}
 			starts[parent] = append(starts[parent], s)
 			if v.Queue != parent {

@@ -97,7 +97,7 @@ func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []leas
 func (p *pair) replay() {
 	client := rapid.SampledFrom(p.clients).Draw(p.T, "client")
 	if rapid.IntRange(0, 3).Draw(p.T, "of a pull queue") == 0 {
-		client += "-" + pairPull
+		client += "-" + rapid.SampledFrom([]string{pairPull, pairPullChild}).Draw(p.T, "which")
 	}
 	last := p.grants[client]
 	if last == nil {
@@ -229,16 +229,22 @@ func (p *pair) throttle() {
 // pairPull is usually a pull queue. Its name puts it on the partition of the others, whatever the number of partitions.
 const pairPull = "pull5"
 
+// pairPullChild is a pull queue half of the time.
+const pairPullChild = "g.b"
+
 // somePull draws whether a queue is a pull queue.
 func (p *pair) somePull(name string) bool {
 	n := rapid.IntRange(0, 19).Draw(p.T, "pull")
-	return n == 19 && name != "g.keep" || name == pairPull && n > 3
+	return n == 19 && name != "g.keep" || name == pairPull && n > 3 || name == pairPullChild && n > 9
 }
 
 func (p *pair) pull() {
 	name := pairPull
-	if rapid.IntRange(0, 9).Draw(p.T, "another") == 9 {
+	switch n := rapid.IntRange(0, 9).Draw(p.T, "another"); {
+	case n > 8:
 		name = p.queueName()
+	case n > 3:
+		name = pairPullChild
 	}
 	p.pullAs(rapid.SampledFrom(p.clients).Draw(p.T, "client"), name, rapid.IntRange(1, 8).Draw(p.T, "max"))
 }

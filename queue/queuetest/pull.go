@@ -297,15 +297,15 @@ var pullRules = []rule{
 		r.clock.Advance(100 * time.Millisecond)
 		r.deliver(r.pull("one", q, 9, "late").Jobs...)
 	}},
-	{"a pull queue is neither child nor parent", func(r *rig) {
-		r.noField("pull", spec("g.child", "1/s", pulled))
-		r.queue("g.child", "1/s")
+	{"a pull queue may be a child, but not a parent", func(r *rig) {
+		r.queue("g.child", "1/s", pulled)
 		r.noField("pull", spec("g", "1/s", pulled))
 		r.queue("g", "1/s")
+		r.queue("g.child", "1/s")
 		r.noField("pull", spec("g", "1/s", pulled))
 		r.queue("p", "1/s", pulled)
 		r.noField("name", spec("p.child", "1/s"))
-		r.noField("pull", spec("p.child", "1/s", pulled))
+		r.noField("name", spec("p.child", "1/s", pulled))
 		r.queue("p", "1/s")
 		r.queue("p.child", "1/s")
 		r.check(r.e.Delete(r.ctx, "p.child", queue.AnyRevision, true))

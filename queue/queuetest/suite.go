@@ -119,6 +119,7 @@ var chapters = []struct {
 	{"TraceContext", traceRules},
 	{"Pull", pullRules},
 	{"Groups", groupRules},
+	{"PullChildren", pullChildRules},
 	{"GroupTurns", groupTurnRules},
 	{"GroupChange", groupChangeRules},
 	{"GroupETA", groupETARules},

@@ -32,7 +32,7 @@ var partOf = map[string]string{
 	"backlog": "overflow", "cancel": "jobacts", "changelog": "changelog jobacts", "delete": "specs",
 	"departures": "pace", "ended": "ended commit", "eta": "eta pause", "importjobs": "import", "readings": "info",
 	"laneinfo": "info", "groupvisit": "groupvisit groups laneturns grant", "held": "jobacts", "job": "job room",
-	"lanes": "laneturns", "lanestate": "laneturns job", "limitchange": "pace", "limits": "pace", "list": "joblist",
+	"groups": "groups reserve", "lanes": "laneturns", "lanestate": "laneturns job", "limitchange": "pace", "limits": "pace", "list": "joblist",
 	"lostleases": "leases", "makeroom": "room", "membership": "groups", "memory": "room",
 	"overflow":  "overflow readmit batches",
 	"partition": "watch", "outcome": "settle groups",
@@ -64,7 +64,7 @@ var ownNames = map[string]string{
 		agendaKey askedOf auditKey checkChangeKeys checkDeadKeys checkExpiryKeys checkKeys checkKeysFor checkLaneKey
 		checkSettle checkLaneKeys checkLogKeys checkAuditKeys checkNumbers checkRuleKeys
 		finishedKey heldKey isField jobKey laneError logKey numberOf recordsKey ruleKey stopKey
-		versionsKey waitingKey groupOf parentOf`,
+		versionsKey waitingKey groupOf parentOf claimsKey`,
 	"packing and unpacking": `
 		adapted auditRow boundsOf bytesOf circuitOf costOf documentOf encodeAdapted endedRecord headOf keptLimits keptText
 		deadRef deferralOf
@@ -92,6 +92,7 @@ var ownNames = map[string]string{
 		needsNoPlace nextLane noteGivenBack open passed placeMember putBack putBackChosen putOffUntil
 		putOnAgendaSooner releaseIfFree reportWaiting restAsOnAgenda childNumbers countChildren step takePlaceAway
 		uncountInLane visitedLane waitingElsewhere waitAgain lostSince grantMemberJob inLanes countLeased
+		leaveTurns placePulled
 		delayAfterRestart grantInTurn grantSome grantTurns closeTurns visitOne lanesOf free fileMember`,
 	"many jobs at once, because each command costs": `
 		batchFor countInBatch

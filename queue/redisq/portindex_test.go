@@ -65,15 +65,15 @@ var withoutScript = map[string]string{
 	"are written out where scripts need them, or are part of other steps there": `
 		active activePauses adapt addToLane addWaiting admitNew after agendaOf ahead aliveClients
 		allCounters allDefer allLanesBlocked answerDeferred answerDuplicate apartInLane appendOutcome arm
-		armAndWake askRules asksFor atMaxInFlight attempt bury busy bytes canDepart cancelled chargeRules
+		armAndWake askRules asksBy asksFor atMaxInFlight attempt bury busy bytes canDepart cancelled chargeRules
 		checkPullRelations checkRevision childrenOf conditionChanged costBounds countBack countChild
 		countOutcome crossedZero deferral deferralLapsed departure dropIdleLanes dropLapsed dropRecord
 		eachRefunded empty endIdle endLeased endPauseIfOver endPauses endVisit engine ensureDefaultLane
 		ensureLease enter eta findDead fingerprintOf forgetIdleLanes forgetLane forgetLapsed forgetTallies
 		freeEmpty freePlaces freeSince fullSpec gap grantsFrom groupLoad groupLoadIncoming groupMaxCost
 		groupVerdict hasPace heldUpByLanes idle importedLease incomingBefore incomingOf incomingTotal instantOf
-		interval intervals isParent job jobsKept judgeETA keepSpec keyed known lane laneDigest laneGranted
-		laneRetryAfter lanesTakeTurns leastJobs leaveBehind lookAfter lostSlots markSeen namesBehind
+		interval intervals isParent isPullChild job jobsKept judgeETA keepSpec keyed known lane laneDigest laneGranted
+		laneRetryAfter lanesTakeTurns leastJobs leaveBehind lookAfter lostSlots markSeen memberTurn namesBehind
 		neededUntil needsSweep negative newLimit newReadmission newReturning newShares noneWaits notPlain note
 		notePause noteServed onAgenda onOverflow opens outlookOf outlookOfNew ownOverflow
 		batch batchOfDeferral deferWith holdBatch jobBatch

@@ -57,6 +57,7 @@ call('HSET', key, 'importOpen', '', 'pauseReason', ARGV[6], 'pausedBy', ARGV[12]
 setPause(q, ARGV[5])
 local e = putOnAgenda(q)
 if e then wakeFor(e, q) end
+if q.group == q then groups.wakeClaims(q) end
 save(q)
 finish()
 return 2

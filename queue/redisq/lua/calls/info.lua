@@ -73,7 +73,9 @@ end
 local function readyOf(q, waiting)
   if waiting == 0 and not (q.group == q and q.groupWaiting > 0) then return 0, 0 end
   local at = tonumber(call('ZSCORE', agendaKey(q, 'a'), q.nr)) -- for a parent, of the group
-  if q.group and q.group ~= q then
+  if q.group and q.pull then
+    if at then return groups.pullsFrom(q, at) or 0, 0 end
+  elseif q.group and q.group ~= q then
     local g = q.group.nr
     local own = tonumber(call('ZSCORE', B .. 'R' .. g, q.nr)) or call('ZSCORE', B .. 'Y' .. g, q.nr) and 0
     at = own and tonumber(call('ZSCORE', B .. 'a', g))

@@ -99,10 +99,10 @@ end
 local function siblings()
   local list, g = {}, q.group
   if not g then return list end
-  for _, place in ipairs({ 'Y', 'R' }) do
+  for _, place in ipairs({ 'Y', 'R', 'c' }) do
     for _, member in ipairs(call('ZRANGE', B .. place .. g.nr, 0, MOST_SIBLINGS)) do
       local m = member ~= nr and #list < 9 * MOST_SIBLINGS and load(member)
-      if m then asSibling(m, list) end
+      if m and (place ~= 'c' or groups.hasClients(m)) then asSibling(m, list) end
     end
   end
   return list

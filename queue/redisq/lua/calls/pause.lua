@@ -37,6 +37,7 @@ if not same or goesOn then
   if q.group == q then set(q, 'groupSince', now) end
   local e = putOnAgenda(q)
   if e then wakeFor(e, q) end
+  if q.group == q then groups.wakeClaims(q) end
   save(q)
 end
 finish()

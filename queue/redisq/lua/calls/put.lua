@@ -71,6 +71,7 @@ local function specChanged(byLanes)
   q.laned, q.keyedWaiting = byLanes ~= '' and byLanes or nil, nil -- to be read again
   local e = putOnAgenda(q)
   if e then wakeFor(e, q) end
+  if q.group == q then groups.wakeClaims(q) end
   if hasBacklog(q) then announceRoom(q) end
 end
 
@@ -94,6 +95,7 @@ local function changeSpec()
     call('ZREM', agendaKey(q, 'a'), nr)
     call('ZREM', agendaKey(q, 's'), nr)
     set(q, 'pull', pull == '1' and pull or nil)
+    if q.group then groups.leaveTurns(q) end
   end
   return byLanes
 end

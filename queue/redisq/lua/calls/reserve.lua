@@ -77,8 +77,12 @@ if not replay() then
   if M.firstExpiry > 0 and M.firstExpiry <= wall then lates = expireDue(errors) end
   garbage = doChores()
   if pulled then
+    local g = pulledParent and load(pulledParent)
+    local e = g and g.pauseEndedAt and tonumber(call('ZSCORE', B .. 's', pulledParent))
+    if e and e <= now then tryFor(pulledParent, visitOne, pulledParent, e, true) end -- the parent's pause is over
     grantPulled(B .. 'ps', 0, true)
     grantPulled(B .. 'pa', HORIZON, false)
+    if pulledParent and tonumber(ARGV[6]) > 0 then groups.claim(load(pulled), freeHandlers > 0) end
   else
     if now >= M.firstTimer then grantDue(B .. 's', 0, true) end
     if not request.barred then grantDue(B .. 'a', HORIZON, false) end

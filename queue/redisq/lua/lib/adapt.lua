@@ -141,6 +141,7 @@ local function adaptToAnswers(a)
     if q.group == q then set(q, 'groupSince', now) end
     local e = putOnAgenda(q)
     if e then wakeFor(e, q) end
+    if q.group == q then groups.wakeClaims(q) end
   end
   save(q)
 end

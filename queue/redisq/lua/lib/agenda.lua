@@ -37,7 +37,7 @@ local function putOnAgenda(q, back, since)
       end
     end
   end
-  if q.group then
+  if q.group and not q.pull then
     departs = groups.placeMember(q, departs, back)
   elseif not departs then
     call('ZREM', agendaKey(q, 'a'), q.nr)
@@ -46,6 +46,7 @@ local function putOnAgenda(q, back, since)
   else
     call('ZADD', agendaKey(q, 'a'), departs, q.nr)
   end
+  if q.group and q.pull then departs = groups.placePulled(q, departs) end
   if not ripens then
     if q.timer ~= false then call('ZREM', agendaKey(q, 's'), q.nr) end -- false if a visit saw that it has no timer
   else

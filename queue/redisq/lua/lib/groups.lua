@@ -1,15 +1,18 @@
 -- needs: limits, pace
 -- gives: loadLimitsAndGroup, placeMember, fileMember, noteGivenBack, countChildren, waitingElsewhere
+-- gives: leaveTurns, pullsFrom, placePulled, hasClients, rejoin, claim, wakeClaims
 --
 -- The group of a queue, and the places of its members.
 --
 -- The field links of a member has the number of its parent. q.group is the parent, which is its own group. The parent
--- keeps groupServed and groupSince, groupMaxCost (the greatest cost of a job), groupWaiting and membersWaiting (how
--- many jobs wait, in how many members). A member keeps finish, and in toldWaiting the number of waiting jobs that it
--- last reported.
+-- keeps groupServed and groupSince, groupFloor (the least tag that counts, except for pull children), groupMaxCost (the
+-- greatest cost of a job), groupWaiting and membersWaiting (how many jobs wait, in how many members). A member keeps
+-- finish, and in toldWaiting the number of waiting jobs that it last reported. A pull child reports none: whether it
+-- takes any slots is up to its clients. It is on the agenda of the pull queues, and takes part in the turns by its
+-- claim.
 
 local groupInVisit -- the group under visit, which its members share
-local GROUP = { 'groupServed', 'groupSince', 'groupMaxCost', 'groupWaiting', 'membersWaiting' }
+local GROUP = { 'groupServed', 'groupSince', 'groupMaxCost', 'groupWaiting', 'membersWaiting', 'groupFloor' }
 
 local function loadMember(q, nr)
   local finish, told = unpack(call('HMGET', B .. 'q' .. q.nr, 'finish', 'toldWaiting'))
@@ -36,7 +39,7 @@ end
 -- reportWaiting updates the waiting jobs of a group after a change of a member.
 local function reportWaiting(q)
   if q.laned then withLanes(q) end
-  local g, waiting = q.group, call('ZCARD', B .. 'w' .. q.nr) + (q.keyedWaiting or 0)
+  local g, waiting = q.group, q.pull and 0 or call('ZCARD', B .. 'w' .. q.nr) + (q.keyedWaiting or 0)
   if waiting == q.toldWaiting then return end
   set(g, 'groupWaiting', max(0, g.groupWaiting + waiting - q.toldWaiting))
   set(g, 'membersWaiting', max(0, g.membersWaiting + (waiting > 0 and 1 or 0) - (q.toldWaiting > 0 and 1 or 0)))
@@ -105,4 +108,72 @@ local function countChildren(name) return call('ZLEXCOUNT', B .. 'N', '[' .. nam
 local function waitingElsewhere(q)
   local g = q.group
   return max(0, g.groupWaiting - q.toldWaiting), max(0, g.membersWaiting - (q.toldWaiting > 0 and 1 or 0))
+end
+
+local CLAIM_KEPT = HORIZON / 2 -- how late the clients of a pull child may be
+
+local function claimsKey(g) return B .. 'c' .. g.nr end
+
+-- leaveTurns takes a member out of its group's turns when it becomes a pull queue, or stops being one.
+local function leaveTurns(q)
+  local g = q.group
+  call('ZREM', B .. 'R' .. g.nr, q.nr)
+  call('ZREM', B .. 'Y' .. g.nr, q.nr)
+  call('ZREM', claimsKey(g), q.nr)
+  reportWaiting(q)
+  armGroup(g)
+end
+
+-- hasClients reports whether the clients of a pull child still wait for its jobs.
+local function hasClients(q)
+  return (tonumber(call('HGET', B .. 'q' .. q.nr, 'pullersAskAt')) or 0) + CLAIM_KEPT > now
+end
+
+-- rejoin returns the tag of a pull child whose jobs a client asks for. Without a claim it joins as a newly active
+-- member does.
+local function rejoin(q)
+  local at = tonumber(call('ZSCORE', claimsKey(q.group), q.nr))
+  return at and hasClients(q) and max(at, q.finish) or max(q.finish, q.group.groupServed)
+end
+
+-- claim keeps the turn of a pull child whose clients got less than they asked for, if it waits for the group.
+local function claim(q, unserved)
+  local g, departs = q.group, tonumber(call('ZSCORE', B .. 'pa', q.nr))
+  if unserved and departs and (g.asleep or departs <= nextDeparture(g)) then
+    call('ZADD', claimsKey(g), rejoin(q), q.nr)
+  else
+    call('ZREM', claimsKey(g), q.nr)
+  end
+end
+
+-- wakeClaims wakes the clients of pull children after the parent's pace has changed, or its pause is over.
+local function wakeClaims(g)
+  if g.asleep then return end
+  local at = nextDeparture(g)
+  for _, nr in ipairs(call('ZRANGE', claimsKey(g), 0, -1)) do
+    local q = load(nr)
+    if q then wakeFor(at, q) end
+  end
+end
+
+-- pullsFrom returns since when, or from when on, a job of a pull child can depart, considering its group; nil if none
+-- can. departs is that instant as far as the child is concerned, or nil.
+local function pullsFrom(q, departs)
+  local g = q.group
+  if not departs or g.asleep then return nil end
+  bounded(g)
+  return max(departs, readyAt(g), g.groupSince)
+end
+
+-- placePulled updates what follows for the group when a pull child can depart from an instant on, or not at all. It
+-- returns pullsFrom.
+local function placePulled(q, departs)
+  local g = q.group
+  if not departs then call('ZREM', claimsKey(g), q.nr) end
+  if g.slotBack then
+    g.slotBack = nil
+    local e = armGroup(g)
+    if e then wakeFor(e, g) end
+  end
+  return pullsFrom(q, departs)
 end

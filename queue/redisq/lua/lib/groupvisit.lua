@@ -1,8 +1,8 @@
 -- needs: groups, agenda, request, shares, departures, stored
--- gives: visitGroup
+-- gives: visitGroup, wakeClaims
 --
 -- A visit to a group. Several members are open at once, each for one job at a time. All is written at the end, once for
--- each member.
+-- each member. A client that pulls from a child visits only that child, v.child.
 --
 -- A member in a visit has its place: 'Y' (ready; at is its tag), 'R' (resting; at is until when) or nil. tie is its
 -- number. Once it was chosen, q is its queue, turns the visit to its lanes, and onlyLane its one lane if its jobs take
@@ -143,6 +143,15 @@ local function putBackChosen(v, m, l)
   turnorder.insert(v.ready, m)
 end
 
+-- credit returns how far behind served a member that was passed over may be, because no client came for its jobs.
+local function credit(g) return slots(g, HORIZON / 2) end
+
+-- tagOf returns the tag by which a member with a stored tag takes its turn.
+local function tagOf(g, tag, pulled)
+  if pulled then return max(tag, g.groupServed - credit(g)) end
+  return max(tag, g.groupFloor)
+end
+
 -- grantMemberJob grants a job of a member, to depart at d.
 local function grantMemberJob(v, m, l, d, cost, id, turn, job, entry)
   local q, g = m.q, v.g
@@ -159,8 +168,10 @@ local function grantMemberJob(v, m, l, d, cost, id, turn, job, entry)
   grant.grantJob(q, m.leases, m.flights, rowsOf(q), id, turn, job, entry, d, state, keyed and l.lane or '')
   set(g, 'lastFence', M.lastFence)
   if m.onlyLane then l.granted, l.pos = l.granted + 1, l.pos + 1 else turns.noteDeparture(m.turns, l, cost, d) end
-  set(g, 'groupServed', m.at)
-  m.at = m.at + cost
+  local tag = tagOf(g, m.at, q.pull)
+  set(g, 'groupServed', tag)
+  if q.pull then set(g, 'groupFloor', max(g.groupFloor, tag - credit(g))) end
+  m.at = tag + cost
   set(q, 'finish', m.at)
 end
 
@@ -204,8 +215,57 @@ local function step(v, m, l, d)
   return true
 end
 
+local SLOT_KEPT, LEAST_PATIENCE, MOST_CLAIMS = HORIZON / 4, HORIZON / 8, 32
+
+-- firstClaim returns another pull child with a claim whose turn is first, or false. Claims whose clients are late
+-- lapse.
+local function firstClaim(v)
+  if v.claim ~= nil then return v.claim end
+  v.claim = false
+  local key = B .. 'c' .. v.g.nr
+  local found = call('ZRANGE', key, 0, MOST_CLAIMS, 'WITHSCORES')
+  for i = 1, #found, 2 do
+    if not (v.child and found[i] == v.child.tie) then
+      local asks = redis.pcall('HGET', B .. 'q' .. found[i], 'pullersAskAt')
+      asks = tonumber(type(asks) ~= 'table' and asks) or 0
+      if asks + HORIZON / 2 > now then
+        v.claim = { tie = found[i], at = tonumber(found[i + 1]), asks = asks }
+        return v.claim
+      end
+      call('ZREM', key, found[i])
+    end
+  end
+  return false
+end
+
+-- othersFirst reports whether it is the turn of a member that other clients serve, and will ask for by an instant.
+local function othersFirst(v, m, opens, till)
+  local g = v.g
+  local own = { tie = m.tie, at = tagOf(g, m.at, v.child) }
+  local function isBefore(tie, at, pulled) return turnorder.before({ tie = tie, at = tagOf(g, at, pulled) }, own) end
+  local other = firstClaim(v)
+  if other and other.asks <= till and isBefore(other.tie, other.at, true) then return true end
+  if not v.child or M.watcher == '' or M.watchUntil > till or now >= M.watchUntil + HORIZON / 2 then return false end
+  local first = call('ZRANGE', v.key, '0', '0', 'WITHSCORES')
+  if first[1] and isBefore(first[1], tonumber(first[2]), false) then return true end
+  -- A member that stops resting joins with this tag, or a greater one.
+  local rested = tonumber(call('ZRANGE', v.rests, '0', '0', 'WITHSCORES')[2])
+  return rested and rested <= opens and g.groupServed < own.at
+end
+
+-- leavesSlot reports whether the slot that a member could have is left to a member that other clients serve. They have
+-- until SLOT_KEPT before it; after that any client may take it, so no member holds up another.
+local function leavesSlot(v, m)
+  local opens = max(nextDeparture(v.g), memberOpens(v, m.q, now))
+  local till = opens - SLOT_KEPT
+  if now >= till or not othersFirst(v, m, opens, till) then return false end
+  v.left, request.again = true, min(request.again or math.huge, max(till, now + LEAST_PATIENCE))
+  return true
+end
+
 local function lostSince(v, e)
   local g, first = v.g, v.resting[#v.resting]
+  if v.child then e, first = groups.pullsFrom(v.child.q, e), { tie = v.child.tie, at = e } end
   if e >= now then return end
   local whose = g
   if not turnorder.unread(v) and first and readyAt(g) < first.at and first.tie ~= g.nr then
@@ -245,31 +305,44 @@ local function endGroupVisit(v)
   if rest[1] then call('ZADD', v.rests, unpack(rest)) end
 end
 
--- passOver leaves a group to other clients if this client has used up its share of every member that could depart.
+-- passOver leaves a group to other clients if this client has used up its share of every member that could depart, or
+-- if the next slot was left to a pull child.
 local function passOver(v)
   local g = v.g
   for _, m in ipairs(v.overShare) do shares.fallShort(m.tie) end
+  if v.left then
+    if call('ZSCORE', B .. 'a', g.nr) then shares.pass(g.nr) end
+    return
+  end
   if not v.overShare[1] or call('ZCARD', v.key) > #v.overShare or not call('ZSCORE', B .. 'a', g.nr) then return end
   local first = tonumber(call('ZRANGE', v.rests, '0', '0', 'WITHSCORES')[2])
   if first then shares.first = min(shares.first or math.huge, max(readyAt(g), g.groupSince, first)) end
   shares.pass(g.nr)
 end
 
-local function visitGroup(g, e)
+-- visitGroup visits a group for a drainer or, if child is a pull queue, for a client that pulls from it.
+local function visitGroup(g, e, child)
   local v = { g = g, all = {}, ready = {}, resting = {}, overShare = {}, count = 0, putOff = 0,
     lanes = { readied = 0, changed = 0 }, unread = {}, at = 1, rank = 0,
     key = B .. 'Y' .. g.nr, rests = B .. 'R' .. g.nr, came = function(v, nr, at) return memberIn(v, nr, at, 'Y') end }
   call('ZCARD', v.key)
-  local rested = call('ZRANGEBYSCORE', v.rests, '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0, MOST_READIED)
-  if g.asleep then return armGroup(g) end
+  local rested = child and {}
+    or call('ZRANGEBYSCORE', v.rests, '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0, MOST_READIED)
+  if g.asleep then return not child and armGroup(g) end
   withLanes(g)
   groupInVisit = g
   for i = #rested - 1, 1, -2 do v.resting[#v.resting + 1] = memberIn(v, rested[i], rested[i + 1], 'R') end
+  if child then
+    local m = memberIn(v, child.nr, groups.rejoin(child), 'Y')
+    v.child, v.ready[1], v.noMore, m.opened = m, m, true, true
+    open(v, m)
+  end
   bounded(g)
   if not visit.delayAfterRestart(g, max(g.groupMaxCost, g.maxCost)) then lostSince(v, e) end
   repairWindows(g)
   while freeHandlers > 0 and request.visits < MAX_VISITS do
     local d = grant.departureFor(g, true)
+    if child then d = max(d, reign.apart(v.child.q, memberOpens(v, v.child.q, now))) end
     if d > now + HORIZON then break end
     if not wakeMembers(v, d) then
       local first = v.resting[#v.resting]
@@ -278,6 +351,10 @@ local function visitGroup(g, e)
       if not wakeMembers(v, d) then break end
     end
     local m, l = choose(v, d)
+    if m and leavesSlot(v, m) then
+      putBackChosen(v, m, l)
+      break
+    end
     if m and not step(v, m, l, d) or v.putOff >= MOST_PUT_OFF then break end
   end
   for _, m in ipairs(v.all) do
@@ -285,10 +362,10 @@ local function visitGroup(g, e)
   end
   endGroupVisit(v)
   g.member = nil
-  set(g, 'groupSince', now)
+  if not child then set(g, 'groupSince', now) end
   saveBucket(g)
   armGroup(g)
-  passOver(v)
+  if not child then passOver(v) end
   save(g)
   groupInVisit = nil
 end

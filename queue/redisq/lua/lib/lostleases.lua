@@ -4,7 +4,8 @@
 -- Ends leases that ran out, and forgets dead jobs past their retention.
 
 local expired, errors = {}, {} -- queues of leases that ran out; queue number and error
-local pulled -- number of the one queue that is visited, if one was named
+-- Numbers of the one queue that is visited, if one was named, and of its parent.
+local pulled, pulledParent
 
 -- tryFor calls a function for one queue. An error is noted for the queue and stops no other queue.
 local function tryFor(nr, ...)

@@ -23,13 +23,14 @@ end
 local function ensureGroup(g)
   loadMember(g, g.nr)
   set(g, 'groupServed', 0)
+  set(g, 'groupFloor', 0)
   set(g, 'groupSince', 0)
   set(g, 'groupWaiting', 0)
   set(g, 'membersWaiting', 0)
   set(g, 'groupMaxCost', max(g.groupMaxCost, g.maxCost))
   set(g, 'finish', 0)
   set(g, 'toldWaiting', 0)
-  call('DEL', B .. 'R' .. g.nr, B .. 'Y' .. g.nr)
+  call('DEL', B .. 'R' .. g.nr, B .. 'Y' .. g.nr, B .. 'c' .. g.nr)
   reportWaiting(g)
   restAsOnAgenda(g.nr, g)
   saveLinks(g)
@@ -53,6 +54,7 @@ local function addMember(g, nr)
   local key = B .. 'q' .. nr
   local q = readQueue(nr)
   local waiting = call('ZCARD', B .. 'w' .. nr) + (q.laned and tonumber(call('HGET', key, 'keyedWaiting')) or 0)
+  if q.pull then waiting = 0 end
   local text = (q.links and sub(q.links, 1, 1) or '0') .. ':' .. g.nr
   call('HSET', key, 'links', text, 'toldWaiting', waiting, 'finish', 0)
   set(g, 'groupWaiting', g.groupWaiting + waiting)
@@ -85,12 +87,13 @@ local function leaveGroup(q, name)
   local g = q.group
   call('ZREM', B .. 'R' .. g.nr, q.nr)
   call('ZREM', B .. 'Y' .. g.nr, q.nr)
+  call('ZREM', B .. 'c' .. g.nr, q.nr)
   set(g, 'groupWaiting', max(0, g.groupWaiting - q.toldWaiting))
   set(g, 'membersWaiting', max(0, g.membersWaiting - (q.toldWaiting > 0 and 1 or 0)))
   if countChildren(parentOf(name)) > 0 then
     armGroup(g)
   else
-    call('DEL', B .. 'R' .. g.nr, B .. 'Y' .. g.nr)
+    call('DEL', B .. 'R' .. g.nr, B .. 'Y' .. g.nr, B .. 'c' .. g.nr)
     g.group = nil
     saveLinks(g)
     if g.laned then withLanes(g) end

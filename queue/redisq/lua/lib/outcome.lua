@@ -77,6 +77,7 @@ local function giveBackDeparture(q, f)
   if q.lastFence ~= f.fence or q.lastCost == 0 or f.epoch ~= M.run or q.epoch ~= M.run then return end
   if q.adapt then heldByRate(q) end -- as the call found it
   giveBack(q)
+  q.slotBack = true -- see placePulled
   saveBucket(q)
   set(q, 'lastFence', 0)
 end

@@ -27,7 +27,7 @@ local function fileOne(nr)
     wakeFor(at + skew, q)
   end
   if not hasQuota(q) then return end
-  if q.group then
+  if q.group and not q.pull then
     groups.fileMember(q)
   else
     local opens = nextDeparture(q)

@@ -19,13 +19,14 @@ if ARGV[9] ~= '' then
   if not q then return { -1 } end
   -- A repeated request is answered whatever the queue's spec is by now.
   if not q.pull and (not last or tonumber(ARGV[5]) > last[LAST_NUMBER]) then return { -2 } end
+  pulledParent = string.match(q.links or '', ':(.+)$')
 end
 local lost, answers, answering, granted, bytes, lates = {}, {}, nil, {}, 0, 0
 local freeHandlers = tonumber(ARGV[6]) -- handlers
 local shares = {} -- see shares.lua
 -- State that visits share: the client's clock, lead and uncertainty; the number of queues visited; how many scheduled
 -- jobs may still become ready; the first and the latest paced departure granted; leases that are still to be written,
--- each behind its deadline.
+-- each behind its deadline; again, when to look again at a slot that was left to other clients.
 local request = { clock = ARGV[12], lead = min(tonumber(ARGV[10]), HORIZON), visits = 0, toRipen = 100,
   uncertainty = min(tonumber(ARGV[11]), HORIZON) }
 

@@ -1,4 +1,4 @@
--- gives: insert, unread, pick
+-- gives: before, insert, unread, pick
 --
 -- The order in which lanes, or the members of a group, take their turns in a visit. Each has at, its tag or until when
 -- it rests, and tie, by which ties are broken.

@@ -22,6 +22,7 @@ local function becomeReady(nr, firstDue)
     logLapse(q)
     if q.group == q then set(q, 'groupSince', q.pauseEndedAt + skew) end
     setPause(q, '')
+    if q.group == q then groupvisit.wakeClaims(q) end
     save(q)
   end
   local T, F = B .. 't' .. nr, B .. 'f' .. nr
@@ -203,6 +204,7 @@ end
 local function visitQueue(nr, e)
   local q = load(nr)
   if q and q.group == q then return groupvisit.visitGroup(q, e) end
+  if q and q.group and q.pull and not q.asleep then return groupvisit.visitGroup(q.group, e, q) end
   if not q or q.asleep or q.group then
     call('ZREM', q and agendaKey(q, 'a') or B .. 'a', nr)
     return

@@ -38,6 +38,7 @@ end
 local function untilNext(departs, ripens)
   local at, deadline = now + POLL, firstOf('l', 'firstLease')
   if ripens then at = min(at, ripens) end
+  if request.again then at = min(at, request.again) end
   -- Half a horizon before the departure, or the client's lead if that is longer.
   if departs then at = min(at, max(departs, request.from) - max(HORIZON / 2, request.lead)) end
   if deadline then at = min(at, deadline) end
@@ -55,10 +56,15 @@ local function planSleep(clients, backup)
   local departs, ripens
   if pulled then
     departs, ripens = tonumber(call('ZSCORE', B .. 'pa', pulled)), tonumber(call('ZSCORE', B .. 'ps', pulled))
+    local q = pulledParent and load(pulled)
+    local g = q and q.group
+    if g then departs = groups.pullsFrom(q, departs) end
+    local wakes = g and g.asleep and (g.pausedUntil or g.pauseEndedAt)
+    if wakes then ripens = min(ripens or math.huge, wakes + skew) end
   else
     departs, ripens = shares.firstDeparture(), firstOf('s', 'firstTimer')
   end
-  local pause, full = untilNext(departs, ripens), freeHandlers <= 0
+  local pause, full = untilNext(not (pulled and request.again) and departs, ripens), freeHandlers <= 0
   local more = departs and departs <= now + HORIZON -- more is due than free handlers, or visits in a call
   if full and more then pause = 0 end
   if pulled then
