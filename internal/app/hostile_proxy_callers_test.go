@@ -3,10 +3,12 @@ package app_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -245,11 +247,11 @@ func TestHostileProxyHoardsMemory(t *testing.T) {
 	body := strings.Repeat("x", 1<<20)
 	var refused int
 	for range 40 { // 40 MiB, of which half a budget is one client's
+		waiting := g.metric("penstock_proxy_waiting", "")
 		conn := g.begin("POST /proxy/q HTTP/1.1\r\nHost: localhost\r\nPenstock-Wait: 10m\r\nPenstock-Retry: throttled\r\n" +
 			"Content-Length: 1048576\r\n\r\n")
 		done := make(chan struct{})
 		go func() { defer close(done); _, _ = io.WriteString(conn, body) }()
-		waiting := g.metric("penstock_proxy_waiting", "")
 		answered := make(chan reply, 1)
 		go func() { answered <- readReply(conn, "POST ") }()
 		await.Until(t, "it waits or is refused", func() bool {
@@ -258,6 +260,9 @@ func TestHostileProxyHoardsMemory(t *testing.T) {
 			}
 			select {
 			case a := <-answered:
+				if errors.Is(a.err, os.ErrDeadlineExceeded) {
+					t.Error("it was neither refused nor let wait")
+				}
 				if a.err == nil && a.status != http.StatusTooManyRequests && a.status != http.StatusServiceUnavailable {
 					t.Errorf("%d %s", a.status, a.text)
 				}
