@@ -28,7 +28,7 @@ TESTFLAGS := -trimpath -vet=all -shuffle=on -timeout 30m
 SEQUENTIAL := ./docs ./leaky ./queue ./queue/audit ./internal/strictjson ./queue/invalid ./internal/jobrecord \
 	./internal/jsondepth ./queue/machine ./internal/move ./queue/names ./queue/quote ./queue/rules ./queue/ruleset \
 	./queue/status ./queue/unit ./queue/queuetest ./internal/config ./internal/prove/law ./internal/replay/... \
-	./internal/test/deploytest ./clients ./site/simulator/simulate ./client/internal/gen ./deploy/grafana \
+	./internal/test/deploytest ./clients ./clients/thirdparty ./site/simulator/simulate ./client/internal/gen ./deploy/grafana \
 	./deliver/asynqtarget/asynqtask ./deliver/bounce ./deliver/secrets ./deliver/setting ./internal/app/asynq \
 	./internal/assign ./internal/attention ./internal/cause ./internal/departure ./internal/forward ./internal/wire \
 	./queue/boltq/internal/pagecheck $(addprefix ./internal/cli/,chain command memory operator plot provecmd pushcmd \

@@ -115,8 +115,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// othersTurn reports whether the other one of Python's two clients runs a case in the short form. They take turns, since
-// generate_sync.py writes one of them from the other. In the long form both run every case.
+// othersTurn reports whether the other one of Python's two clients runs a case in the short form. They take turns,
+// since generate_sync.py writes one of them from the other. In the long form both run every case.
 func othersTurn(client string, n int) bool {
 	return client == "python" && n%2 == 1 || client == "python-asyncio" && n%2 == 0
 }

@@ -24,8 +24,8 @@ const (
 )
 
 // appetite limits how many granted jobs wait to start. The maximum grows by one for each round of jobs that start in
-// time, and is halved when more than one job in inTimePerLate misses its window or has a timer that fires too late. If a
-// busy process reserved more jobs, it would only release them again, at the expense of useful work. The rule is the
+// time, and is halved when more than one job in inTimePerLate misses its window or has a timer that fires too late. If
+// a busy process reserved more jobs, it would only release them again, at the expense of useful work. The rule is the
 // additive increase and multiplicative decrease of V. Jacobson, "Congestion Avoidance and Control", 1988.
 type appetite struct {
 	waiting atomic.Int64 // jobs that wait to start, including claimed ones
@@ -106,8 +106,8 @@ func (a *appetite) expire(now time.Time) {
 	}
 }
 
-// late counts a late job. It halves the appetite unless the job is spared, at most once per horizon because jobs granted
-// together are late together.
+// late counts a late job. It halves the appetite unless the job is spared, at most once per horizon because jobs
+// granted together are late together.
 func (a *appetite) late(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -231,8 +231,10 @@ func TestTurnsOfTheDead(t *testing.T) {
 			t.Fatal(err)
 		}
 		dead, turns := turnsOf(t, process(), "calls"), turnsOf(t, process(), "calls")
-		if _, err := dead.Request(t.Context(), pull.TurnRequest{Priority: queue.MaxPriority, Cost: 2,
-			Within: time.Hour}); err != nil {
+		if _, err := dead.Request(t.Context(), pull.TurnRequest{
+			Priority: queue.MaxPriority, Cost: 2,
+			Within: time.Hour,
+		}); err != nil {
 			t.Fatal(err)
 		}
 		for range 5 {

@@ -83,10 +83,20 @@ func TestHostileProxyRoles(t *testing.T) {
 		token, queue string
 		status       int
 	}{
-		{"produce", "acme-api", 200}, {"admin", "acme-api", 200}, {"admin", "beta-api", 200},
-		{"consume", "acme-api", 403}, {"view", "acme-api", 403}, {"configure", "acme-api", 403}, {"operate", "acme-api", 403},
-		{"nobody", "acme-api", 401}, {"wrong", "acme-api", 401}, {"nobody", "none", 401},
-		{"produce", "beta-api", 404}, {"produce", "acme-none", 404}, {"view", "beta-api", 404}, {"produce", "none", 404},
+		{"produce", "acme-api", 200},
+		{"admin", "acme-api", 200},
+		{"admin", "beta-api", 200},
+		{"consume", "acme-api", 403},
+		{"view", "acme-api", 403},
+		{"configure", "acme-api", 403},
+		{"operate", "acme-api", 403},
+		{"nobody", "acme-api", 401},
+		{"wrong", "acme-api", 401},
+		{"nobody", "none", 401},
+		{"produce", "beta-api", 404},
+		{"produce", "acme-none", 404},
+		{"view", "beta-api", 404},
+		{"produce", "none", 404},
 	} {
 		t.Run(c.token+" of "+c.queue, func(t *testing.T) {
 			before := len(p.seen())
@@ -133,37 +143,48 @@ func TestHostileProxyTokens(t *testing.T) {
 		{"password", []string{"Authorization", basic(token)}, 200, "[] []"},
 		{"own field", []string{"Penstock-Authorization", "Bearer " + token}, 200, "[] []"},
 		{
-			"own field and bearer", []string{"Penstock-Authorization", "Bearer " + token, "Authorization", "Bearer theirs"}, 200,
+			"own field and bearer",
+			[]string{"Penstock-Authorization", "Bearer " + token, "Authorization", "Bearer theirs"},
+			200,
 			"[Bearer theirs] []",
 		},
 		{
-			"own field and key", []string{"Penstock-Authorization", "Bearer " + token, "X-Api-Key", "theirs"}, 200,
+			"own field and key",
+			[]string{"Penstock-Authorization", "Bearer " + token, "X-Api-Key", "theirs"},
+			200,
 			"[] [theirs]",
 		},
 		{"bearer and key", []string{"Authorization", "Bearer " + token, "X-Api-Key", "theirs"}, 200, "[] [theirs]"},
 		{"twice the token", []string{"Authorization", "Bearer " + token, "X-Api-Key", token}, 200, "[] []"},
 		{
-			"another token", []string{"Penstock-Authorization", "Bearer " + token, "Authorization", "Bearer " + other}, 200,
+			"another token",
+			[]string{"Penstock-Authorization", "Bearer " + token, "Authorization", "Bearer " + other},
+			200,
 			"[] []",
 		},
 		{
-			"another token as password", []string{"Penstock-Authorization", "Bearer " + token, "Authorization", basic(other)},
+			"another token as password",
+			[]string{"Penstock-Authorization", "Bearer " + token, "Authorization", basic(other)},
 			200, "[] []",
 		},
 		{"another token as key", []string{"Penstock-Authorization", "Bearer " + token, "X-Api-Key", other}, 200, "[] []"},
 		{"cookie", []string{"Penstock-Authorization", "Bearer " + token, "Cookie", "token=" + token}, 200, "[] []"},
 		{
-			"forged field", []string{"Authorization", "Bearer " + token, "Penstock-Passed-Authorization", "Bearer forged"}, 200,
+			"forged field",
+			[]string{"Authorization", "Bearer " + token, "Penstock-Passed-Authorization", "Bearer forged"},
+			200,
 			"[] []",
 		},
 		{"only a cookie", []string{"Cookie", "token=" + token}, 401, ""},
 		{"two bearers", []string{"Authorization", "Bearer " + token, "Authorization", "Bearer " + token}, 400, ""},
 		{
-			"two own fields", []string{"Penstock-Authorization", "Bearer " + token, "Penstock-Authorization", "Bearer " + token},
+			"two own fields",
+			[]string{"Penstock-Authorization", "Bearer " + token, "Penstock-Authorization", "Bearer " + token},
 			400, "",
 		},
 		{
-			"own field that is wrong", []string{"Penstock-Authorization", "Bearer wrong", "Authorization", "Bearer " + token},
+			"own field that is wrong",
+			[]string{"Penstock-Authorization", "Bearer wrong", "Authorization", "Bearer " + token},
 			401, "",
 		},
 	} {

@@ -121,11 +121,13 @@ func TestHostileProxyRetries(t *testing.T) {
 		fields  []string
 	}{
 		"again": {
-			[]string{tooMany("Retry-After: 1"), plainOK}, strings.NewReader("body"), "body", 200, 2,
+			[]string{tooMany("Retry-After: 1"), plainOK},
+			strings.NewReader("body"), "body", 200, 2,
 			[]string{retry, "throttled"},
 		},
 		"twice": {
-			[]string{tooMany("Retry-After: 1"), tooMany("Retry-After: 1"), plainOK}, strings.NewReader("body"), "body", 200, 3,
+			[]string{tooMany("Retry-After: 1"), tooMany("Retry-After: 1"), plainOK},
+			strings.NewReader("body"), "body", 200, 3,
 			[]string{retry, "throttled"},
 		},
 		"no time": {
@@ -137,20 +139,25 @@ func TestHostileProxyRetries(t *testing.T) {
 		},
 		"not asked to": {[]string{tooMany("Retry-After: 1"), plainOK}, strings.NewReader("body"), "body", 429, 1, nil},
 		"too long": {
-			[]string{tooMany("Retry-After: 60"), plainOK}, strings.NewReader("body"), "body", 429, 1,
+			[]string{tooMany("Retry-After: 60"), plainOK},
+			strings.NewReader("body"), "body", 429, 1,
 			[]string{retry, "throttled", wait, "2s"},
 		},
 		"another status": {
-			[]string{said("HTTP/1.1 500 No", "Content-Length: 0", "", ""), plainOK}, strings.NewReader("body"), "body", 500, 1,
+			[]string{said("HTTP/1.1 500 No", "Content-Length: 0", "", ""), plainOK},
+			strings.NewReader("body"), "body", 500, 1,
 			[]string{retry, "throttled"},
 		},
 		"unknown length": {
-			[]string{tooMany("Retry-After: 1"), plainOK}, io.LimitReader(strings.NewReader("body"), 4), "body", 429, 1,
+			[]string{tooMany("Retry-After: 1"), plainOK},
+			io.LimitReader(strings.NewReader("body"), 4), "body", 429, 1,
 			[]string{retry, "throttled"},
 		},
 		"over its kept size": {
-			[]string{tooMany("Retry-After: 1"), plainOK}, strings.NewReader(large + "x"), large + "x", 429, 1, []string{retry,
-				"throttled"},
+			[]string{tooMany("Retry-After: 1"), plainOK}, strings.NewReader(large + "x"), large + "x", 429, 1, []string{
+				retry,
+				"throttled",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -331,8 +338,10 @@ func TestHostileProxySlowHandshakes(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(o.Certificate())
 	g := newGateway(t, func(o *gatewayOptions) {
-		o.Deliver.TLS = &tls.Config{RootCAs: roots,
-			MinVersion: tls.VersionTLS12}
+		o.Deliver.TLS = &tls.Config{
+			RootCAs:    roots,
+			MinVersion: tls.VersionTLS12,
+		}
 	})
 	g.put("q", o.URL, `"rate":"20/s","slack":"5ms"`, "")
 	var all sync.WaitGroup

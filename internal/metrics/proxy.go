@@ -18,7 +18,8 @@ type Proxy struct {
 
 var _ proxy.Observer = (*Proxy)(nil)
 
-// NewProxy registers the metrics of calls. maxQueues is the number of queues with series of their own; 0 is the default.
+// NewProxy registers the metrics of calls. maxQueues is the number of queues with series of their own; 0 is the
+// default.
 func NewProxy(reg prometheus.Registerer, maxQueues int) (*Proxy, error) {
 	m := &Proxy{
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{

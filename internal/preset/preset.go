@@ -125,6 +125,6 @@ func (p *Preset) CheckURL(spec map[string]any) error {
 	if err != nil || !strings.HasSuffix(u.Hostname(), placeholder) {
 		return nil //nolint:nilerr // the server has a better error for an invalid URL
 	}
-	return fmt.Errorf("the URL of the preset %s, %s, is only a placeholder: set yours with deliver.http.url=https://...",
+	return fmt.Errorf("the URL of the preset %s, %s, is only a placeholder: set yours as deliver.http.url",
 		p.Name, text)
 }

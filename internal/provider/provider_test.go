@@ -209,7 +209,8 @@ func TestModels(t *testing.T) {
 
 func TestOptionsThatCannotBe(t *testing.T) {
 	for _, o := range []Options{
-		{Provider: "azure", Requests: Limit{1, time.Second}}, {Provider: OpenAI},
+		{Provider: "azure", Requests: Limit{1, time.Second}},
+		{Provider: OpenAI},
 		{Provider: OpenAI, Requests: Limit{5, time.Second}, Burst: 6},
 		{Provider: OpenAI, Requests: Limit{5, time.Second}, Burst: -1},
 		{Provider: Plain, Requests: Limit{5, time.Second}, Burst: 1},

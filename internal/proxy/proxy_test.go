@@ -296,8 +296,16 @@ func TestEarlyBody(t *testing.T) {
 		retry  bool
 		want   int64
 	}{
-		{-1, false, 0}, {-1, true, 0}, {0, true, 0}, {1, false, 1}, {earlyBody, false, earlyBody}, {earlyBody + 1, false, 0},
-		{earlyBody + 1, true, earlyBody + 1}, {keptBody, true, keptBody}, {keptBody + 1, true, 0}, {1 << 40, true, 0},
+		{-1, false, 0},
+		{-1, true, 0},
+		{0, true, 0},
+		{1, false, 1},
+		{earlyBody, false, earlyBody},
+		{earlyBody + 1, false, 0},
+		{earlyBody + 1, true, earlyBody + 1},
+		{keptBody, true, keptBody},
+		{keptBody + 1, true, 0},
+		{1 << 40, true, 0},
 	} {
 		if got := EarlyBody(c.length, c.retry); got != c.want {
 			t.Errorf("%d, %v: %d, want %d", c.length, c.retry, got, c.want)

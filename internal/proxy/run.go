@@ -139,7 +139,7 @@ func (r *run) attempt(
 			r.started()
 		}}
 		f.Turn = t
-		answer, err = sender.Forward(ctx, f, target)
+		answer, err = sender.Forward(ctx, f, target) //nolint:bodyclose // serve closes it
 		t.answered()
 		var unsent *httptarget.FailedForward
 		if t.now != nil && ctx.Err() != nil && errors.As(err, &unsent) && !unsent.Sent {

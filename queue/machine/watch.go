@@ -160,8 +160,8 @@ func (g *grant) asksFor(departs leaky.Instant) leaky.Instant {
 	return max(departs, g.from).Add(-max(queue.Horizon/2, g.lead))
 }
 
-// sleeps returns the client's pause, shortened by its lead, so that its request arrives on time. It takes about the lead
-// until the client has the answer and can pause.
+// sleeps returns the client's pause, shortened by its lead, so that its request arrives on time. It takes about the
+// lead until the client has the answer and can pause.
 func (g *grant) sleeps(next time.Duration) time.Duration {
 	return max(next-g.lead, min(next, minSleep))
 }

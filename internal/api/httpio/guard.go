@@ -89,7 +89,8 @@ func (g *guard) refuses(r *http.Request) *Problem {
 	return p
 }
 
-// ProxyPath begins the paths of calls that are passed on to receivers: /proxy/QUEUE/PATH. Their bodies may be of any type.
+// ProxyPath begins the paths of calls that are passed on to receivers, as in /proxy/QUEUE/PATH. Their bodies may be of
+// any type.
 const ProxyPath = "/proxy/"
 
 // replays reports whether a request sends a log to replay. Browsers do not let a web page send that type of body to

@@ -11,7 +11,13 @@ import (
 )
 
 // call makes a call to a simulated provider.
-func call(t *testing.T, url, body string) (resp *http.Response, text string, err error) {
+// answered is the beginning of an answer.
+type answered struct {
+	StatusCode int
+	Header     http.Header
+}
+
+func call(t *testing.T, url, body string) (_ *answered, text string, err error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(
 		t.Context(), http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body),
@@ -21,12 +27,13 @@ func call(t *testing.T, url, body string) (resp *http.Response, text string, err
 	}
 	req.Header.Set("Authorization", "Bearer sk-test")
 	req.Close = true
-	if resp, err = http.DefaultClient.Do(req); err != nil {
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
 		return nil, "", err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	all, err := io.ReadAll(resp.Body)
-	return resp, string(all), err
+	return &answered{resp.StatusCode, resp.Header}, string(all), err
 }
 
 // A provider answers what does not fail, and failures have its form.
@@ -44,7 +51,7 @@ func TestSinkOfAProvider(t *testing.T) {
 	})
 	const body = `{"model": "sim-small", "messages": [{"role": "user", "content": "hello"}]}`
 	resp, text, err := call(t, url, body)
-	if err != nil || resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "3" ||
+	if err != nil || resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "3" ||
 		!strings.Contains(text, "server_error") {
 		t.Errorf("one that fails: %v, %v, %s", resp, err, text)
 	}
@@ -64,11 +71,11 @@ func TestSinkOfAProvider(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err = http.DefaultClient.Do(req)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatal(resp, err)
+	stats, err := http.DefaultClient.Do(req)
+	if err != nil || stats.StatusCode != http.StatusOK {
+		t.Fatal(stats, err)
 	}
-	_ = resp.Body.Close()
+	_ = stats.Body.Close()
 	sum := s.Totals()
 	if sum.Requests != 6 || sum.Answers["503"] != 1 || sum.Answers[Dropped] != 1 || sum.Answers["200"] != 2 ||
 		sum.Answers["429"] != 2 {
