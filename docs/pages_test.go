@@ -15,20 +15,20 @@ import (
 )
 
 // most is the maximum number of words on all pages together, except those of groups.
-const most = 30_960
+const most = 31_220
 
 // budgets are the maximum numbers of words of all pages.
 var budgets = map[string]int{
 	"README.md":              1300,
-	"CONTRIBUTING.md":        800,
+	"CONTRIBUTING.md":        840,
 	"CHANGELOG.md":           600,
 	"deploy/README.md":       1300,
 	"docs/design.md":         3700,
 	"docs/api.md":            3530,
-	"docs/proxy.md":          600,
+	"docs/proxy.md":          700,
 	"docs/console.md":        330,
 	"docs/cli.md":            1700,
-	"docs/configuration.md":  3400,
+	"docs/configuration.md":  3480,
 	"docs/access.md":         1008,
 	"docs/admission.md":      1100,
 	"docs/roles.md":          250,
@@ -51,7 +51,7 @@ var budgets = map[string]int{
 	"docs/targets/sms.md":    800,
 	"docs/targets/smtp.md":   800,
 
-	"queue/redisq/lua/README.md":   1000,
+	"queue/redisq/lua/README.md":   1020,
 	"clients/python/README.md":     150,
 	"clients/typescript/README.md": 400,
 }

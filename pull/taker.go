@@ -2,6 +2,7 @@ package pull
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -32,11 +33,12 @@ func (t *Turns) await(ctx context.Context, k kind, until time.Time) (*Departure,
 	t.mu.Lock()
 	t.takers = append(t.takers, me)
 	t.mu.Unlock()
-	for {
+	for most := leastYield; ; {
 		came, of, err := t.next(waiting, until)
 		if err == nil && of != k {
 			if !t.pass(came, of) {
-				t.yield(waiting)
+				yield(waiting, most)
+				most = min(2*most, mostYield)
 			}
 			continue
 		}
@@ -144,12 +146,13 @@ func (t *Turns) leave(me *taker) *Departure {
 	return me.got
 }
 
-// yieldFor is how long a caller lets other processes take the turn that it gave back.
-const yieldFor = 20 * time.Millisecond
+// A caller lets other processes take the turn that it gave back, for a random time up to these maxima. Two processes
+// could otherwise keep on taking one another's turns at the same time.
+const leastYield, mostYield = 20 * time.Millisecond, 320 * time.Millisecond
 
-func (t *Turns) yield(ctx context.Context) {
+func yield(ctx context.Context, most time.Duration) {
 	select {
 	case <-ctx.Done():
-	case <-time.After(yieldFor):
+	case <-time.After(rand.N(most)):
 	}
 }
