@@ -15,7 +15,6 @@ SEEDS    ?= 1000
 # Left empty where git knows nothing; the programs then say what the go command recorded.
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -s -w -X github.com/penstock/penstock/internal/ops.linkedVersion=$(VERSION)
-COMPILE := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/
 
 # The race detector needs a C compiler. Without one the tests run all the same, and say so.
 RACE := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
@@ -66,7 +65,7 @@ help: ## print this
 	@awk 'BEGIN { FS = ":[^#]*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/ingress, bin/drainer, bin/penstock and bin/bench
-	$(COMPILE) ./cmd/ingress ./cmd/drainer ./cmd/penstock
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/ingress ./cmd/drainer ./cmd/penstock
 	$(GO) build -C bench -trimpath $(if $(VERSION),-ldflags '-X main.linkedCommit=$(VERSION)') -o ../bin/bench .
 
 install: build ## put ingress, drainer and penstock into PREFIX/bin
@@ -76,7 +75,7 @@ install: build ## put ingress, drainer and penstock into PREFIX/bin
 
 # Not all that build compiles: the programs share little with bench, and a reader waits for the first compilation.
 demo: ## see it work: 30 s, nothing to install but Go
-	$(COMPILE) ./cmd/penstock
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/penstock
 	bin/penstock demo $(ARGS)
 
 up: build ## run ingress and drainer in one process, with the jobs in ./data

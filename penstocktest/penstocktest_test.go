@@ -128,6 +128,9 @@ func TestServer(t *testing.T) {
 	if _, err := s.Client.AppendMany(ctx, "q", jobs); err != nil {
 		t.Fatal(err)
 	}
+	for done.Load() == 0 { // until then nobody waits for the clock
+		time.Sleep(time.Millisecond)
+	}
 	begun := time.Now()
 	if _, err := s.Advance(ctx, time.Hour); err != nil {
 		t.Fatal(err)

@@ -205,7 +205,7 @@ func (h *hostile) judge(t *testing.T, head http.Header, text string) {
 		t.Fatalf("%v in %.300s", err, text)
 	}
 	if p.Reason != h.reason || p.Status != h.status || p.Detail == "" || p.Title == "" ||
-		!strings.HasSuffix(p.Type, "#"+p.Reason) || len(text) > 2000 {
+		!strings.HasSuffix(p.Type, "/"+p.Reason) || len(text) > 2000 {
 		t.Errorf("%.500s, want reason %s", text, h.reason)
 	}
 	if h.field != "" && p.Field != h.field {

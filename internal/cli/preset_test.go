@@ -94,7 +94,7 @@ func TestServerAcceptsPresets(t *testing.T) {
 	for _, name := range preset.Names() {
 		args := []string{"queue", "set", "my-" + name, "--preset", name, "rate=7/m"}
 		if name == "shopify" {
-			expect(t, ExitUsage, "", "placeholder: set yours with deliver.http.url=", args...)
+			expect(t, ExitUsage, "", "placeholder: set yours as deliver.http.url", args...)
 			args = append(args, "deliver.http.url=https://my-shop.myshopify.com")
 		}
 		expect(t, ExitDone, "my-"+name+" created", "", args...)
