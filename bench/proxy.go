@@ -114,7 +114,8 @@ func call(ctx context.Context, c *http.Client, url string) error {
 // proxyIdle measures what the proxy adds to a call when nobody else calls.
 func proxyIdle(name string, ingresses int, p50, p99 float64) Figure {
 	return Figure{
-		Name: name, Unit: "ms, p50 of a call through the proxy on an idle queue at 100/s, less that of a bare call", Rounds: 3,
+		Name: name, Rounds: 3,
+		Unit: "ms, p50 of a call through the proxy on an idle queue at 100/s, less that of a bare call",
 		Goal: fmt.Sprintf("%.1f ms, p99 %.0f ms", p50, p99),
 		Met:  func(ours, _, _ float64) bool { return ours <= p50 && proxyP99 <= p99 },
 		Setup: func(ctx context.Context) (Measurements, error) {
@@ -163,7 +164,9 @@ var proxyFree = Figure{
 		if err != nil {
 			return m, err
 		}
-		build := exec.CommandContext(ctx, "go", "build", "-C", "bench", "-o", filepath.Join(dir, "plainproxy"), "./plainproxy")
+		build := exec.CommandContext(
+			ctx, "go", "build", "-C", "bench", "-o", filepath.Join(dir, "plainproxy"), "./plainproxy",
+		)
 		if out, err := build.CombinedOutput(); err != nil {
 			return m, fmt.Errorf("building plainproxy: %w: %s", err, out)
 		}
@@ -238,7 +241,8 @@ var proxyShare = Figure{
 			return Measurements{}, err
 		}
 		notes := ""
-		return Measurements{Close: p.stop, Notes: func() string { return notes }, Ours: func(ctx context.Context) (float64, error) {
+		said := func() string { return notes }
+		return Measurements{Close: p.stop, Notes: said, Ours: func(ctx context.Context) (float64, error) {
 			ctx, cancel := context.WithCancel(ctx)
 			var bases sync.RWMutex
 			var all sync.WaitGroup

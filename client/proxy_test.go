@@ -112,7 +112,8 @@ func TestProblemOfABrokenBody(t *testing.T) {
 	if p, is := client.ProblemOf(resp); is {
 		t.Errorf("%+v", p)
 	}
-	if text, err := io.ReadAll(resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) || !slices.Equal(text, []byte(`{"reason":`)) {
+	if text, err := io.ReadAll(resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) ||
+		!slices.Equal(text, []byte(`{"reason":`)) {
 		t.Errorf("%q, %v", text, err)
 	}
 }

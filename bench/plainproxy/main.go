@@ -2,6 +2,7 @@
 package main
 
 import (
+	"context"
 	"log"
 	"net"
 	"net/http"
@@ -20,7 +21,7 @@ func main() {
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(to) },
 		Transport: &http.Transport{MaxIdleConnsPerHost: 1024},
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		log.Fatal(err)
 	}

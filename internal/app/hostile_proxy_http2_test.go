@@ -53,8 +53,8 @@ func secured(t *testing.T) (*gateway, *http.Client) {
 	return g, &http.Client{Transport: transport}
 }
 
-// A call over HTTP/2 waits, uploads, streams and is given up as over HTTP/1.1. A receiver that is silent for longer than
-// a caller may take to read does not end its stream.
+// A call over HTTP/2 waits, uploads, streams and is given up as over HTTP/1.1. A receiver that is silent for longer
+// than a caller may take to read does not end its stream.
 func TestHostileProxyHTTP2(t *testing.T) {
 	next := make(chan string)
 	p := newRawReceiver(t, func(head string, in *bufio.Reader, conn net.Conn) {

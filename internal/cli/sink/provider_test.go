@@ -64,7 +64,7 @@ func TestSinkOfAProvider(t *testing.T) {
 		}
 	}
 	stream := strings.Replace(body, "{", `{"stream": true, `, 1)
-	if resp, text, err := call(t, url, stream); err != nil || resp.StatusCode != 429 {
+	if resp, text, err := call(t, url, stream); err != nil || resp.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("%v, %v, %s", resp, err, text)
 	}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+provider.StatsPath, http.NoBody)
