@@ -68,7 +68,7 @@ const thirdParty = "clients/thirdparty"
 type proxyUse struct {
 	share   float64 // of the budget, in percent
 	calls   int     // that ended
-	refused int     // answers of 429, also those that the package retried
+	refused int     // answers of 429, retried by the package or not
 	failed  int     // calls that ended with an error
 	slack   time.Duration
 	first   string // an error

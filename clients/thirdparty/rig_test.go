@@ -75,7 +75,7 @@ func programs(t *testing.T) []program {
 // report is what a program prints about a call.
 type report struct {
 	Stream   bool
-	Statuses []int // of all answers, also of those that were retried
+	Statuses []int // of all answers, retried or not
 	Pieces   int
 	Tokens   int
 	Error    string

@@ -23,8 +23,8 @@ type Forward struct {
 	Method string
 	Path   string // what follows the target's URL: escaped, and empty or beginning with a slash
 	Query  string // escaped
-	// Header returns the fields to send, without those that concern the connection. The target's own replace them. It is
-	// called once the turn has come: many callers wait, and should take little memory.
+	// Header returns the fields to send, which must not concern the connection. The target's own fields replace them. It
+	// is called once the turn has come: many callers wait, and should take little memory.
 	Header func() http.Header
 	Body   io.Reader // nil without a body
 	Length int64     // of the body; -1 if it is unknown

@@ -109,6 +109,7 @@ func (h *handler) callThrough(w http.ResponseWriter, r *http.Request) {
 	} else {
 		delete(r.Header, headerAuthorization)
 	}
+	delete(r.Header, passed)
 	c, p := h.readCall(r, name)
 	if p != nil {
 		refuseCall(w, r, p)
@@ -249,7 +250,7 @@ const (
 )
 
 var callFields = []string{
-	headerLane, headerCost, headerPriority, headerWait, headerRetry, proxy.HeaderAuthorization, passed,
+	headerLane, headerCost, headerPriority, headerWait, headerRetry, proxy.HeaderAuthorization,
 }
 
 var callMethods = []string{
@@ -327,7 +328,7 @@ func readFields(r *http.Request, c *proxy.Call) *httpio.Problem {
 			continue
 		}
 		if !slices.Contains(callFields, field) {
-			return httpio.BadField(field, "is not a field of calls; they are "+strings.Join(callFields[:6], ", "))
+			return httpio.BadField(field, "is not a field of calls; they are "+strings.Join(callFields, ", "))
 		}
 		if len(values) > 1 {
 			return httpio.BadField(field, "is given more than once")

@@ -135,7 +135,7 @@ func TestHostileProxyBrokenBodies(t *testing.T) {
 		{"a small body that does not come", to + "Content-Length: 10\r\n\r\nbody", "body_timeout", false},
 		{"a large body that does not come", to + "Content-Length: 1000000\r\n\r\nbody", "body_timeout", true},
 		{"chunks that do not come", to + "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n", "body_timeout", true},
-		{"a chunk that is none", to + "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\nzz\r\n\r\n", "body_incomplete", true},
+		{"a chunk without a size", to + "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\nzz\r\n\r\n", "body_incomplete", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := readReply(g.begin(c.text), c.text)
@@ -188,7 +188,7 @@ func TestHostileProxyLeavesAfterSending(t *testing.T) {
 	}
 }
 
-// A server that stops ends the calls that wait, which were not sent and can be repeated, and lets those that were sent
+// A server that stops ends waiting calls, which can be repeated because they were not sent, and lets calls that were sent
 // go on to the end of their answers.
 func TestHostileProxyStops(t *testing.T) {
 	finish := make(chan struct{})
@@ -246,7 +246,7 @@ func TestHostileProxyHoardsMemory(t *testing.T) {
 	g.pause("q")
 	body := strings.Repeat("x", 1<<20)
 	var refused int
-	for range 40 { // 40 MiB, of which half a budget is one client's
+	for range 40 { // 40 MiB; one client may have half of the budget
 		waiting := g.metric("penstock_proxy_waiting", "")
 		conn := g.begin("POST /proxy/q HTTP/1.1\r\nHost: localhost\r\nPenstock-Wait: 10m\r\nPenstock-Retry: throttled\r\n" +
 			"Content-Length: 1048576\r\n\r\n")
@@ -318,7 +318,7 @@ func TestHostileProxyBothWays(t *testing.T) {
 	}
 }
 
-// Callers give up at random in all phases; those that stay are all answered, once, and nothing is left.
+// Callers give up at random in all phases. Each caller that stays is answered once, and nothing is left.
 func TestHostileProxyChurn(t *testing.T) {
 	p := newRawReceiver(t, func(head string, in *bufio.Reader, conn net.Conn) {
 		_, _ = io.Copy(io.Discard, readRequest(t, head, in).Body)

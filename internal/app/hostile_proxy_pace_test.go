@@ -67,10 +67,10 @@ func TestHostileProxyThrottled(t *testing.T) {
 		"a date": {
 			tooMany("Date: Mon, 02 Jan 2006 15:04:05 GMT", "Retry-After: Mon, 02 Jan 2006 16:04:05 GMT"), 429, 59 * time.Minute,
 		},
-		"fields of limits":    {tooMany("X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 3600"), 429, 59 * time.Minute},
-		"no time":             {tooMany(), 429, time.Second / 2},
-		"a time of 0":         {tooMany("Retry-After: 0"), 429, time.Second / 2},
-		"a time that is none": {tooMany("Retry-After: soon"), 429, time.Second / 2},
+		"fields of limits": {tooMany("X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 3600"), 429, 59 * time.Minute},
+		"no time":          {tooMany(), 429, time.Second / 2},
+		"a time of 0":      {tooMany("Retry-After: 0"), 429, time.Second / 2},
+		"an invalid time":  {tooMany("Retry-After: soon"), 429, time.Second / 2},
 		"busy": {
 			said("HTTP/1.1 503 Busy", "Retry-After: 3600", "Content-Length: 4", "", "slow"), 503, 59 * time.Minute,
 		},
@@ -241,9 +241,10 @@ func TestHostileProxyCircuit(t *testing.T) {
 		if g.outcome("unreachable") != 3 {
 			t.Errorf("%d are counted as unreachable", g.outcome("unreachable"))
 		}
-		if l, err = net.Listen("tcp", addr); err != nil {
-			t.Skipf("the port is taken by another program: %v", err)
-		}
+		await.Until(t, "the port is free again", func() bool {
+			l, err = net.Listen("tcp", addr)
+			return err == nil
+		})
 		s := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
 		go func() { _ = s.Serve(l) }()
 		defer s.Close()

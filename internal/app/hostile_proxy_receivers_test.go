@@ -25,7 +25,7 @@ type misbehavior struct {
 	reason string // of a refusal
 	text   string // of the answer, if there is no reason
 	broken bool   // the answer breaks off
-	// has is what headers must be; an empty value means that there is none.
+	// has is what headers must be; an empty value means that the header is absent.
 	has map[string]string
 }
 
@@ -290,7 +290,7 @@ func TestHostileProxyEvents(t *testing.T) {
 	}
 }
 
-// Trailers pass in both directions, except those that say something about the connection, the origin or Penstock.
+// Trailers pass in both directions, unless they concern the connection, the origin or Penstock.
 func TestHostileProxyTrailers(t *testing.T) {
 	got := make(chan string, 1)
 	p := newRawReceiver(t, func(_ string, in *bufio.Reader, conn net.Conn) {

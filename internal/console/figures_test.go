@@ -95,8 +95,8 @@ func views(t *testing.T, p *browser.Page, url func(path string) string) {
 // maxCommands is the maximum number of additional Redis commands per second for 50 consoles.
 const maxCommands = 20
 
-// Fifty open consoles cost Redis little, because they share one reading. The short form opens pages of a queue, which
-// ask the most. It is not parallel: it measures a rate.
+// Fifty open consoles cost Redis little, because they share one reading. The short form opens only pages of
+// a queue. It is not parallel: it measures a rate.
 func TestFiftyConsoles(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	client := server.Client()

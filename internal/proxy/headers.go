@@ -40,20 +40,13 @@ const (
 // requestHeaders returns what the receiver gets of a caller's headers.
 func requestHeaders(r *http.Request, queue string, passAuthorization bool) http.Header {
 	h := r.Header.Clone()
-	connectionOnly(h)
-	for name := range h {
-		if strings.HasPrefix(name, ownPrefix) {
-			delete(h, name)
-		}
-	}
+	dropPerConnection(h)
+	dropOwn(h)
+	drop(h, "Host", "Content-Length")
+	drop(h, "Expect", "Cookie") // the server has asked for the body; cookies are of the ingress
 	if !passAuthorization {
-		h.Del("Authorization")
-		h.Del("X-Api-Key")
+		drop(h, "Authorization", "X-Api-Key")
 	}
-	h.Del("Host")
-	h.Del("Content-Length")
-	h.Del("Expect") // the server has asked for the body
-	h.Del("Cookie") // of the ingress
 	h.Add(headerVia, via+queue)
 	if _, ok := h["User-Agent"]; !ok {
 		h.Set("User-Agent", "Penstock")
@@ -61,16 +54,29 @@ func requestHeaders(r *http.Request, queue string, passAuthorization bool) http.
 	return h
 }
 
-// connectionOnly removes the fields that concern one connection.
-func connectionOnly(h http.Header) {
+func drop(h http.Header, names ...string) {
+	for _, name := range names {
+		h.Del(name)
+	}
+}
+
+// dropOwn removes the fields by which callers talk to Penstock.
+func dropOwn(h http.Header) {
+	for name := range h {
+		if strings.HasPrefix(name, ownPrefix) {
+			delete(h, name)
+		}
+	}
+}
+
+// dropPerConnection removes the fields that concern one connection.
+func dropPerConnection(h http.Header) {
 	for _, value := range h["Connection"] {
 		for name := range strings.SplitSeq(value, ",") {
 			h.Del(textproto.TrimString(name))
 		}
 	}
-	for _, name := range perConnection {
-		h.Del(name)
-	}
+	drop(h, perConnection...)
 }
 
 // Loops reports whether a call has passed through the same queue before.
@@ -88,18 +94,10 @@ func Loops(r *http.Request, queue string) bool {
 // trailers returns the fields behind a body that may be passed on.
 func trailers(h http.Header) http.Header {
 	h = h.Clone()
-	connectionOnly(h)
-	for _, name := range []string{"Content-Length", "Host", "Authorization", "Content-Type", "Content-Encoding"} {
-		h.Del(name)
-	}
-	for _, name := range ofOrigin {
-		h.Del(name)
-	}
-	for name := range h {
-		if strings.HasPrefix(name, ownPrefix) {
-			delete(h, name)
-		}
-	}
+	dropPerConnection(h)
+	dropOwn(h)
+	drop(h, "Content-Length", "Host", "Authorization", "Content-Type", "Content-Encoding")
+	drop(h, ofOrigin...)
 	return h
 }
 
@@ -115,10 +113,8 @@ var buffers = sync.Pool{New: func() any { return new([chunk]byte) }}
 // answer writes an answer. Each part is passed on when it comes.
 func (r *run) answer(answer *http.Response) error {
 	h := r.w.Header()
-	connectionOnly(answer.Header)
-	for _, name := range ofOrigin {
-		answer.Header.Del(name)
-	}
+	dropPerConnection(answer.Header)
+	drop(answer.Header, ofOrigin...)
 	maps.Copy(h, answer.Header)
 	h.Set(HeaderWaited, strconv.FormatInt(r.waited.Milliseconds(), 10))
 	h.Add(headerTiming, "penstock;dur="+strconv.FormatFloat(float64(r.waited)/float64(time.Millisecond), 'f', 1, 64))

@@ -222,13 +222,13 @@ func notProxied(name, reason string) error {
 	return &invalid.Error{Field: "queue", Value: name, Reason: reason}
 }
 
-// spare returns how many unused connections to keep ready for a queue with so many waiting calls.
+// spare returns how many unused connections to keep ready for a call to a queue, and the calls that wait already.
 func (p *Proxy) spare(spec *queue.Spec) int {
 	n := int64(maxSpare)
 	if rate := spec.Fastest(); !rate.Unlimited() {
 		n = min(n, 1+int64(spareFor/max(1, rate.Interval())))
 	}
-	return int(min(n, p.waiting.Load()))
+	return int(min(n, 1+p.waiting.Load()))
 }
 
 // feedback settles a turn by the answer to its call, and stops the queue if the receiver asks for that.
