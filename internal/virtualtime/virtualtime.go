@@ -178,13 +178,14 @@ func (e *Engine) step(by time.Duration) {
 func (e *Engine) settle(ctx context.Context) (machine.Upcoming, error) {
 	begun := time.Now()
 	for {
-		t, err := e.Totals(ctx)
-		if err != nil {
-			return machine.Upcoming{}, err
-		}
-		quiet := e.idle() && t.Leased == 0
+		// Leases are counted last: a job handed out in between must show as one.
 		next, err := e.Upcoming(ctx, e.asks)
-		if err != nil || quiet && !next.Due || time.Since(begun) > patience {
+		if err != nil {
+			return next, err
+		}
+		idle := e.idle()
+		t, err := e.Totals(ctx)
+		if err != nil || idle && t.Leased == 0 && !next.Due || time.Since(begun) > patience {
 			return next, err
 		}
 		select {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -172,4 +173,73 @@ func TestAdvancePastLease(t *testing.T) {
 	if n := lease(2); n != 1 {
 		t.Errorf("%d jobs after the lease ran out", n)
 	}
+}
+
+// The clock does not run past the lease of a job that a worker takes just when the clock looks whether any does.
+func TestAdvanceWaitsForPullers(t *testing.T) {
+	d := open(t)
+	const jobs = 300
+	rate, err := leaky.ParseRate("1/m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := queue.Spec{Name: "p", Rate: rate, Pull: true, Lease: unit.Duration(30 * time.Second)}
+	if _, err := d.Put(t.Context(), s, queue.AnyRevision); err != nil {
+		t.Fatal(err)
+	}
+	d.append("p", jobs, nil)
+	ctx, stop := context.WithCancel(t.Context())
+	var leases atomic.Int64
+	over := make(chan error, 1)
+	go func() { over <- pullAll(ctx, d.Engine, "p", &leases) }()
+	for leases.Load() == 0 { // until then nobody waits for the clock
+		time.Sleep(time.Millisecond)
+	}
+	d.advance(jobs * time.Minute)
+	stop()
+	if err := <-over; err != nil {
+		t.Fatal(err)
+	}
+	if n := leases.Load(); n != jobs {
+		t.Errorf("%d leases of %d jobs", n, jobs)
+	}
+}
+
+// pullAll leases the jobs of a queue and delivers each a moment later, until ctx ends. It counts the leases.
+func pullAll(ctx context.Context, e *virtualtime.Engine, name string, leases *atomic.Int64) error {
+	wakes := e.Wake(ctx)
+	for number := uint64(1); ; number++ {
+		r := queue.ReserveRequest{Queue: name, Client: queue.Client{ID: "worker"}, Number: number, Max: 1}
+		out, err := e.Reserve(ctx, r)
+		if err != nil {
+			return closing(ctx, err)
+		}
+		for _, j := range out.Jobs {
+			leases.Add(1)
+			time.Sleep(100 * time.Microsecond)
+			done := queue.Settlement{
+				Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence}, Verdict: queue.Deliver,
+			}
+			if _, err := e.Settle(ctx, []queue.Settlement{done}); err != nil {
+				return closing(ctx, err)
+			}
+		}
+		if out.Next == 0 {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-wakes:
+		case <-time.After(min(out.Next, time.Second)):
+		}
+	}
+}
+
+// closing returns nil for errors of a context that has ended.
+func closing(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
