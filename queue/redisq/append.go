@@ -166,8 +166,8 @@ func failedAppend(i pendingJob, err error) queue.Appended {
 func (e *Engine) sendAppend(ctx context.Context, partition int, items []pendingJob) ([]queue.Appended, error) {
 	stamp := e.stamps()
 	groups := byQueue(items, (*pendingJob).group)
-	args := make([]any, 0, 2+6*len(groups)+3*len(items))
-	args = append(args, e.instant(), len(groups))
+	args, sent := make([]any, 0, 3+6*len(groups)+3*len(items)), time.Now()
+	args = append(args, e.instant(), len(groups), e.clocks[partition].latest(sent))
 	for _, g := range groups {
 		first := &items[g.items[0]]
 		args = append(args, first.queue, len(g.items), "", "")
@@ -211,6 +211,9 @@ func (e *Engine) sendAppend(ctx context.Context, partition int, items []pendingJ
 	}
 	answers := make([]queue.Appended, len(items))
 	r := list(v)
+	if e.now == nil {
+		e.clocks[partition].observe(shownIn(r.v), sent)
+	}
 	for _, g := range groups {
 		readAppended(r, items, g.items, answers)
 	}

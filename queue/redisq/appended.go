@@ -11,6 +11,17 @@ import (
 	"github.com/penstock/penstock/queue/internal/jobsize"
 )
 
+// shownIn returns what the clock showed, by the answers for queues, or 0 if none of them exists.
+func shownIn(answers []any) leaky.Instant {
+	for _, a := range answers {
+		if row, ok := a.([]any); ok && len(row) > 0 {
+			now, _ := row[0].(int64)
+			return leaky.Instant(now)
+		}
+	}
+	return 0
+}
+
 // readAppended reads the answers for the jobs of one queue.
 func readAppended(r *reply, items []pendingJob, group []int, answers []queue.Appended) {
 	for _, i := range group {

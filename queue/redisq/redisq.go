@@ -84,6 +84,7 @@ type Engine struct {
 	mask       func(kind string, text []byte) []byte
 	store      string   // its id, as it was at Open
 	keys       []string // of the partitions' hashes
+	clocks     []shownClock
 	appends    []*coalesce.Coalescer[pendingJob, queue.Appended]
 	settles    []*coalesce.Coalescer[queue.Settlement, queue.Settled]
 	takes      []*coalesce.Coalescer[takeItem, rules.Taken]
@@ -159,6 +160,7 @@ func OpenClient(ctx context.Context, client redis.UniversalClient, o Options) (*
 	e := &Engine{client: client, log: o.Logger, now: o.Now, patience: o.Patience, prefix: o.Prefix, mask: o.Mask}
 	_, _ = rand.Read(e.stampSeed[:])
 	e.closing, e.close = context.WithCancel(context.Background())
+	e.clocks = make([]shownClock, o.Partitions)
 	for p := range o.Partitions {
 		e.keys = append(e.keys, fmt.Sprintf("%s{%d}", o.Prefix, p))
 		e.appends = append(e.appends, coalesce.New(lanes, o.Patience, pendingJob.size,

@@ -245,8 +245,8 @@ func only(groups []ofQueue, is func(i int) bool) []ofQueue {
 func (e *Engine) askRules(ctx context.Context, s script, partition int, items []takeItem, groups []ofQueue,
 	answers []rules.Taken, more ...any,
 ) error {
-	args := make([]any, 0, 2+5*len(groups)+len(items)+len(more))
-	args = append(args, e.instant(), len(groups))
+	args, sent := make([]any, 0, 3+5*len(groups)+len(items)+len(more)), time.Now()
+	args = append(args, e.instant(), len(groups), e.clocks[partition].latest(sent))
 	for _, g := range groups {
 		keys := newKeysArg(len(g.items))
 		questions := make([]byte, 0, len(g.items)*questionBytes)
@@ -278,6 +278,9 @@ func (e *Engine) askRules(ctx context.Context, s script, partition int, items []
 				answers[i] = readTaken(v, k, len(g.items), items[i].bound)
 			}
 		}
+	}
+	if err == nil && e.now == nil {
+		e.clocks[partition].observe(leaky.Instant(r.int()), sent)
 	}
 	return err
 }

@@ -9,7 +9,9 @@
 --
 -- Append jobs, grouped by queue.
 --
--- ARGV[2]  number of queues; for each:
+-- ARGV[2]  number of queues
+-- ARGV[3]  the last instant that the clock can show, as the caller knows it, or ''
+-- ARGV     for each queue:
 --          name, number of jobs, '1' if a rule of another group refuses any of them or '', the number of the ruleset
 --          that they ask, as the caller last read it, or '';
 --          if they ask: bounds (see tally.lua); for each key 2 bytes of its bound, the rule's action (r, d or s) and a
@@ -37,7 +39,8 @@
 local STAMP_BYTES = 8
 
 begin()
-local out, arg = {}, 3
+if M.doubt > 0 then look(M, tonumber(ARGV[3])) end
+local out, arg = {}, 4
 if M.firstExpiry > 0 and M.firstExpiry <= wall then expireDue() end
 
 -- lapses reports whether admit must decide about a job that expires, because it may expire before its ETA. It also

@@ -1,13 +1,15 @@
 #!lua
 -- Ask rules of one arithmetic.
 --
--- ARGV[2]  number of rules; for each: u:<name>, what that field must have, bounds (see tally.lua), number of keys, the
+-- ARGV[2]  number of rules
+-- ARGV[3]  the last instant that the clock can show, as the caller knows it, or ''
+-- ARGV     for each rule: u:<name>, what that field must have, bounds (see tally.lua), number of keys, the
 --          keys, questions: each has 1 byte of operation (a rules.TakeOp, or NOTHING to ask only whether the rule is
 --          the same), 2 of its bound, 2 of its key, 4 of cost, 1 of how rare the key is (see rulekeys.lua), and 1 of
 --          the length of the place's name, which follows
--- Returns  for each rule: 1 if it has changed or is gone, or the answers: 1 byte that is 1 if it is allowed, 3 if there
---          is no room for another key; 4 of what remains, 8 of the time to retry after, 8 of the time until all is
---          fresh
+-- Returns  for each rule: 1 if it has changed or is gone, or the answers; then now. An answer is 1 byte that is 1 if
+--          it is allowed, 3 if there is no room for another key; 4 of what remains, 8 of the time to retry after, 8 of
+--          the time until all is fresh
 --
 -- Questions to a rule that has changed are not answered. Nor are those behind a question that made the script look at
 -- many entries: their byte is 2, and they are to be asked again.
@@ -16,7 +18,7 @@ local QUESTION, QUESTION_BYTES = '>BI2I2I4BB', 11
 local MOST_LOOKED = 10000 -- some 10 ms; see concurrency.lua
 local wrote
 
-local out, clock, last, offset, doubted, arg = {}, nil, nil, nil, nil, 3
+local out, clock, last, offset, doubted, arg = {}, nil, nil, nil, nil, 4
 for nr = 1, ARGV[2] + 0 do
   local known, record, recheck = unpack(call('HMGET', B, ARGV[arg], 'clock', 'recheck'))
   if not clock then
@@ -24,6 +26,7 @@ for nr = 1, ARGV[2] + 0 do
     clock = unpackClock(record or cmsgpack.pack(0, 0))
     last, offset, doubted = clock.clockLast, clock.offset, clock.doubt
     look(clock)
+    if clock.doubt > 0 then look(clock, tonumber(ARGV[3])) end
   end
   local first, count = arg + 4, ARGV[arg + 3] + 0
   if known == ARGV[arg + 1] then
@@ -98,4 +101,5 @@ if offset ~= clock.offset or doubted ~= clock.doubt or wrote and now >= last + 1
   clock.clockLast = now
   call('HSET', B, 'clock', packClock(clock))
 end
+out[ARGV[2] + 1] = now
 return out

@@ -5,10 +5,10 @@
 -- ARGV  as of take.lua, and behind it: number of questions, actor, name of the rule, what
 -- Returns  as take.lua
 
-auditEnds(budgetOf(ARGV[9 + ARGV[6]])) -- raises if no entry could be written
+auditEnds(budgetOf(ARGV[10 + ARGV[7]])) -- raises if no entry could be written
 local out = answers()
 if out[1] ~= 1 then
-  local asked, by, name, what = unpack(ARGV, 8 + ARGV[6]) -- they stand behind the keys and the questions
+  local asked, by, name, what = unpack(ARGV, 9 + ARGV[7]) -- they stand behind the keys and the questions
   local n = tonumber(asked)
   for at = 1, #out[1], 21 do -- the bytes of a decision
     if string.byte(out[1], at) == 2 then n = n - 1 end -- the question is asked again
