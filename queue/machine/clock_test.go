@@ -37,6 +37,9 @@ func TestTheClockIgnoresKnownJumps(t *testing.T) {
 			{101 * s, 12 * s, 12 * s, -89 * s},
 			{102 * s, 0, 13 * s, -89 * s},
 		},
+		"and it does not make up for what it stood still": {
+			{10 * s, 10 * s, 10 * s, 0}, {13*s + 1, 0, 10 * s, -3*s - 1}, {13*s + s/2, 13*s + s/4, 13*s + s/4, -s / 4},
+		},
 		"or until none does for a while": {
 			{10 * s, 10 * s, 10 * s, 0},
 			{99 * s, 0, 10 * s, -89 * s},

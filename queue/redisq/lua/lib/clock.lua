@@ -18,7 +18,7 @@ local function look(c, latest)
     c.vouched, c.doubt, c.jumped, c.jumps, c.filed, c.filedAt, c.refiling = 0, 0, 0, 0, c.offset, 0, 0
   end
   now = wall + c.offset
-  if latest and now > latest + FOLLOWED then
+  if latest and (now > latest + FOLLOWED or now > latest and c.doubt > 0) then
     now = latest
   elseif not latest and c.vouched > 0 and now > c.vouched + UNVOUCHED then
     if c.doubt == 0 or wall < c.doubt then c.doubt = wall end
