@@ -188,6 +188,10 @@ type Spec struct {
 	// Rules that decide which jobs come in, at most 8. They must exist. The rules of a parent apply to
 	// its children, too.
 	Rules []string `json:"rules,omitempty"`
+	// Whose answers say what remains of a budget: ietf, github, shopify, openai or anthropic. Or the
+	// names of two fields of an HTTP answer, such as X-Left X-Reset. The rate is lowered so that the
+	// budget lasts, and never raised above the queue's. Default: nothing.
+	Learn string `json:"learn,omitempty"`
 }
 
 // Queue is a type of the API. The answer to a PUT. status, paused and stats are absent if the queue
@@ -234,6 +238,7 @@ type Queue struct {
 	Parent *QueueParent `json:"parent,omitempty"`
 	Stats  *Stats       `json:"stats,omitempty"`
 	Rules  []string     `json:"rules,omitempty"`
+	Learn  string       `json:"learn,omitempty"`
 	// Raw is the answer as the server sent it, with fields that this version does not know.
 	Raw json.RawMessage `json:"-"`
 }

@@ -16,6 +16,17 @@ type Job struct {
 	Deadline time.Time
 	// Span traces this delivery; nil if it is not traced.
 	Span Span
+
+	budget    queue.Budget
+	budgetErr error
+}
+
+// ReportBudget is for handlers of queues that learn: it records what the receiver says that it still accepts. The rate
+// of the queue then follows it, whatever becomes of the job. A handler that cannot use what the receiver says reports
+// an error, which is logged now and then. The last report counts.
+func (j *Job) ReportBudget(b queue.Budget, err error) {
+	b.Remaining, b.Reset = max(0, b.Remaining), min(b.Reset, queue.MaxReset)
+	j.budget, j.budgetErr = b, err
 }
 
 // Last reports whether this is the job's last attempt if it fails now and would be retried after the given time.

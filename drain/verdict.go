@@ -46,7 +46,10 @@ func (dl *delivery) finish(err error) {
 		dl.release(why)
 		return
 	}
-	s.Lease = dl.lease()
+	s.Lease, s.Budget = dl.lease(), dl.job.budget
+	if err := dl.job.budgetErr; err != nil {
+		d.complain("what the receiver says of its budget is ignored; check the queue's learn", err, "queue", dl.job.Queue)
+	}
 	var took time.Duration
 	if o.passed {
 		took = time.Since(dl.passed)

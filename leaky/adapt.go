@@ -89,7 +89,7 @@ func (a Adapt) set(s *Adapted) bool {
 	case level <= floor:
 		s.Rate = a.Floor
 	default:
-		s.Rate = lowest(level, int64(unit))
+		s.Rate = Ratio(level, int64(unit))
 	}
 	return s.Rate != before
 }
@@ -101,15 +101,6 @@ func rounded(level int64) int64 {
 		scale *= 10
 	}
 	return level - level%scale
-}
-
-// lowest returns the rate n/d in lowest terms.
-func lowest(n, d int64) Rate {
-	a, b := n, d
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return Rate{n / a, d / a}
 }
 
 // Levels returns the numbers with which another program computes the same: the unit of time in which levels count

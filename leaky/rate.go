@@ -216,5 +216,14 @@ func (r *Rate) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
+// Ratio returns the rate of n departures per d microseconds. It does not check its arguments.
+func Ratio(n, d int64) Rate {
+	a, b := n, d
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return Rate{n / a, d / a}
+}
+
 // RateOf is the inverse of Fraction, for engines that read a stored rate. It does not check its arguments.
 func RateOf(n, d int64) Rate { return Rate{n, d} }

@@ -26,7 +26,7 @@ type RateChange struct {
 	At     time.Time  `json:"at"` // by the engine's clock; for merged increases, the last one
 	From   leaky.Rate `json:"from"`
 	To     leaky.Rate `json:"to"`
-	Cause  string     `json:"cause"`            // throttled | delivered | put
+	Cause  string     `json:"cause"`            // throttled | delivered | put | budget
 	Reason string     `json:"reason,omitempty"` // throttled: the answer
 }
 
@@ -35,6 +35,7 @@ const (
 	AdaptedThrottled = "throttled"
 	AdaptedDelivered = "delivered"
 	AdaptedPut       = "put"
+	AdaptedBudget    = "budget" // see Spec.Learn
 )
 
 // Rule returns the arithmetic of the adaptation.

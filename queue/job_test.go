@@ -234,12 +234,19 @@ func TestSpecRefuses(t *testing.T) {
 			s.Burst, s.Adapt.Ceiling = 1000, leaky.PerSecond(1)
 			s.Adapt.Floor, _ = leaky.ParseRate("1/d")
 		}},
-		"hours":             {"deferred.readmit_between", func(s *Spec) { s.Deferred.ReadmitBetween = "at night" }},
-		"retained below":    {"retention.max", func(s *Spec) { s.Retention.Max = -1 }},
-		"retained above":    {"retention.max", func(s *Spec) { s.Retention.Max = 100_000_000 + 1 }},
-		"deliver too long":  {"deliver", func(s *Spec) { s.Deliver = make([]byte, MaxDeliverBytes+1) }},
-		"deliver broken":    {"deliver", func(s *Spec) { s.Deliver = []byte(`{"a":`) }},
-		"deliver no object": {"deliver", func(s *Spec) { s.Deliver = []byte(`"a"`) }},
+		"learns from nobody":    {"learn", func(s *Spec) { s.Learn = "openapi" }},
+		"learns from no field":  {"learn", func(s *Spec) { s.Learn = "X-Left X Reset" }},
+		"learns without a rate": {"learn", func(s *Spec) { s.Learn, s.Rate = "openai", leaky.Unlimited }},
+		"learns and adapts": {"learn", func(s *Spec) {
+			s.Learn, s.Adapt = "openai", Adapt{Floor: leaky.PerSecond(1), Ceiling: leaky.PerSecond(1)}
+		}},
+		"learns with a burst of ages": {"burst", func(s *Spec) { s.Learn, s.Burst = "openai", 1000 }},
+		"hours":                       {"deferred.readmit_between", func(s *Spec) { s.Deferred.ReadmitBetween = "at night" }},
+		"retained below":              {"retention.max", func(s *Spec) { s.Retention.Max = -1 }},
+		"retained above":              {"retention.max", func(s *Spec) { s.Retention.Max = 100_000_000 + 1 }},
+		"deliver too long":            {"deliver", func(s *Spec) { s.Deliver = make([]byte, MaxDeliverBytes+1) }},
+		"deliver broken":              {"deliver", func(s *Spec) { s.Deliver = []byte(`{"a":`) }},
+		"deliver no object":           {"deliver", func(s *Spec) { s.Deliver = []byte(`"a"`) }},
 	} {
 		s := Spec{Name: "q", Rate: leaky.PerSecond(1)}
 		s.Normalize()

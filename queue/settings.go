@@ -67,6 +67,9 @@ type Spec struct {
 	OnUnknown string `json:"on_unknown,omitempty"`
 	// Adapt lets Rate follow what the receiver accepts.
 	Adapt Adapt `json:"adapt,omitzero"`
+	// Learn names the fields of an answer in which the receiver says what remains of a budget; see Learnable. The rate
+	// is lowered so that it lasts until it is renewed.
+	Learn string `json:"learn,omitempty"`
 	// Circuit says when the target counts as down.
 	Circuit Circuit `json:"circuit"`
 	// Overflow says what to do with jobs that find no room and do not choose for themselves: Reject or Defer.
@@ -278,6 +281,14 @@ var specSettings = []setting[Spec]{
 		name: "adapt.ceiling", at: func(s *Spec) any { return &s.Adapt.Ceiling },
 		required: true, example: "20/s",
 		doc: "Highest rate. The queue's rate must be between floor and ceiling.",
+	},
+	{
+		name: "learn", at: func(s *Spec) any { return &s.Learn }, example: "openai",
+		absent: "nothing",
+		doc: "Whose answers say what remains of a budget: ietf, github, shopify, openai or anthropic." +
+			" Or the names of two fields of an HTTP answer, such as X-Left X-Reset. The rate is lowered so that the budget" +
+			" lasts, and never raised above the queue's.",
+		check: func(s *Spec, field string) error { return s.validateLearn(field) },
 	},
 	{name: "circuit", doc: "Circuit breaker: when the target counts as down, and how it is then probed."},
 	{

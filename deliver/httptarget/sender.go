@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"time"
 
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/secrets"
@@ -71,5 +72,8 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, t
 	}
 	head, whole := c.beginning(answer.Body)
 	c.end(answer, whole)
+	if job.Spec != nil && job.Spec.Learn != "" {
+		job.ReportBudget(BudgetOf(job.Spec, answer.Header, time.Now()))
+	}
 	return judge(answer, head, job, target)
 }

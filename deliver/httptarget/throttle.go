@@ -73,12 +73,12 @@ func throttle(h http.Header, now time.Time) Wait {
 	if w, ok := RetryAfter(h, now); ok {
 		return w
 	}
-	return waitOf(max(draft(h), triple(h, now, false)))
+	return waitOf(max(longest(draft(h), true), longest(triple(h, now), false)))
 }
 
 // usedUp returns the wait of a successful answer whose fields say that a quota has nothing left.
 func usedUp(h http.Header, now time.Time) Wait {
-	return waitOf(max(draft(h), triple(h, now, true)))
+	return waitOf(max(longest(draft(h), true), longest(triple(h, now), true)))
 }
 
 // clock returns the time of the receiver's clock, if the answer has it, else now.
@@ -96,13 +96,32 @@ func seconds(n float64) time.Duration {
 	return time.Duration(min(n, math.MaxInt32) * float64(time.Second)) // 68 years; waitOf shortens it
 }
 
-// draft parses RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers): a quota with nothing left (r=0)
-// is renewed in t seconds, or else in its policy's window w. It also accepts the form of draft 7: limit=9, remaining=0,
+// stated is what fields of an answer say of a budget.
+type stated struct {
+	field string
+	left  float64
+	known bool // whether it says what is left
+	in    time.Duration
+}
+
+// longest returns the longest wait for a budget with nothing left. If an answer does not say what is left, nothing is,
+// unless strict.
+func longest(list []stated, strict bool) (wait time.Duration) {
+	for _, s := range list {
+		if s.known && s.left <= 0 || !s.known && !strict {
+			wait = max(wait, s.in)
+		}
+	}
+	return wait
+}
+
+// draft parses RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers): of a quota, r is left, and it is
+// renewed in t seconds, or else in its policy's window w. It also accepts the form of draft 7: limit=9, remaining=0,
 // reset=5.
-func draft(h http.Header) (wait time.Duration) {
+func draft(h http.Header) (list []stated) {
 	limits := h[headerRateLimit]
 	if len(limits) == 0 {
-		return 0
+		return nil
 	}
 	windows := map[string]string{}
 	for _, m := range members(h[headerRateLimit+"-Policy"]) {
@@ -114,42 +133,46 @@ func draft(h http.Header) (wait time.Duration) {
 			older[strings.TrimSpace(name)] = strings.TrimSpace(value)
 			continue
 		}
-		if left, ok := number(m.params["r"]); !ok || left > 0 {
+		left, ok := number(m.params["r"])
+		if !ok {
 			continue
 		}
 		in, ok := number(m.params["t"])
 		if !ok {
 			in, _ = number(windows[m.name])
 		}
-		wait = max(wait, seconds(in))
+		list = append(list, stated{headerRateLimit, left, true, seconds(in)})
 	}
-	if left, ok := number(older["remaining"]); ok && left <= 0 {
+	if left, ok := number(older["remaining"]); ok {
 		in, _ := number(older["reset"])
-		wait = max(wait, seconds(in))
+		list = append(list, stated{headerRateLimit, left, true, seconds(in)})
 	}
-	return wait
+	return list
 }
 
 // triple parses the older fields X-RateLimit-Limit, -Remaining and -Reset. Reset is a number of seconds, or, from some
-// receivers, a Unix time. A missing Remaining means that nothing remains, unless strict.
-func triple(h http.Header, now time.Time, strict bool) (wait time.Duration) {
+// receivers, a Unix time.
+func triple(h http.Header, now time.Time) (list []stated) {
 	for _, name := range triples {
 		in, ok := number(h.Get(name.reset))
 		if !ok {
 			continue
 		}
-		if left, ok := number(h.Get(name.remaining)); ok && left > 0 || strict && !ok {
-			continue // this limit is not used up
-		}
-		if in >= 1000*epoch { // in milliseconds
-			in /= 1000
-		}
-		if in >= epoch {
-			in -= float64(clock(h, now).UnixMilli()) / 1000
-		}
-		wait = max(wait, seconds(in))
+		left, known := number(h.Get(name.remaining))
+		list = append(list, stated{name.remaining, left, known, seconds(ahead(in, h, now))})
 	}
-	return wait
+	return list
+}
+
+// ahead returns how many seconds ahead a Reset is, which may be a Unix time in seconds or milliseconds.
+func ahead(in float64, h http.Header, now time.Time) float64 {
+	if in >= 1000*epoch {
+		in /= 1000
+	}
+	if in >= epoch {
+		in -= float64(clock(h, now).UnixMilli()) / 1000
+	}
+	return in
 }
 
 func number(text string) (float64, bool) {

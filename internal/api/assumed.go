@@ -76,7 +76,7 @@ func (h *handler) assumed(ctx context.Context, l *queue.Lineup, settings []strin
 			return nil, err
 		}
 	}
-	if spec.Rate == now.Rate && spec.Adapt == now.Adapt { // an adaptive rate stays where it is
+	if spec.Rate == now.Rate && spec.Adapt == now.Adapt && spec.Learn == now.Learn { // an adaptive rate stays where it is
 		spec.Rate = l.Rate
 	}
 	return &spec, nil

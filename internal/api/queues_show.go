@@ -68,7 +68,7 @@ func maxBytes(i *queue.Info) int64 {
 
 // adaptedOf returns the adapted rate, nil for a queue without adapt.
 func adaptedOf(i *queue.Info) *wire.Adapted {
-	if !i.Spec.Adapt.On() {
+	if !i.Spec.Adapts() {
 		return nil
 	}
 	a := &wire.Adapted{Rate: i.Rate, PerSecond: i.Rate.PerSecond(), Changes: []queue.RateChange{}}

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/httptarget"
 	"github.com/penstock/penstock/internal/speccache"
@@ -83,6 +85,8 @@ type Proxy struct {
 	engine  Engine
 	specs   *speccache.Cache[known]
 	waiting atomic.Int64
+	// complaints about answers whose budget cannot be used
+	complaints rate.Sometimes
 }
 
 // known is a queue's spec.
@@ -99,7 +103,7 @@ func New(engine Engine, o Options) *Proxy {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Proxy{o: o, engine: engine, specs: speccache.New(speccache.Options[known]{
+	return &Proxy{o: o, engine: engine, complaints: rate.Sometimes{Interval: time.Minute}, specs: speccache.New(speccache.Options[known]{
 		Patience: specPatience, MaxAge: specAge, Max: maxSpecs,
 		Read: func(ctx context.Context, name string) (known, int64, error) {
 			info, err := engine.Get(ctx, name)
@@ -233,8 +237,16 @@ func (p *Proxy) spare(spec *queue.Spec) int {
 
 // feedback settles a turn by the answer to its call, and stops the queue if the receiver asks for that.
 func (p *Proxy) feedback(
-	ctx context.Context, name string, turn *pull.Departure, answer *http.Response, m httptarget.Meant,
+	ctx context.Context, spec *queue.Spec, turn *pull.Departure, answer *http.Response, m httptarget.Meant,
 ) {
+	name := spec.Name
+	left, err := httptarget.BudgetOf(spec, answer.Header, time.Now())
+	if err != nil {
+		p.complaints.Do(func() {
+			p.o.Logger.Warn("what the receiver says of its budget is ignored; check the queue's learn", "queue", name,
+				"error", err)
+		})
+	}
 	switch {
 	case m.Meaning == httptarget.Down, m.Meaning == httptarget.Retry && answer.StatusCode >= 500:
 		turn.Fail(m.Why, false)
@@ -244,7 +256,7 @@ func (p *Proxy) feedback(
 			return
 		}
 		m.Stop = max(m.Stop, queue.MinThrottleStop)
-	case turn.End(queue.Settlement{After: m.Stop, Reason: m.Why}) || m.Stop == 0:
+	case turn.End(queue.Settlement{After: m.Stop, Reason: m.Why, Budget: left}) || m.Stop == 0:
 		return
 	}
 	if _, err := p.engine.Throttle(ctx, name, m.Stop, m.Why); err != nil {

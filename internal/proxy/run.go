@@ -75,7 +75,7 @@ func (r *run) serve(ctx context.Context) error {
 	r.deadline = r.began.Add(r.call.Within)
 	f.Deadline = r.deadline
 	for {
-		answer, m, err := r.attempt(ctx, sender, target, f)
+		answer, m, err := r.attempt(ctx, spec, sender, target, f)
 		if err != nil {
 			var sent *Error
 			if errors.Is(err, pull.ErrStopped) ||
@@ -119,7 +119,7 @@ func (r *run) again(f *httptarget.Forward, stop time.Duration) bool {
 
 // attempt sends the call in its turn.
 func (r *run) attempt(
-	ctx context.Context, sender *httptarget.Sender, target *httptarget.Target, f *httptarget.Forward,
+	ctx context.Context, spec *queue.Spec, sender *httptarget.Sender, target *httptarget.Target, f *httptarget.Forward,
 ) (answer *http.Response, m httptarget.Meant, err error) {
 	r.p.waits(1)
 	waits := true
@@ -152,7 +152,7 @@ func (r *run) attempt(
 			return r.failed(ctx, target, t.now, err)
 		}
 		m = target.Means(answer, time.Now())
-		r.p.feedback(context.WithoutCancel(ctx), r.call.Queue, t.now, answer, m)
+		r.p.feedback(context.WithoutCancel(ctx), spec, t.now, answer, m)
 		return nil
 	})
 	return answer, m, err

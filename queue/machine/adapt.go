@@ -14,8 +14,11 @@ import (
 
 // adaptedRate is a rate that follows what the receiver accepts. It is immutable.
 type adaptedRate struct {
-	rule leaky.Adapt
-	base leaky.Rate // the rate of the spec
+	rule leaky.Adapt // unless it learns
+	// learns says that the rate only follows what the receiver says that it still accepts. Then Changed is when that is
+	// renewed, and Lowered when the job of that answer departed.
+	learns bool
+	base   leaky.Rate // the rate of the spec
 	leaky.Adapted
 	log []queue.RateChange // newest first
 }
@@ -23,18 +26,23 @@ type adaptedRate struct {
 // adaptedRateOf returns the adapted rate of a spec, or nil if the spec does not adapt. It returns before if neither the
 // rate nor the bounds changed.
 func adaptedRateOf(s *queue.Spec, before *adaptedRate, now leaky.Instant) *adaptedRate {
-	if !s.Adapt.On() {
+	if !s.Adapts() {
 		return nil
 	}
-	a := &adaptedRate{rule: s.Adapt.Rule(), base: s.Rate}
-	if before == nil {
+	a := &adaptedRate{base: s.Rate, learns: s.Learn != ""}
+	if a.learns {
+		a.Rate = a.base
+	} else {
+		a.rule = s.Adapt.Rule()
 		a.Adapted = a.rule.Begin(a.base)
-		return a
 	}
-	if before.rule == a.rule && before.base == a.base {
+	switch {
+	case before == nil:
+		return a
+	case before.rule == a.rule && before.base == a.base && before.learns == a.learns:
 		return before
 	}
-	a.Adapted, a.log = a.rule.Begin(a.base), before.log
+	a.log = before.log
 	if a.Rate != before.Rate {
 		a.note(queue.RateChange{At: now.Time(), From: before.Rate, To: a.Rate, Cause: queue.AdaptedPut})
 	}
@@ -60,7 +68,7 @@ type rateSignal struct {
 // does not hold them up.
 func (q *queueState) rateSignal(s *queue.Settlement, keyed bool, a *adapting) (signal rateSignal) {
 	switch {
-	case q.adapted == nil:
+	case q.adapted == nil || q.adapted.learns:
 	case s.Verdict == queue.Throttle && !s.NoTarget && !(s.LaneOnly && keyed):
 		signal.refused, signal.reason = true, strings.Clone(clip.Text(s.Reason, queue.MaxReasonBytes))
 	// A delivery that asks for a wait says neither "more" nor "less".
@@ -111,6 +119,57 @@ func (m *Machine) setAdaptedRate(q *queueState, to *adaptedRate, now leaky.Insta
 	m.wakeForQueue(q, now)
 }
 
+// told is what an answer says of the receiver's budget.
+type told struct {
+	index    int // of the settlement
+	queue    *queueState
+	departed leaky.Instant
+	queue.Budget
+}
+
+// sameRate is the part by which a learned rate must differ from the present one to replace it. The log would otherwise
+// have an entry for each answer.
+const sameRate = 1. / 16
+
+// learn lowers the rate of a queue so that the receiver's budget lasts until it is renewed, and restores it when there
+// is enough or the time has passed. The jobs that are under way when the call has settled all of its own may not be
+// counted yet, so they are subtracted. It reports whether something changed.
+func (m *Machine) learn(t *told, effect *queue.Effect, now leaky.Instant) bool {
+	q, a := t.queue, t.queue.adapted
+	next := *a
+	switch {
+	case t.Reset <= 0 && (a.Changed == 0 || now < a.Changed) || t.Reset > 0 && t.departed < a.Lowered:
+		return false
+	case t.Reset <= 0:
+		next.Rate, next.Changed = a.base, 0
+	default:
+		reset := min(t.Reset, queue.MaxReset)
+		next.Changed, next.Lowered = now.Add(reset), t.departed
+		next.Rate = a.spread(max(0, min(t.Remaining, queue.MaxRemaining)-q.counts[queue.Leased]), reset)
+	}
+	if next.Rate != a.Rate {
+		next.note(queue.RateChange{At: now.Time(), From: a.Rate, To: next.Rate, Cause: queue.AdaptedBudget})
+		effect.From, effect.To = a.Rate, next.Rate
+	}
+	m.setAdaptedRate(q, &next, now)
+	return true
+}
+
+// spread returns the rate at which so many departures, and then one, are spread evenly over a time.
+func (a *adaptedRate) spread(left int64, over time.Duration) leaky.Rate {
+	n, d := left+1, over.Milliseconds()*1000+1000
+	presentN, presentD := a.Rate.Fraction()
+	baseN, baseD := a.base.Fraction()
+	wanted, present := float64(d)/float64(n), float64(presentD)/float64(presentN)
+	switch {
+	case wanted <= float64(baseD)/float64(baseN):
+		return a.base
+	case wanted > present*(1-sameRate) && wanted < present*(1+sameRate):
+		return a.Rate
+	}
+	return leaky.Ratio(n, d)
+}
+
 func (a *adaptedRate) fields() []any {
 	return []any{&a.Rate, &a.Level, &a.Peak, &a.Run, &a.Changed, &a.Lowered}
 }
@@ -136,9 +195,10 @@ func (a *adaptedRate) decode(b []byte) error {
 }
 
 // noteRateChange prepends a change to a list, newest first, and truncates the list. Consecutive increases are merged
-// into one entry.
+// into one entry, and so are changes that follow a budget.
 func noteRateChange(list []queue.RateChange, n queue.RateChange) []queue.RateChange {
-	if len(list) > 0 && n.Cause == queue.AdaptedDelivered && list[0].Cause == queue.AdaptedDelivered {
+	merged := n.Cause == queue.AdaptedDelivered || n.Cause == queue.AdaptedBudget
+	if merged && len(list) > 0 && list[0].Cause == n.Cause {
 		n.From = list[0].From
 		list = list[1:]
 	}

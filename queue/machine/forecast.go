@@ -343,6 +343,6 @@ func (c *forecaster) isExact() bool {
 	return c.cost <= 1 && a.Deferred == 0 && (a.Jobs == 0 || a.Lane == "") && i.Lanes <= 1 &&
 		(len(c.lineup.Lanes) == 0 || c.lineup.Lanes[0].Digest == queue.LaneDigest{}) &&
 		i.Size() == i.Waiting && i.Deferred == 0 && c.group == nil && len(c.spec.Limits) == 0 &&
-		c.spec.MaxInFlight == 0 && !c.spec.Ordered && !c.spec.Adapt.On() && !c.spec.Pull && c.own.opens == 0 &&
+		c.spec.MaxInFlight == 0 && !c.spec.Ordered && !c.spec.Adapts() && !c.spec.Pull && c.own.opens == 0 &&
 		!i.Circuit.Open()
 }

@@ -84,6 +84,23 @@ func TestImpossibleInstantsAreIgnored(t *testing.T) {
 	}
 }
 
+// A learned rate outlives the process.
+func TestLearnedRateOutlivesTheProcess(t *testing.T) {
+	b := start(t, Options{})
+	b.MustPut("q", "10/s", func(s *queue.Spec) { s.Learn = "openai" })
+	b.AppendTo("q", 0, 2)
+	list := enginetest.Settlements(queue.Deliver, b.MustReserve(1))
+	list[0].Budget = queue.Budget{Remaining: 4, Reset: 50 * time.Second}
+	if out, err := b.Settle(context.Background(), list); err != nil || out[0].Effect.To.PerSecond() > 0.11 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	before := b.queues["q"].adapted
+	b.reopen()
+	if q := b.queues["q"]; !reflect.DeepEqual(q.adapted, before) || q.pacer.Rate != before.Rate || !before.learns {
+		t.Fatalf("opened again it has %+v, and had %+v", q.adapted, before)
+	}
+}
+
 // An adapted rate, its state and its changes outlive the process, and so does the end of adaptation.
 func TestAdaptedRateOutlivesTheProcess(t *testing.T) {
 	ctx, now := context.Background(), leaky.Instant(1_790_000_000_000_000)

@@ -12,10 +12,12 @@ import (
 
 // settling is the state of one call of Settle. On Redis, one call may join those of several callers.
 type settling struct {
+	index    int // of the settlement
 	adapting map[*queueState]*adapting
 	// New rates to set. They are set when all settlements of the call have given back what was never used. Changing a
 	// bucket's rate rounds it, so the order matters, and both engines keep to it.
 	rates []adaptedTo
+	told  []told
 }
 
 // adapting is what a call must know of a queue with an adapted rate.
@@ -42,11 +44,17 @@ func (m *Machine) Settle(now leaky.Instant, list []queue.Settlement) (answers []
 			continue
 		}
 		var own uint64
+		c.index = i
 		answers[i], own = m.settle(c, s, now)
 		wait = max(wait, own)
 	}
 	for _, a := range c.rates {
 		m.setAdaptedRate(a.queue, a.rate, now)
+	}
+	for i := range c.told {
+		if m.learn(&c.told[i], &answers[c.told[i].index].Effect, now) {
+			wait = max(wait, m.wait())
+		}
 	}
 	return answers, wait
 }
@@ -114,6 +122,9 @@ func (m *Machine) endLease(
 	o.probe = open && ls.due >= q.receiver.opened && (s.Verdict == queue.Down || s.Verdict == queue.Fail && s.Trouble)
 	answer = queue.Settled{Effect: m.updateReceiver(q, s, j.lane.keyed(), ls.due, now)}
 	from, to := c.adapt(q, signal, ls.due, now)
+	if q.adapted != nil && q.adapted.learns && (s.Budget.Reset > 0 || s.Verdict == queue.Deliver && s.After <= 0) {
+		c.told = append(c.told, told{c.index, q, ls.due, s.Budget})
+	}
 	answer.State = m.settleAs(o, open, &answer.Effect, now)
 	if answer.State == queue.Waiting {
 		c.countBack(q)

@@ -155,8 +155,10 @@ func (p *pair) settle() {
 		if verdict == queue.Deliver && rapid.IntRange(0, 7).Draw(p.T, "spared") > 0 {
 			after = 0 // or little would leave
 		}
+		budget := p.budget()
 		for side, v := range []queue.Reservation{t.a, t.b} {
 			s := settlement(verdict, v)
+			s.Budget = budget
 			s.After, s.Reason, s.LaneOnly, s.Trouble, s.Untold, s.Unused = after, "it failed", laneOnly, trouble,
 				untold, unused
 			s.NoTarget = noTarget
@@ -165,8 +167,8 @@ func (p *pair) settle() {
 		text = append(
 			text,
 			fmt.Sprintf(
-				"%v %s/%s (attempt %d) after %v, lane only %v, trouble %v, untold %v, unused %v, no target %v", verdict, t.a.Queue,
-				t.a.ID, t.a.Attempt, after, laneOnly, trouble, untold, unused, noTarget,
+				"%v %s/%s (attempt %d) after %v, lane only %v, trouble %v, untold %v, unused %v, no target %v, budget %v", verdict,
+				t.a.Queue, t.a.ID, t.a.Attempt, after, laneOnly, trouble, untold, unused, noTarget, budget,
 			),
 		)
 	}
@@ -272,4 +274,16 @@ func (p *pair) pullAll() (n int) {
 		}
 	}
 	return n
+}
+
+// budget draws what a receiver says that it still accepts; mostly nothing.
+func (p *pair) budget() (b queue.Budget) {
+	if rapid.IntRange(0, 2).Draw(p.T, "budget") > 0 {
+		return b
+	}
+	b.Remaining = rapid.SampledFrom([]int64{0, 1, 3, 20, 1000, queue.MaxRemaining, 1 << 60}).Draw(p.T, "remaining")
+	b.Reset = rapid.SampledFrom([]time.Duration{
+		time.Microsecond, 999 * time.Microsecond, time.Second, 7*time.Minute + 1, queue.MaxReset, 2 * queue.MaxReset,
+	}).Draw(p.T, "reset")
+	return b
 }

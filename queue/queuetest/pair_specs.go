@@ -132,9 +132,13 @@ func limitStates(i queue.Info) string {
 	return b.String()
 }
 
-// adapts draws whether the rate of a spec adapts, and its bounds.
+// adapts draws whether the rate of a spec adapts, and its bounds, or learns.
 func (p *pair) adapts(s *queue.Spec) {
 	if s.Rate.Unlimited() || !rapid.Bool().Draw(p.T, "adapts") {
+		return
+	}
+	if s.Burst < 10 && rapid.IntRange(0, 2).Draw(p.T, "learns") == 0 {
+		s.Learn = "ietf"
 		return
 	}
 	s.Adapt = queue.Adapt{Floor: s.Rate, Ceiling: s.Rate}

@@ -139,6 +139,7 @@ var chapters = []struct {
 	{"Slow", slowRules},
 	{"Dead", deadRules},
 	{"Adapt", adaptRules},
+	{"Learn", learnRules},
 	{"Rules", ruleRules},
 	{"RulesInUse", rulesInUseRules},
 	{"Take", takeRules},

@@ -87,7 +87,7 @@ func (r Request) Quote(l *queue.Lineup, lane *queue.LaneInfo) (Quote, error) {
 	q.Now.Rate = l.Rate
 	if r.Rate != nil {
 		spec := l.Spec
-		spec.Rate, spec.Adapt = *r.Rate, queue.Adapt{} // the rate in effect, whatever it may adapt to
+		spec.Rate, spec.Adapt, spec.Learn = *r.Rate, queue.Adapt{}, "" // the rate in effect, whatever it may adapt to
 		then, err := q.dates(&r, l, lane, &spec)
 		if err != nil {
 			return Quote{}, err

@@ -89,7 +89,7 @@ var doubts = []struct {
 	{OfLanes, func(v *view, _ status.Code) bool { return len(v.backlog.lanes) > 1 }},
 	{OfMaxInFlight, func(v *view, _ status.Code) bool { return v.info.Spec.MaxInFlight > 0 }},
 	{OfOrdered, func(v *view, _ status.Code) bool { return v.info.Spec.Ordered }},
-	{OfAdapt, func(v *view, _ status.Code) bool { return v.info.Spec.Adapt.On() }},
+	{OfAdapt, func(v *view, _ status.Code) bool { return v.info.Spec.Adapts() }},
 	{OfInFlight, func(v *view, _ status.Code) bool { return v.info.Leased+v.info.Held > 0 }},
 	{OfDeferred, func(v *view, _ status.Code) bool { return v.info.Deferred > 0 }},
 	{OfChange, func(v *view, _ status.Code) bool { return v.changed }},

@@ -9,13 +9,16 @@ import (
 
 // adaptRule returns the rule of an adapted rate as adapt.lua reads it, empty without one.
 func adaptRule(s *queue.Spec) string {
-	if !s.Adapt.On() {
+	n, d := s.Rate.Fraction()
+	switch {
+	case s.Learn != "":
+		return fmt.Sprint(n, d)
+	case !s.Adapt.On():
 		return ""
 	}
 	rule := s.Adapt.Rule()
 	fn, fd := rule.Floor.Fraction()
 	cn, cd := rule.Ceiling.Fraction()
-	n, d := s.Rate.Fraction()
 	unit, floor, ceiling := rule.Levels()
 	return fmt.Sprint(fn, fd, cn, cd, int64(unit), floor, ceiling, n, d, rule.Begin(s.Rate).Level)
 }

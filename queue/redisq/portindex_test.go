@@ -80,7 +80,7 @@ var withoutScript = map[string]string{
 		ownVerdict pace pacing parent passOverGroup patience pauseOf paused peekRule plus possible priority
 		priorityOf pullQueueOf pushWaiting ranOut rateSignal rearm rearmAndWake rearmGroup recall recalling
 		recordOf release removeDeferral removeJob renewCalendar repairBuckets reposition restorePassed rule
-		runnable said sameLanes scheduleRetryAfter setAdaptedRate setExpiry setSpec setState sleeps slowestRate
+		runnable said sameLanes scheduleRetryAfter setExpiry setSpec setState sleeps slowestRate
 		staysDead stillDelays stopOverAt sweepGarbage takeBuckets takeOffAgenda takeTurns takesMuchMemory
 		throttledOutcome timersOf tooLargeReason tooLateReason tooOldReason trackInFlight tryMember turnBase
 		turnOf unblock unknownBucket untilLeaseOrExpiry untilPulled verdictBy wakeForQueue wakePullers

@@ -74,6 +74,7 @@ func (e *Engine) settleSome(
 			args = append(args, &s.ID, &fences[i], verdictCode(s), max(s.After, 0).Microseconds(), &s.Reason)
 		}
 	}
+	args = append(args, budgetArgs(items, groups)...)
 	v, err := e.repeat(ctx, settleScript, partition, args...)
 	if err != nil {
 		return err
@@ -100,6 +101,18 @@ func (e *Engine) settleSome(
 		}
 	}
 	return r.err
+}
+
+// budgetArgs returns the last arguments of settle.lua.
+func budgetArgs(items []queue.Settlement, groups []ofQueue) (args []any) {
+	for g := range groups {
+		for k, i := range groups[g].items {
+			if b := items[i].Budget; b.Reset > 0 {
+				args = append(args, g+1, k+1, max(0, b.Remaining), b.Reset.Microseconds())
+			}
+		}
+	}
+	return args
 }
 
 // The marks that scripts find added to a verdict. A throttled job with trouble had no target.

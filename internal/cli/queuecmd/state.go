@@ -40,13 +40,16 @@ func paceText(q *wire.Queue) string {
 	return fmt.Sprintf("%s (one each %v)", Rate(q), rate.Interval())
 }
 
-// adaptText describes the bounds of an adaptive rate and its last change.
+// adaptText describes the bounds of an adaptive or learned rate and its last change.
 func adaptText(q *wire.Queue) string {
 	a := q.Adapted
 	if a == nil {
 		return ""
 	}
 	text := fmt.Sprintf("from %s to %s, starts at %s", q.Adapt.Floor, q.Adapt.Ceiling, q.Rate)
+	if q.Learn != "" {
+		text = fmt.Sprintf("at most %s, as the answers allow (%s)", q.Rate, show.Text(q.Learn))
+	}
 	if len(a.Changes) == 0 {
 		return text
 	}

@@ -286,6 +286,7 @@ class ChangedQueue(_ChangedQueue, total=False):
     parent: Dict[str, Any]
     stats: Stats
     rules: Any
+    learn: Any
 
 
 class _Changes(TypedDict):
@@ -924,6 +925,7 @@ class Spec(TypedDict, total=False):
     deferred: Dict[str, Any]
     deliver: Dict[str, Any]
     rules: List[str]
+    learn: str
 
 
 class _Stats(TypedDict):

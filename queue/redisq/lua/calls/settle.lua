@@ -11,7 +11,9 @@
 -- End leases, grouped by queue.
 --
 -- ARGV[2]  number of queues; for each: name, number of settlements; for each: id, fence (8 bytes of epoch, 6 of
---          number), verdict and its marks (LANE_ONLY, TROUBLE, UNTOLD or unused; NO_TARGET), after in us, reason
+--          number), verdict and its marks (LANE_ONLY, TROUBLE, UNTOLD or unused; NO_TARGET), after in us, reason.
+--          Behind them, for each settlement with a budget of the receiver: numbers of the queue and of its settlement,
+--          what remains, time until it is renewed in us
 -- Returns  one entry a settlement: the state in which it left the job, 0 if stale, the text of an error; or, if it
 --          changed the queue, {state, stopped for in us, 1 if the circuit opened, 1 if it closed, n and d of the
 --          adapted rate before and after, if that changed}
@@ -19,6 +21,7 @@
 begin()
 local out, arg = {}, 3
 
+local NONE = {}
 local LONGEST = 2 ^ 40 - 1 -- microseconds from departure to delivery that a record can hold
 -- What is kept of a delivered job (see job.lua), in one step: 'E' and the instant, its stamp to its cost, then ENDED
 -- without a reason, the fence as it came, then how long the delivery took and the number of the client.
@@ -110,8 +113,9 @@ local function writeSettled(s, name, records, px)
   save(q)
 end
 
--- settleQueue settles jobs of a queue, and returns an answer each; nil if there is no such queue.
-local function settleQueue(name, nr, count, arg)
+-- settleQueue settles jobs of a queue, and returns an answer each; nil if there is no such queue. told has the budgets
+-- of its receiver, by settlement.
+local function settleQueue(name, nr, count, arg, told)
   local q = nr and load(nr)
   if not q then return nil end
   local ids, plain = checkSettle(q, name, count, arg)
@@ -153,16 +157,19 @@ local function settleQueue(name, nr, count, arg)
       ends[#ends + 1], well[#well + 1], gone[#gone + 1], flights[id] = nr .. ':' .. id, id, id, ''
       out[j] = (q.receiver or after > 0) and updateReceiver(q, nil, id, departed, code, after, reason, S.delivered)
         or S.delivered
-      if q.adapt and after <= 0 then signals[#signals + 1] = { index = j, departed = departed } end
+      if q.adapt and (after <= 0 or told[j]) then
+        signals[#signals + 1] = { index = j, departed = departed, budget = told[j] }
+      end
       if marks >= KEYED then lanestate.endInLane(q, unpackLease(entry)) end
     elseif tokens[id] then
       out[j] = tokens[id] == token and S.delivered or 0
     else
       local answer, f, left = settleOne(s, id, entry, token, code, after, reason)
       out[j] = f and updateReceiver(q, f, id, left, code, after, reason, answer) or answer
-      if f and q.adapt and code % LANE_ONLY == V.throttled and code ~= NO_TARGET
-        and (code % TROUBLE < LANE_ONLY or f.lane == ZERO) then
-        signals[#signals + 1] = { index = j, throttled = true, departed = left, reason = reason }
+      local throttled = code % LANE_ONLY == V.throttled and code ~= NO_TARGET
+        and (code % TROUBLE < LANE_ONLY or f and f.lane == ZERO)
+      if f and q.adapt and (throttled or told[j] and code ~= V.released) then
+        signals[#signals + 1] = { index = j, throttled = throttled, departed = left, reason = reason, budget = told[j] }
       end
     end
   end
@@ -175,9 +182,15 @@ for i = 1, ARGV[2] + 0 do
   names[i], counts[i] = ARGV[arg], ARGV[arg + 1] + 0
   arg = arg + 2 + 5 * counts[i]
 end
+local told = {}
+for i = arg, #ARGV, 4 do
+  local of = ARGV[i] + 0
+  told[of] = told[of] or {}
+  told[of][ARGV[i + 1] + 0] = { remaining = ARGV[i + 2] + 0, reset = ARGV[i + 3] + 0 }
+end
 arg = 3
 for i, nr in ipairs(call('HMGET', B .. 'n', unpack(names))) do
-  local ok, answer = pcall(settleQueue, names[i], nr, counts[i], arg + 2)
+  local ok, answer = pcall(settleQueue, names[i], nr, counts[i], arg + 2, told[i] or NONE)
   settled[i] = { count = counts[i], ok = ok, answer = answer }
   arg = arg + 2 + 5 * counts[i]
 end

@@ -3,6 +3,9 @@
 --
 -- A rate that follows what the receiver accepts, by the arithmetic of leaky/adapt.go.
 --
+-- Or it follows the budget that the receiver states. Then the rule is n and d of the initial rate, changed is when the
+-- budget is renewed, and lowered when the job departed that got the answer.
+--
 -- The field adapt of such a queue has the rule, then level, peak, run, changed and lowered. The rule is a text of ten
 -- numbers: n and d of the floor and of the ceiling, the unit of levels, the levels of the two, and n, d and level of
 -- the initial rate. The field rateChanges has the changes, latest first: {when, n and d before, n and d after, cause,
@@ -10,6 +13,7 @@
 
 local PAUSE, REGAIN, NEAR, STAY, BEYOND, MOST_RUN, AGAIN, DIGITS = SECOND, 4, 32, 18, 1500, 100, 5, 100000
 local MOST_RATE_CHANGES = 20
+local SAME_RATE, MOST_RESET, MOST_REMAINING = 1 / 16, 86400 * SECOND, 1000000000
 local RATE_CHANGE_FROM_N, RATE_CHANGE_FROM_D, RATE_CHANGE_CAUSE = 2, 3, 6 -- in an entry of rateChanges
 
 local function numbersOf(rule)
@@ -31,8 +35,17 @@ local function encodeAdapted(s) return cmsgpack.pack({ s.rule, s.level, s.peak, 
 
 -- beginAdapted returns the packed initial state under a rule.
 local function beginAdapted(rule)
-  local level = numbersOf(rule)[10]
+  local level = numbersOf(rule)[10] or 0
   return cmsgpack.pack({ rule, level, level, STAY, 0, 0 })
+end
+
+-- learns reports whether the rate follows the receiver's budget.
+local function learns(q) return #numbersOf(cmsgpack.unpack(q.adapt)[1]) == 2 end
+
+local function ratio(n, d)
+  local a, b = n, d
+  while b ~= 0 do a, b = b, a % b end
+  return n / a, d / a
 end
 
 -- rateOf brings the level within its bounds, and returns n and d of the rate at that level.
@@ -43,9 +56,7 @@ local function rateOf(s)
   local level = s.level - s.level % scale
   if s.level == s.ceiling.level then return s.ceiling.n, s.ceiling.d end
   if level <= s.floor.level then return s.floor.n, s.floor.d end
-  local a, b = level, s.unit
-  while b ~= 0 do a, b = b, a % b end
-  return level / a, s.unit / a
+  return ratio(level, s.unit)
 end
 
 -- refused updates the state after a throttled departure, taken after a departure that was delivered while the rate
@@ -72,13 +83,14 @@ local function taken(q, s, departed)
   return true
 end
 
--- noteRateChange adds a change to the field rateChanges. Consecutive increases become one change.
+-- noteRateChange adds a change to the field rateChanges. Consecutive increases become one change, and so do changes
+-- that follow a budget.
 local function noteRateChange(q, n, d, cause, reason)
   local kept = call('HGET', B .. 'q' .. q.nr, 'rateChanges')
   local list = kept and cmsgpack.unpack(kept) or {}
   local change = { now, q.n, q.d, n, d, cause, reason }
   local last = list[1]
-  if last and cause == 'delivered' and last[RATE_CHANGE_CAUSE] == cause then
+  if last and (cause == 'delivered' or cause == 'budget') and last[RATE_CHANGE_CAUSE] == cause then
     change[RATE_CHANGE_FROM_N], change[RATE_CHANGE_FROM_D] = last[RATE_CHANGE_FROM_N], last[RATE_CHANGE_FROM_D]
     table.remove(list, 1)
   end
@@ -92,6 +104,47 @@ local function othersHeldByRate(q, came)
   return heldByRate(q) and call('ZCARD', B .. 'w' .. q.nr) + (q.laned and q.keyedWaiting or 0) - came > 0
 end
 
+-- setAdaptedRate sets the rate of a queue. It returns n and d before and after, or nil if the rate stays.
+local function setAdaptedRate(q, n, d, cause, reason)
+  local fromN, fromD = q.n, q.d
+  if n == fromN and d == fromD then return nil end
+  noteRateChange(q, n, d, cause, reason)
+  change(q, n, d, q.burst, now, now + HORIZON)
+  set(q, 'n', n)
+  set(q, 'd', d)
+  saveBucket(q)
+  return { fromN, fromD, n, d }
+end
+
+-- spread returns n and d of the rate at which so many departures, and then one, are spread evenly over some us.
+local function spread(q, left, over, baseN, baseD)
+  local n, d = left + 1, floor(over / 1000) * 1000 + 1000
+  local wanted, present = d / n, q.d / q.n
+  if wanted <= baseD / baseN then return baseN, baseD end
+  if wanted > present * (1 - SAME_RATE) and wanted < present * (1 + SAME_RATE) then return q.n, q.d end
+  return ratio(n, d)
+end
+
+-- learn updates the rate of a queue after an answer that says what remains of the receiver's budget, or that does not,
+-- if budget is nil. It returns what setAdaptedRate does.
+local function learn(q, budget, departed)
+  local s = adapted(q)
+  local n, d = unpack(numbersOf(s.rule))
+  if not budget then
+    if s.changed == 0 or now < s.changed then return nil end
+    s.changed = 0
+  else
+    if departed < s.lowered then return nil end
+    local leased = q.size - call('ZCARD', B .. 'w' .. q.nr) - (q.laned and q.keyedWaiting or 0)
+      - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD', B .. 'K' .. q.nr)
+    local reset = min(budget.reset, MOST_RESET)
+    s.changed, s.lowered = now + reset, departed
+    n, d = spread(q, max(0, min(budget.remaining, MOST_REMAINING) - leased), reset, n, d)
+  end
+  set(q, 'adapt', encodeAdapted(s))
+  return setAdaptedRate(q, n, d, 'budget', '')
+end
+
 -- observe updates the rate of a queue after the answer to a departure. It returns n and d before and after, or nil if
 -- the rate stays.
 local function observe(q, throttled, departed, reason, came)
@@ -103,14 +156,7 @@ local function observe(q, throttled, departed, reason, came)
   end
   local n, d = rateOf(s)
   set(q, 'adapt', encodeAdapted(s))
-  local fromN, fromD = q.n, q.d
-  if n == fromN and d == fromD then return nil end
-  noteRateChange(q, n, d, throttled and 'throttled' or 'delivered', throttled and reason or '')
-  change(q, n, d, q.burst, now, now + HORIZON)
-  set(q, 'n', n)
-  set(q, 'd', d)
-  saveBucket(q)
-  return { fromN, fromD, n, d }
+  return setAdaptedRate(q, n, d, throttled and 'throttled' or 'delivered', throttled and reason or '')
 end
 
 -- adaptedRateOf returns n and d of the rate, and the state, under a changed spec with a rule and a rate. The rule is ''
@@ -125,12 +171,17 @@ end
 
 -- adaptToAnswers adapts the rate of a queue to the answers of a call: a has the queue's name, the answers so far, how
 -- many jobs came back, and signals. A signal has the index of a settlement, whether it was throttled, when the job
--- departed, and the reason. It is called after all queues of the call have given back unused departures. A bucket is
--- rounded when its rate changes, so the order matters, and both engines keep to it.
+-- departed, the reason and, if any, the receiver's budget. It is called after all queues of the call have given back
+-- unused departures. A bucket is rounded when its rate changes, so the order matters, and both engines keep to it.
 local function adaptToAnswers(a)
   local q, another = load(numberOf(a.name)), false
   for _, signal in ipairs(a.signals) do
-    local at, rates = signal.index, observe(q, signal.throttled, signal.departed, signal.reason, a.cameBack)
+    local at, rates = signal.index, nil
+    if not learns(q) then
+      rates = observe(q, signal.throttled, signal.departed, signal.reason, a.cameBack)
+    elseif signal.budget or not signal.throttled then
+      rates = learn(q, signal.budget, signal.departed)
+    end
     if rates then
       if type(a.out[at]) ~= 'table' then a.out[at] = { a.out[at], 0, 0, 0 } end
       for _, number in ipairs(rates) do table.insert(a.out[at], number) end

@@ -1,0 +1,147 @@
+package httptarget
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// budgetFields are the fields of the values of queue.Spec.Learn that need only two: what remains, and when it is
+// renewed.
+var budgetFields = map[string][2]string{
+	// https://developers.openai.com/docs/guides/rate-limits
+	"openai": {"X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"},
+	// https://docs.claude.com/en/api/rate-limits
+	"anthropic": {"Anthropic-Ratelimit-Requests-Remaining", "Anthropic-Ratelimit-Requests-Reset"},
+	// https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
+	"github": {"X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
+}
+
+// headerShopify has how full the bucket of an app is, such as 32/40. See
+// https://shopify.dev/docs/api/admin-rest/usage/rate-limits
+const headerShopify = "X-Shopify-Shop-Api-Call-Limit"
+
+// mostRemaining is the greatest number that is taken for what remains.
+const mostRemaining = 1e12
+
+// BudgetOf returns what an answer says of the receiver's budget, by the queue's Learn; zero if it says nothing. The
+// error names a field that cannot be true.
+func BudgetOf(spec *queue.Spec, h http.Header, now time.Time) (queue.Budget, error) {
+	switch spec.Learn {
+	case "":
+		return queue.Budget{}, nil
+	case "ietf":
+		return tightest(append(draft(h), triple(h, now)...))
+	case "shopify":
+		return fillLevel(spec, h)
+	}
+	fields, ok := budgetFields[spec.Learn]
+	if !ok {
+		fields[0], fields[1], _ = queue.LearnFields(spec.Learn)
+	}
+	left, ok, err := single(h, fields[0])
+	if err != nil || !ok {
+		return queue.Budget{}, err
+	}
+	remaining, err := remainingOf(fields[0], left)
+	if err != nil {
+		return queue.Budget{}, err
+	}
+	again, ok, err := single(h, fields[1])
+	if err != nil || !ok {
+		return queue.Budget{}, err
+	}
+	in, ok := resetIn(again, h, now)
+	if !ok {
+		return queue.Budget{}, fmt.Errorf("%s: %q is no time: seconds, a duration or a date", fields[1], again)
+	}
+	return budget(fields[1], remaining, in)
+}
+
+// single returns a field, and whether an answer has it.
+func single(h http.Header, name string) (value string, ok bool, err error) {
+	values := h.Values(name)
+	switch len(values) {
+	case 0:
+		return "", false, nil
+	case 1:
+		return strings.TrimSpace(values[0]), true, nil
+	}
+	return "", false, fmt.Errorf("%s: is there %d times", name, len(values))
+}
+
+func remainingOf(name, text string) (int64, error) {
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(n >= 0 && n <= mostRemaining) {
+		return 0, fmt.Errorf("%s: %q is no number from 0 to %.0f", name, text, mostRemaining)
+	}
+	return int64(min(n, queue.MaxRemaining)), nil
+}
+
+// resetIn returns how far ahead an instant is: given in seconds, as a Unix time in seconds or milliseconds, as a
+// duration such as 6m0s, or as a date.
+func resetIn(text string, h http.Header, now time.Time) (time.Duration, bool) {
+	if n, ok := number(text); ok {
+		return seconds(ahead(n, h, now)), n >= 0
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		return max(0, d), d >= 0
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		at, err = http.ParseTime(text)
+	}
+	return max(0, at.Sub(clock(h, now))), err == nil
+}
+
+func budget(field string, remaining int64, in time.Duration) (queue.Budget, error) {
+	if in > queue.MaxReset {
+		return queue.Budget{}, fmt.Errorf("%s: %v is more than %v ahead", field, in.Round(time.Second), queue.MaxReset)
+	}
+	return queue.Budget{Remaining: remaining, Reset: in}, nil
+}
+
+// tightest returns the budget that lasts least.
+func tightest(list []stated) (least queue.Budget, err error) {
+	slowest := 0.
+	for _, s := range list {
+		if !s.known || s.in == 0 {
+			continue
+		}
+		if !(s.left >= 0 && s.left <= mostRemaining) {
+			return queue.Budget{}, fmt.Errorf("%s: %v remain, which is no number from 0 to %.0f", s.field, s.left, mostRemaining)
+		}
+		b, err := budget(s.field, int64(min(math.Floor(s.left), queue.MaxRemaining)), s.in)
+		if err != nil {
+			return queue.Budget{}, err
+		}
+		if interval := b.Reset.Seconds() / float64(b.Remaining+1); interval > slowest {
+			slowest, least = interval, b
+		}
+	}
+	return least, nil
+}
+
+// fillLevel returns the budget of a leaky bucket that leaks at the queue's rate.
+func fillLevel(spec *queue.Spec, h http.Header) (queue.Budget, error) {
+	text, ok, err := single(h, headerShopify)
+	if err != nil || !ok {
+		return queue.Budget{}, err
+	}
+	used, size, _ := strings.Cut(text, "/")
+	level, err := remainingOf(headerShopify, used)
+	if err != nil {
+		return queue.Budget{}, err
+	}
+	most, err := remainingOf(headerShopify, size)
+	if err != nil {
+		return queue.Budget{}, err
+	}
+	in := time.Duration(min(float64(level)*spec.Rate.Interval().Seconds(), 2*queue.MaxReset.Seconds()) * float64(time.Second))
+	return budget(headerShopify, max(0, most-level), in)
+}

@@ -1,0 +1,96 @@
+package httptarget
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+func TestBudgetOf(t *testing.T) {
+	now := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
+	date := "Tue, 01 Dec 2026 12:00:00 GMT"
+	for name, c := range map[string]struct {
+		learn string
+		h     http.Header
+		want  queue.Budget
+		wrong string // part of the error
+	}{
+		"nothing":     {"", http.Header{"X-Ratelimit-Remaining": {"1"}, "X-Ratelimit-Reset": {"9"}}, queue.Budget{}, ""},
+		"no fields":   {"openai", nil, queue.Budget{}, ""},
+		"openai":      {"openai", openAI("17", "1m30.5s"), queue.Budget{Remaining: 17, Reset: 90500 * time.Millisecond}, ""},
+		"openai soon": {"openai", openAI("499", "120ms"), queue.Budget{Remaining: 499, Reset: 120 * time.Millisecond}, ""},
+		"anthropic, by its own clock": {"anthropic", http.Header{
+			"Date": {"Tue, 01 Dec 2026 11:59:00 GMT"}, "Anthropic-Ratelimit-Requests-Remaining": {"3"},
+			"Anthropic-Ratelimit-Requests-Reset": {"2026-12-01T11:59:20Z"},
+		}, queue.Budget{Remaining: 3, Reset: 20 * time.Second}, ""},
+		"github": {"github", http.Header{
+			"Date": {date}, "X-Ratelimit-Remaining": {"4000"}, "X-Ratelimit-Reset": {"1796128200"},
+		}, queue.Budget{Remaining: 4000, Reset: 30 * time.Minute}, ""},
+		"over already": {"github", http.Header{
+			"Date": {date}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"1796126399"},
+		}, queue.Budget{}, ""},
+		"shopify": {"shopify", http.Header{headerShopify: {"32/40"}}, queue.Budget{Remaining: 8, Reset: 16 * time.Second}, ""},
+		"ietf": {"ietf", http.Header{"Ratelimit": {`"day";r=900;t=3600, "minute";r=5;t=60`}},
+			queue.Budget{Remaining: 5, Reset: time.Minute}, ""},
+		"ietf, window of the policy": {"ietf", http.Header{
+			"Ratelimit": {`"a";r=5`}, "Ratelimit-Policy": {`"a";q=10;w=60`},
+		}, queue.Budget{Remaining: 5, Reset: time.Minute}, ""},
+		"ietf, draft 7": {"ietf", http.Header{"Ratelimit": {"limit=10, remaining=4, reset=8"}},
+			queue.Budget{Remaining: 4, Reset: 8 * time.Second}, ""},
+		"ietf, older": {"ietf", http.Header{"X-Ratelimit-Remaining": {"4"}, "X-Ratelimit-Reset": {"8"}},
+			queue.Budget{Remaining: 4, Reset: 8 * time.Second}, ""},
+		"two fields": {"X-Left X-Reset", http.Header{"X-Left": {"12"}, "X-Reset": {"2.5"}},
+			queue.Budget{Remaining: 12, Reset: 2500 * time.Millisecond}, ""},
+		"two fields, in any case, HTTP date": {"x-left x-reset", http.Header{
+			"Date": {date}, "X-Left": {"12"}, "X-Reset": {"Tue, 01 Dec 2026 12:00:09 GMT"},
+		}, queue.Budget{Remaining: 12, Reset: 9 * time.Second}, ""},
+		"Unix time in ms": {"X-Left X-Reset", http.Header{"Date": {date}, "X-Left": {"1"}, "X-Reset": {"1796126405000"}},
+			queue.Budget{Remaining: 1, Reset: 5 * time.Second}, ""},
+		"much":            {"openai", openAI("999999999999", "1s"), queue.Budget{Remaining: queue.MaxRemaining, Reset: time.Second}, ""},
+		"negative":        {"openai", openAI("-1", "1s"), queue.Budget{}, `"-1" is no number`},
+		"absurd":          {"openai", openAI("1e99", "1s"), queue.Budget{}, `"1e99" is no number`},
+		"not a number":    {"openai", openAI("NaN", "1s"), queue.Budget{}, "no number"},
+		"text":            {"openai", openAI("many", "1s"), queue.Budget{}, "no number"},
+		"no time":         {"openai", openAI("1", "soon"), queue.Budget{}, `"soon" is no time`},
+		"negative time":   {"openai", openAI("1", "-5s"), queue.Budget{}, "is no time"},
+		"too far":         {"openai", openAI("1", "25h"), queue.Budget{}, "more than 24h0m0s ahead"},
+		"far too far":     {"X-Left X-Reset", http.Header{"X-Left": {"1"}, "X-Reset": {"1e300"}}, queue.Budget{}, "ahead"},
+		"twice":           {"openai", http.Header{"X-Ratelimit-Remaining-Requests": {"1", "2"}}, queue.Budget{}, "is there 2 times"},
+		"ietf, negative":  {"ietf", http.Header{"Ratelimit": {`"a";r=-5;t=60`}}, queue.Budget{}, "no number"},
+		"ietf, too far":   {"ietf", http.Header{"Ratelimit": {`"a";r=5;t=99999999`}}, queue.Budget{}, "ahead"},
+		"shopify, broken": {"shopify", http.Header{headerShopify: {"32"}}, queue.Budget{}, "no number"},
+		"shopify, more than full": {"shopify", http.Header{headerShopify: {"50/40"}},
+			queue.Budget{Remaining: 0, Reset: 25 * time.Second}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := &queue.Spec{Name: "q", Rate: leaky.PerSecond(2), Learn: c.learn}
+			got, err := BudgetOf(spec, c.h, now)
+			if got != c.want || (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+}
+
+func openAI(remaining, reset string) http.Header {
+	return http.Header{"X-Ratelimit-Remaining-Requests": {remaining}, "X-Ratelimit-Reset-Requests": {reset}}
+}
+
+// No header makes it panic, or yields a budget outside of its bounds.
+func FuzzBudgetOf(f *testing.F) {
+	f.Add("openai", "12", "1s")
+	f.Add("ietf", "12", "1796128200")
+	f.Fuzz(func(t *testing.T, learn, remaining, reset string) {
+		h := openAI(remaining, reset)
+		h["X-Ratelimit-Remaining"], h["X-Ratelimit-Reset"] = []string{remaining}, []string{reset}
+		h["Ratelimit"], h[headerShopify] = []string{remaining + ";" + reset}, []string{remaining + "/" + reset}
+		b, _ := BudgetOf(&queue.Spec{Rate: leaky.PerSecond(2), Learn: learn}, h, time.Now())
+		if b.Remaining < 0 || b.Remaining > queue.MaxRemaining || b.Reset < 0 || b.Reset > queue.MaxReset {
+			t.Errorf("%+v", b)
+		}
+	})
+}
