@@ -418,7 +418,7 @@ export interface ChangedQueue {
       at: string;
       from: string;
       to: string;
-      cause: "throttled" | "delivered" | "put";
+      cause: "throttled" | "delivered" | "put" | "budget";
       /** The answer that throttled the queue. */
       reason?: string;
     }>;
@@ -444,6 +444,7 @@ export interface ChangedQueue {
   };
   stats?: Stats;
   rules?: string[];
+  learn?: string;
 }
 
 export interface Changes {
@@ -1504,6 +1505,8 @@ export type Spec = {
   deliver?: Record<string, unknown>;
   /** Rules that decide which jobs come in, at most 8. They must exist. The rules of a parent apply to its children, too. */
   rules?: string[];
+  /** Whose answers say what remains of a budget: ietf, github, shopify, openai or anthropic. Or the names of two fields of an HTTP answer, such as X-Left X-Reset. The rate is lowered so that the budget lasts, and never raised above the queue's. Default: nothing. */
+  learn?: string;
 };
 
 export type State = "waiting" | "scheduled" | "leased" | "deferred" | "delivered" | "dead" | "held" | "cancelled" | "expired";
