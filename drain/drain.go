@@ -241,9 +241,17 @@ func (d *drainer) listen(wakeups <-chan queue.Wakeup) {
 	}
 }
 
-// complain logs a failure that the drainer handles by itself. Each message is logged at most once per complaintPause;
-// the next line then counts the failures since the last one, itself included.
+// complain logs a failure that the drainer handles by itself.
 func (d *drainer) complain(message string, err error, args ...any) {
+	if err != nil {
+		args = append(args, "error", err)
+	}
+	d.seldom(slog.LevelWarn, message, args...)
+}
+
+// seldom logs a message at most once per complaintPause. The next line then has the number of times since the last one,
+// itself included.
+func (d *drainer) seldom(level slog.Level, message string, args ...any) {
 	now := time.Now()
 	d.mu.Lock()
 	c, known := d.complained[message]
@@ -263,10 +271,7 @@ func (d *drainer) complain(message string, err error, args ...any) {
 	if times > 1 {
 		args = append(args, "times", times)
 	}
-	if err != nil {
-		args = append(args, "error", err)
-	}
-	d.log.Warn(message, args...) //nolint:sloglint // callers pass constants
+	d.log.Log(context.Background(), level, message, args...) //nolint:sloglint // callers pass constants
 }
 
 // within reports whether ended closes within d.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -232,6 +233,10 @@ func (s *settler) logEffect(of *queue.Settlement, effect queue.Effect) {
 			"reason", of.Reason)
 	}
 	switch from, to := effect.From.PerSecond(), effect.To.PerSecond(); {
+	case from != to && of.Budget != (queue.Budget{}):
+		s.d.seldom(slog.LevelInfo, "rate set: the receiver says what remains of its budget", "queue", of.Queue,
+			"from", effect.From.String(), "to", effect.To.String(), "per_second", to, "remaining", of.Budget.Remaining,
+			"renewed_in", of.Budget.Reset)
 	case to < from:
 		s.d.log.Info("rate lowered: the queue's receiver throttles", "queue", of.Queue,
 			"from", effect.From.String(), "to", effect.To.String(), "per_second", to, "reason", of.Reason)

@@ -283,7 +283,7 @@ func (p *pair) budget() (b queue.Budget) {
 	}
 	b.Remaining = rapid.SampledFrom([]int64{0, 1, 3, 20, 1000, queue.MaxRemaining, 1 << 60}).Draw(p.T, "remaining")
 	b.Reset = rapid.SampledFrom([]time.Duration{
-		time.Microsecond, 999 * time.Microsecond, time.Second, 7*time.Minute + 1, queue.MaxReset, 2 * queue.MaxReset,
+		time.Microsecond, 999 * time.Microsecond, time.Second, 7*time.Second + time.Microsecond,
 	}).Draw(p.T, "reset")
 	return b
 }

@@ -132,7 +132,7 @@ local function append(name, count, limited, known, first)
   local ready, counts, others, places, p = nextDeparture(q), { deferred = 0, entered = 0 }, {}, { nil, nil }, 0
   local s = { q = q, first = first, step = step, asking = asking, live = live, counts = counts, others = others,
     waiting = waiting, bytes = q.bytes, maxCost = q.maxCost, soonest = math.huge, mayExpire = q.expiring }
-  local exact = q.size == waiting and not q.paused and not q.pull and 1 or 0 -- as etaIsExact has it
+  local exact = q.size == waiting and not (q.paused or q.pull or q.adapt) and 1 or 0 -- as etaIsExact has it
   local row = { now, q.n, q.d, q.burst, q.tat, q.rem, q.last, q.lastCost, exact, firstTurn, waiting, q.turn, q.maxCost,
     q.pausedUntil and q.pausedUntil + skew or now, nr, skew, others }
   local size, turn, maxCost, held, quick = q.size, q.turn, q.maxCost, q.bytes, 0

@@ -83,7 +83,7 @@ end
 -- is up to them.
 local function etaIsExact(q, counts)
   return q.size == counts.waiting and not q.paused and not q.mixed and q.maxInFlight == 0 and not q.ordered
-    and not q.pull and not q.limits and not q.group
+    and not q.pull and not q.limits and not q.group and not q.adapt
     and not (q.stop and (q.stop > now or q.receiver.opened > 0))
 end
 
