@@ -19,19 +19,24 @@ LDFLAGS := -s -w -X github.com/penstock/penstock/internal/ops.linkedVersion=$(VE
 # The race detector needs a C compiler. Without one the tests run all the same, and say so.
 RACE := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
-# go test vets with what it compiled for the tests, packages without tests too; go vet would compile everything again.
-# Paths are left out, so that what one clone has compiled serves another.
-TESTFLAGS := -trimpath -vet=all -shuffle=on -timeout 30m
+# make lint vets: go vet is one of its linters. Paths are left out, so that what one clone has compiled serves another.
+TESTFLAGS := -trimpath -vet=off -shuffle=on -timeout 30m
 
-# In these, one goroutine works at a time: there is no race to find, and the detector would make them ten times slower.
+# In these, one goroutine works at a time, or the tests only use programs that they build without the detector: there is
+# no race to find, and the detector would make them ten times slower.
 SEQUENTIAL := ./docs ./leaky ./queue ./queue/audit ./internal/strictjson ./queue/invalid ./internal/jobrecord \
 	./internal/jsondepth ./queue/machine ./internal/move ./queue/names ./queue/quote ./queue/rules ./queue/ruleset \
 	./queue/status ./queue/unit ./queue/queuetest ./internal/config ./internal/prove/law ./internal/replay/... \
-	./internal/test/deploytest ./clients ./clients/thirdparty ./site/simulator/simulate ./client/internal/gen ./deploy/grafana \
-	./deliver/asynqtarget/asynqtask ./deliver/bounce ./deliver/secrets ./deliver/setting ./internal/app/asynq \
-	./internal/assign ./internal/attention ./internal/cause ./internal/departure ./internal/forward ./internal/wire \
-	./queue/boltq/internal/pagecheck $(addprefix ./internal/cli/,chain command memory operator plot provecmd pushcmd \
-	replaycmd show sinkcmd storecmd upcmd)
+	./internal/test/deploytest ./clients ./clients/thirdparty ./site/simulator/simulate ./client/internal/gen \
+	./deploy/grafana ./cmd/ingress ./cmd/drainer ./examples ./deliver/asynqtarget/asynqtask ./deliver/bounce \
+	./deliver/secrets ./deliver/setting ./internal/app/asynq ./internal/app/store ./internal/assign ./internal/attention \
+	./internal/cause ./internal/client ./internal/departure ./internal/forward ./internal/wire \
+	./queue/boltq/internal/pagecheck $(addprefix ./internal/cli/,applycmd chain command login memory operator plot \
+	provecmd pushcmd replaycmd show sinkcmd storecmd upcmd)
+
+# Tests of whole programs, and of pages in a browser. Most of what they start has tests of its own under the race
+# detector, so make test runs these without it, and make test-long with it.
+WHOLE := ./internal/console ./cmd/penstock
 
 # All others run under the race detector, but for libraries that copy pages, or read, write and pack texts: their races
 # are their own tests' business, and they reach what is ours through package reflect, which is watched. None may use
@@ -40,15 +45,17 @@ SEQUENTIAL := ./docs ./leaky ./queue ./queue/audit ./internal/strictjson ./queue
 JSON      := github.com/go-json-experiment/json
 UNRACED   := go.etcd.io/bbolt github.com/alecthomas/kong go.yaml.in regexp $(JSON)/jsontext $(JSON)/internal \
 	text/template html/template compress strconv internal/strconv unicode encoding/base64
-RACED      = ./internal/console ./queue/redisq ./internal/app ./cmd/penstock ./deferred ./internal/api ./queue/boltq \
-	./drain ./internal/cli $$($(GO) list ./... | grep -vxF "$$($(GO) list $(SEQUENTIAL))")
-# The scenarios of forecasts, too, are one goroutine each, by a virtual clock. They run once on each engine: on another
-# store they would take as long again, and find nothing else.
-SCENARIOS := ^TestConformance.*$$/^Forecast
-# In these chapters of the contract, too, one goroutine calls the engine. make test runs them on each engine without the
-# detector; make test-long runs them with it, but for the scenarios.
-CHAPTERS  := ^TestConformance.*$$/^(Forecast|ChangesKept|Pace|Reserve|Clock|Group|Adapt|Limit|Lane|Quote|Timetable)
+RACED      = ./queue/redisq ./internal/app ./deferred ./internal/api ./queue/boltq ./drain ./internal/cli \
+	$$($(GO) list ./... | grep -vxF "$$($(GO) list $(SEQUENTIAL) $(WHOLE))")
+# Forecasts, and the chapters of the contract in which one goroutine calls the engine. make test runs them on each engine
+# without the detector, and the other chapters with it; make test-long runs all with it, but for the forecasts.
+FORECASTS := ^TestForecasts$$
+CHAPTERS  := ^TestConformance$$|$(FORECASTS)
 RACEFLAGS := $(RACE) $(UNRACED:%=-gcflags=%/...=-race=false) -p 3
+
+# make test runs two of these at a time, since each waits for servers half the time. The longest come first, so that
+# both cores are busy to the end. All run, even if one fails.
+PARTS := test-raced test-sequential test-whole test-clients test-chapters test-bench
 
 # A program with the race detector waits a second before it exits, for races of goroutines that outlive main; here
 # main waits for every one. There are hundreds of such programs: each package's tests, and all that tests start.
@@ -57,7 +64,7 @@ export GORACE ?= atexit_sleep_ms=10
 LINTER  := bin/tools/golangci-lint
 LINTER_VERSION := 2.15.0
 
-.PHONY: help build install up demo test test-raced test-sequential test-long test-chart test-release api release \
+.PHONY: help build install up demo test $(PARTS) test-long test-chart test-release api release \
 	check-release site check-site quick check bench prove hostile fuzz simulate simulate-size lint screenshots fmt tools pin clean
 .DEFAULT_GOAL := help
 
@@ -88,22 +95,31 @@ SERVERS = server=$$(scripts/redis.sh) && promtool=$$(scripts/promtool.sh) && \
 	export PENSTOCK_REDIS_SERVER=$$server PENSTOCK_PROMTOOL=$$promtool \
 		PENSTOCK_CHROMIUM=$$chromium PENSTOCK_AXE=$$axe TMPDIR=$$(scripts/tempdir.sh)
 
-test: ## vet and test everything, on real Redis servers; installs them, Prometheus, Chromium and axe-core where it may
-	@$(SERVERS) && set -x && $(MAKE) --no-print-directory -k -j 2 test-raced test-sequential
+test: ## test everything, on real Redis servers; installs them, Prometheus, Chromium and axe-core where it may
+	@$(SERVERS) && set -x && $(MAKE) --no-print-directory -k -j 2 $(PARTS)
 
-# Beside one another: both wait for servers half the time. Each goes to its end if the other fails. What runs without
-# the detector is compiled as what is shipped, without C, so that the programs which tests build are compiled once. Most
-# cases of ./clients wait for a client's next attempt, so more of them run at a time than there are cores.
+# What runs without the detector is compiled as what is shipped, without C, so that the programs which tests build are
+# compiled once. Most cases of ./clients wait for a client's next attempt, so more of them run at a time than there are
+# cores.
+UNWATCHED = CGO_ENABLED=0 $(GO) test -p 1 $(TESTFLAGS)
+
 test-raced:
 	$(GO) test $(RACEFLAGS) $(TESTFLAGS) -skip '$(CHAPTERS)' $(RACED)
 
 test-sequential:
-	@failed=0; run() { (set -x; CGO_ENABLED=0 $(GO) test "$$@") || failed=1; }; \
-	run -p 1 $(TESTFLAGS) -skip '$(SCENARIOS)' $(filter-out ./clients,$(SEQUENTIAL)); \
-	run -parallel 6 $(TESTFLAGS) ./clients; \
-	run -p 1 $(TESTFLAGS) -run '$(CHAPTERS)' ./queue/redisq ./queue/boltq; \
-	cd bench && run -p 1 $(TESTFLAGS) ./...; \
-	exit $$failed
+	$(UNWATCHED) $(filter-out ./clients,$(SEQUENTIAL))
+
+test-whole:
+	$(UNWATCHED) $(WHOLE)
+
+test-clients:
+	$(UNWATCHED) -parallel 6 ./clients
+
+test-chapters:
+	$(UNWATCHED) -run '$(CHAPTERS)' ./queue/redisq ./queue/boltq
+
+test-bench:
+	cd bench && $(UNWATCHED) ./...
 
 # Packages whose tests import internal/test/long have tests with a short form, for make test, and a long one. All of
 # their tests run, and those of the engines, with nearly all chapters of the contract under the race detector.
@@ -112,9 +128,10 @@ LONG = $(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... 
 
 test-long: ## run the tests that have a long form in that form
 	@$(SERVERS) && export PENSTOCK_TEST_LONG=1 && sequential=$$($(GO) list $(SEQUENTIAL)) && set -x && \
-	$(GO) test $(RACEFLAGS) $(TESTFLAGS) -skip '$(SCENARIOS)' $$($(LONG) | grep -vxF "$$sequential") \
+	$(GO) test $(RACEFLAGS) $(TESTFLAGS) -skip '$(FORECASTS)' $$($(LONG) | grep -vxF "$$sequential") \
 		./queue/boltq && \
-	CGO_ENABLED=0 $(GO) test -p 1 -parallel 6 $(TESTFLAGS) -skip '$(SCENARIOS)' $$($(LONG) | grep -xF "$$sequential")
+	$(UNWATCHED) -run '$(FORECASTS)' ./queue/redisq && \
+	$(UNWATCHED) -parallel 6 $$($(LONG) | grep -xF "$$sequential")
 
 # Not shuffled, so that the go command does not run again what no change has touched; after a change of redis-server,
 # go clean -testcache has it run all. Four packages at once, for most of them wait.

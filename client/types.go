@@ -146,7 +146,7 @@ type Spec struct {
 	// capacity. Default: the capacity.
 	MaxScheduled int64 `json:"max_scheduled,omitempty"`
 	// Whether workers pull the jobs; drainers then get none. A pull queue can be a child, but not a
-	// parent. An `http` target is for [calls](proxy.md).
+	// parent. An `http` target is for calls through the proxy.
 	Pull bool `json:"pull,omitempty"`
 	// Whether each lane has only one job in flight at a time, and a failed job holds up its lane. The
 	// next job leaves when the one before it has ended, in success or failure.

@@ -21,6 +21,9 @@ func TestTableOfSettingsIsComplete(t *testing.T) {
 		if len(first) < 10 || len(first) > 100 || !strings.HasSuffix(s.Doc, ".") {
 			t.Errorf("%s: its first sentence is %q", s.Name, first)
 		}
+		if strings.Contains(s.Doc, "](") { // it is also shown by the CLI, the console and the API reference
+			t.Errorf("%s: its doc has a link, which leads nowhere from most places", s.Name)
+		}
 		switch s.Type {
 		case "integer", "number", "duration", "size":
 			if s.Max == "" && s.Name != "burst" { // its bound is described with the rate's

@@ -166,7 +166,7 @@ var specSettings = []setting[Spec]{
 		name: "pull", at: func(s *Spec) any { return &s.Pull },
 		preset: false,
 		doc: "Whether workers pull the jobs; drainers then get none." +
-			" A pull queue can be a child, but not a parent. An `http` target is for [calls](proxy.md).",
+			" A pull queue can be a child, but not a parent. An `http` target is for calls through the proxy.",
 		check: func(s *Spec, field string) error { return s.validatePull(field) },
 	},
 	{

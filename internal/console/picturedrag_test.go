@@ -1,7 +1,6 @@
 package console_test
 
 import (
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -21,26 +20,10 @@ func (r *rig) slope() {
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	r.t.Cleanup(receiver.Close)
 	r.queue("email", fields{"pull": false, "rate": "1/s", "deliver": fields{"http": fields{"url": receiver.URL}}})
-	var jobs strings.Builder
-	for range 600 {
-		jobs.WriteString(`{"payload":1}` + "\n")
-	}
-	req, err := http.NewRequestWithContext(
-		r.t.Context(), http.MethodPost, "http://"+r.addr+"/v1/queues/email/jobs", strings.NewReader(jobs.String()),
-	)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/x-ndjson")
-	req.Header.Set("Authorization", "Bearer "+r.secret)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	answers, err := io.ReadAll(resp.Body)
-	if n := strings.Count(string(answers), `"status":202`); err != nil || n != 600 {
-		r.t.Fatalf("%d jobs are accepted, %v: %s, %.200s", n, err, resp.Status, answers)
+	jobs := strings.Repeat(`{"payload":1}`+"\n", 600)
+	status, answers := r.send(http.MethodPost, "/v1/queues/email/jobs", "application/x-ndjson", strings.NewReader(jobs))
+	if n := strings.Count(answers, `"status":202`); n != 600 {
+		r.t.Fatalf("%d jobs are accepted: %d, %.200s", n, status, answers)
 	}
 }
 

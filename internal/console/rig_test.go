@@ -71,11 +71,16 @@ func (r *rig) call(method, path string, body any) (int, string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(r.t.Context(), method, "http://"+r.addr+path, bytes.NewReader(text))
+	return r.send(method, path, "application/json", bytes.NewReader(text))
+}
+
+func (r *rig) send(method, path, kind string, body io.Reader) (int, string) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, "http://"+r.addr+path, body)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Content-Type", kind)
 	req.Header.Set("Authorization", "Bearer "+r.secret)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -120,16 +125,22 @@ func (r *rig) listed(name string) {
 	})
 }
 
-// jobs appends jobs; refusals for lack of room are fine.
+// jobs appends jobs in one request; refusals for lack of room are fine.
 func (r *rig) jobs(queue string, n int, set fields) {
 	r.t.Helper()
+	var lines bytes.Buffer
 	for i := range n {
 		job := fields{"payload": fields{"n": i}}
 		for field, value := range set {
 			job[field] = value
 		}
-		r.call("POST", "/v1/queues/"+queue+"/jobs", job)
+		text, err := json.Marshal(job)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		lines.Write(append(text, '\n'))
 	}
+	r.send(http.MethodPost, "/v1/queues/"+queue+"/jobs", "application/x-ndjson", &lines)
 }
 
 // signIn opens a page and signs in as the operator.

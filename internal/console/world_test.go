@@ -70,15 +70,15 @@ func (r *rig) world() {
 			time.Sleep(100 * time.Millisecond)
 			for queue, n := range map[string]int{"email": 1, "email.otp": 1, "push": 3, "exports": 1} {
 				for range n {
-					r.send(queue)
+					r.feed(queue)
 				}
 			}
 		}
 	}()
 }
 
-// send appends a job if the server is up.
-func (r *rig) send(queue string) {
+// feed appends a job if the server is up.
+func (r *rig) feed(queue string) {
 	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost,
 		"http://"+r.addr+"/v1/queues/"+queue+"/jobs", strings.NewReader(`{"payload":{"to":"a@example.com"}}`))
 	if err != nil {

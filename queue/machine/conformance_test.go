@@ -9,7 +9,11 @@ import (
 	"github.com/penstock/penstock/queue/queuetest"
 )
 
-// The suite. Behind the first calls of each subtest, the stored state loads to the same state.
+// The suite without the forecasts, which run on the engines. Behind the first calls of each subtest, the stored state
+// loads to the same state.
 func TestConformance(t *testing.T) {
-	queuetest.Run(t, func(_ testing.TB, now func() leaky.Instant) queue.Engine { return machine.NewCheckedEngine(now) })
+	part := queuetest.Part{Chapters: queuetest.Concurrent | queuetest.Sequential}
+	queuetest.RunPart(t, part, func(_ testing.TB, now func() leaky.Instant) queue.Engine {
+		return machine.NewCheckedEngine(now)
+	})
 }

@@ -5,8 +5,8 @@
 // exactly, and nothing waits for work to settle. The suite looks at engines only through queue.Engine; each engine
 // tests its own internals.
 //
-// Run checks one engine against the rules. Differential compares two engines by the same random operations at the same
-// instants.
+// Run checks one engine against the rules, and RunPart against some of them. Differential compares two engines by the
+// same random operations at the same instants.
 //
 // The rest of this page has what the author of an engine needs to know and would otherwise have to guess from the
 // suite. Instants are integer microseconds of the engine's clock. An engine reads its clock once a call, and the clock

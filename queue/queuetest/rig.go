@@ -24,8 +24,9 @@ type rig struct {
 	litters int
 	// beside counts, by queue, the jobs that returned without a record, less the records that ended because the job was
 	// dealt with elsewhere.
-	beside map[string]int64
-	former map[string]bool // names of deleted queues, whose dead jobs a new queue may inherit
+	beside     map[string]int64
+	former     map[string]bool // names of deleted queues, whose dead jobs a new queue may inherit
+	concurrent bool            // several goroutines may share the engine
 }
 
 func newRig(t *testing.T, open Open, begins time.Time) *rig {
@@ -382,6 +383,10 @@ func (r *rig) check(err error) {
 
 // crowd runs n workers concurrently and adds up their results.
 func (r *rig) crowd(n int, work func(worker int) int) (sum int, each []int) {
+	r.Helper()
+	if !r.concurrent {
+		r.Fatal("add this chapter to concurrent in suite.go, so that it runs under the race detector")
+	}
 	each = make([]int, n)
 	var wg sync.WaitGroup
 	for i := range n {

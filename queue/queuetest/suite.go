@@ -2,6 +2,7 @@ package queuetest
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/penstock/penstock/leaky"
@@ -21,12 +22,51 @@ type rule struct {
 
 // Run checks every rule on an engine, each on a store of its own. Afterwards it audits the store: the states must add
 // up to the accepted jobs.
-func Run(t *testing.T, open Open) {
-	for _, chapter := range chapters {
+func Run(t *testing.T, open Open) { RunPart(t, Part{}, open) }
+
+// Part is a part of the contract. The zero value is all of it.
+type Part struct {
+	Chapters Chapters
+	// Every selects every nth rule, a different one of each chapter. 0 selects all.
+	Every int
+}
+
+// Chapters is a set of chapters. Zero is all of them.
+type Chapters int
+
+// The kinds of chapters. Only the concurrent chapters can show a race, so they should run under the race detector.
+const (
+	Concurrent Chapters = 1 << iota // several goroutines share the engine, or a call goes to several partitions
+	Sequential                      // one goroutine calls the engine
+	Forecasts                       // scenarios: what a forecast says happens; they take as long as all others
+)
+
+func (c Chapters) include(chapter string) bool {
+	switch {
+	case c == 0:
+		return true
+	case strings.HasPrefix(chapter, "Forecast"):
+		return c&Forecasts != 0
+	case concurrent[chapter]:
+		return c&Concurrent != 0
+	}
+	return c&Sequential != 0
+}
+
+// RunPart is Run for a part of the rules. For example, one store of an engine can check all rules, and another a few.
+func RunPart(t *testing.T, part Part, open Open) {
+	for i, chapter := range chapters {
+		if !part.Chapters.include(chapter.name) {
+			continue
+		}
 		t.Run(chapter.name, func(t *testing.T) {
-			for _, r := range chapter.rules {
+			for j, r := range chapter.rules {
+				if (i+j)%max(part.Every, 1) != 0 {
+					continue
+				}
 				t.Run(r.name, func(t *testing.T) {
 					rig := newRig(t, open, begins[chapter.name])
+					rig.concurrent = concurrent[chapter.name]
 					r.check(rig)
 					if !t.Failed() && !rig.closed {
 						rig.audit()
@@ -37,10 +77,21 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-var chapters = []struct {
+// chapter is a list of rules about one subject.
+type chapter struct {
 	name  string
 	rules []rule
-}{
+}
+
+// concurrent are the chapters that Concurrent selects.
+var concurrent = map[string]bool{
+	"Append": true, "OnceIn": true, "Watch": true, "Settle": true, "Held": true, "Calls": true, "Crowd": true,
+	"Offer": true, "ReadmitOrder": true, "Room": true, "Cancel": true, "ExpiryCrowd": true, "OverflowCrowd": true,
+	"LaneCapacity": true, "Replay": true, "Pull": true, "Stops": true, "Take": true, "RuleTraces": true,
+	"Documents": true, "Audit": true,
+}
+
+var chapters = []chapter{
 	{"Append", appendRules},
 	{"Full", fullRules},
 	{"Bytes", bytesRules},

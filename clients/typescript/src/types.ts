@@ -1422,7 +1422,7 @@ export type Spec = {
   max_bytes?: Bytes;
   /** Maximum number of scheduled jobs, including jobs that wait for a retry. They count toward the capacity. Default: the capacity. */
   max_scheduled?: number;
-  /** Whether workers pull the jobs; drainers then get none. A pull queue can be a child, but not a parent. An `http` target is for [calls](proxy.md). */
+  /** Whether workers pull the jobs; drainers then get none. A pull queue can be a child, but not a parent. An `http` target is for calls through the proxy. */
   pull?: boolean;
   /** Whether each lane has only one job in flight at a time, and a failed job holds up its lane. The next job leaves when the one before it has ended, in success or failure. */
   ordered?: boolean;
