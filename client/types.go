@@ -188,9 +188,10 @@ type Spec struct {
 	// Rules that decide which jobs come in, at most 8. They must exist. The rules of a parent apply to
 	// its children, too.
 	Rules []string `json:"rules,omitempty"`
-	// Whose answers say what remains of a budget: ietf, github, shopify, openai or anthropic. Or the
-	// names of two fields of an HTTP answer, such as X-Left X-Reset. The rate is lowered so that the
-	// budget lasts, and never raised above the queue's. Default: nothing.
+	// Provider whose headers state the remaining budget: ietf, github, shopify, openai or anthropic.
+	// Or two header names, of the rest and of its renewal, such as X-Left X-Reset. The rate is lowered
+	// so that the budget lasts, and never exceeds the queue's. For http targets and proxied calls.
+	// Default: nothing.
 	Learn string `json:"learn,omitempty"`
 }
 
@@ -229,7 +230,7 @@ type Queue struct {
 	// Present stop, because of the receiver's answers. Absent without a stop.
 	Stop    *QueueStop `json:"stop,omitempty"`
 	Outlook *Outlook   `json:"outlook,omitempty"`
-	// The rate as adapted to the receiver; absent without adapt.
+	// The rate as adapted to the receiver; absent without adapt or learn.
 	Adapted *QueueAdapted `json:"adapted,omitempty"`
 	// State of the circuit. Its settings are in circuit.
 	CircuitState *QueueCircuitState `json:"circuit_state,omitempty"`
@@ -560,7 +561,8 @@ type Outlook struct {
 	Exact bool `json:"exact"`
 }
 
-// QueueAdapted is a type of the API. The rate as adapted to the receiver; absent without adapt.
+// QueueAdapted is a type of the API. The rate as adapted to the receiver; absent without adapt or
+// learn.
 type QueueAdapted struct {
 	// The present rate, exactly.
 	Rate      string  `json:"rate"`

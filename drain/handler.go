@@ -21,9 +21,8 @@ type Job struct {
 	budgetErr error
 }
 
-// ReportBudget is for handlers of queues that learn: it records what the receiver says that it still accepts. The rate
-// of the queue then follows it, whatever becomes of the job. A handler that cannot use what the receiver says reports
-// an error, which is logged now and then. The last report counts.
+// ReportBudget records the receiver's remaining budget. A queue with learn adjusts its rate to it, even if the job
+// fails. An error says why a stated budget cannot be used, and is logged now and then. The last report counts.
 func (j *Job) ReportBudget(b queue.Budget, err error) {
 	b.Remaining, b.Reset = max(0, b.Remaining), min(b.Reset, queue.MaxReset)
 	j.budget, j.budgetErr = b, err

@@ -234,7 +234,7 @@ func (s *settler) logEffect(of *queue.Settlement, effect queue.Effect) {
 	}
 	switch from, to := effect.From.PerSecond(), effect.To.PerSecond(); {
 	case from != to && of.Budget != (queue.Budget{}):
-		s.d.seldom(slog.LevelInfo, "rate set: the receiver says what remains of its budget", "queue", of.Queue,
+		s.d.seldom(slog.LevelInfo, "rate follows the receiver's budget", "queue", of.Queue,
 			"from", effect.From.String(), "to", effect.To.String(), "per_second", to, "remaining", of.Budget.Remaining,
 			"renewed_in", of.Budget.Reset)
 	case to < from:

@@ -48,7 +48,7 @@ func (dl *delivery) finish(err error) {
 	}
 	s.Lease, s.Budget = dl.lease(), dl.job.budget
 	if err := dl.job.budgetErr; err != nil {
-		d.complain("what the receiver says of its budget is ignored; check the queue's learn", err, "queue", dl.job.Queue)
+		d.complain("ignored the receiver's rate-limit headers; check the queue's learn", err, "queue", dl.job.Queue)
 	}
 	var took time.Duration
 	if o.passed {

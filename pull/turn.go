@@ -97,14 +97,16 @@ func (d *Departure) Fail(reason string, unused bool) {
 }
 
 // Throttle ends the turn of a call whose receiver answered that there are too many requests. The queue stops for that
-// long, or for [queue.ThrottleStop] if that is less than queue.MinThrottleStop. It reports whether the turn was not
+// long, or for [queue.ThrottleStop] if that is less than queue.MinThrottleStop. left is what the answer states of the
+// receiver's budget. It reports whether the turn was not
 // over before. When it returns, the engine knows of the stop.
-func (d *Departure) Throttle(after time.Duration, reason string) bool {
+func (d *Departure) Throttle(after time.Duration, reason string, left queue.Budget) bool {
 	if !d.over.CompareAndSwap(false, true) {
 		return false
 	}
 	_ = d.turns.dispatcher.settle([]queue.Settlement{{
 		Lease: d.lease, Verdict: queue.Throttle, After: after, Untold: after < queue.MinThrottleStop, Reason: reason,
+		Budget: left,
 	}})
 	d.turns.settling.Go(func() {
 		d.turns.giveUp(context.Background(), d.turn.kind, d.lease.ID, true) // a Throttle puts it back into the queue

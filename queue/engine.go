@@ -375,7 +375,7 @@ type Settlement struct {
 	// Trouble says that a Fail or Hold was the target's fault, not the job's: the circuit counts it. It always counts
 	// a Down.
 	Trouble bool
-	// Budget is what the receiver says that it still accepts, if the queue learns.
+	// Budget is the receiver's remaining budget, for a queue that learns.
 	Budget Budget
 	Reason string // for display, cut to MaxReasonBytes; unused by Release; for Deliver, why the queue stops
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// Budget is what a receiver says that it still accepts. The zero Budget says nothing.
+// Budget is a receiver's remaining budget, as it states it. The zero Budget states nothing.
 type Budget struct {
-	// Remaining is how many more jobs it accepts before Reset has passed.
+	// Remaining is how many more jobs the receiver accepts before Reset has passed.
 	Remaining int64
 	Reset     time.Duration // at most MaxReset
 }
@@ -50,7 +50,7 @@ func (s *Spec) validateLearn(field string) error {
 	case s.Rate.Unlimited():
 		return invalid.Errorf(field, s.Learn, "needs a rate, which it lowers and never raises; give the provider's limit")
 	}
-	slowest, err := leaky.NewRate(1, MaxReset)
+	slowest, err := leaky.NewRate(1, MaxReset+time.Millisecond) // as the engines round
 	if err != nil {
 		return err
 	}

@@ -285,9 +285,9 @@ var specSettings = []setting[Spec]{
 	{
 		name: "learn", at: func(s *Spec) any { return &s.Learn }, example: "openai",
 		absent: "nothing",
-		doc: "Whose answers say what remains of a budget: ietf, github, shopify, openai or anthropic." +
-			" Or the names of two fields of an HTTP answer, such as X-Left X-Reset. The rate is lowered so that the budget" +
-			" lasts, and never raised above the queue's.",
+		doc: "Provider whose headers state the remaining budget: ietf, github, shopify, openai or anthropic." +
+			" Or two header names, of the rest and of its renewal, such as X-Left X-Reset. The rate is lowered so that the" +
+			" budget lasts, and never exceeds the queue's. For http targets and proxied calls.",
 		check: func(s *Spec, field string) error { return s.validateLearn(field) },
 	},
 	{name: "circuit", doc: "Circuit breaker: when the target counts as down, and how it is then probed."},

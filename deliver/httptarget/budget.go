@@ -29,8 +29,11 @@ const headerShopify = "X-Shopify-Shop-Api-Call-Limit"
 // mostRemaining is the greatest number that is taken for what remains.
 const mostRemaining = 1e12
 
-// BudgetOf returns what an answer says of the receiver's budget, by the queue's Learn; zero if it says nothing. The
-// error names a field that cannot be true.
+// headerResource names the budget that an answer of GitHub speaks of. Search, for example, has a smaller one of its own.
+const headerResource = "X-Ratelimit-Resource"
+
+// BudgetOf returns the receiver's remaining budget as the headers of an answer state it, by the queue's Learn; zero if
+// they do not. The error names a field that cannot be true.
 func BudgetOf(spec *queue.Spec, h http.Header, now time.Time) (queue.Budget, error) {
 	switch spec.Learn {
 	case "":
@@ -39,6 +42,10 @@ func BudgetOf(spec *queue.Spec, h http.Header, now time.Time) (queue.Budget, err
 		return tightest(append(draft(h), triple(h, now)...))
 	case "shopify":
 		return fillLevel(spec, h)
+	case "github":
+		if of := h.Get(headerResource); of != "" && of != "core" {
+			return queue.Budget{}, nil
+		}
 	}
 	fields, ok := budgetFields[spec.Learn]
 	if !ok {
@@ -58,7 +65,7 @@ func BudgetOf(spec *queue.Spec, h http.Header, now time.Time) (queue.Budget, err
 	}
 	in, ok := resetIn(again, h, now)
 	if !ok {
-		return queue.Budget{}, fmt.Errorf("%s: %q is no time: seconds, a duration or a date", fields[1], again)
+		return queue.Budget{}, fmt.Errorf("%s: %q is not a time: seconds, a duration or a date", fields[1], again)
 	}
 	return budget(fields[1], remaining, in)
 }
@@ -72,13 +79,13 @@ func single(h http.Header, name string) (value string, ok bool, err error) {
 	case 1:
 		return strings.TrimSpace(values[0]), true, nil
 	}
-	return "", false, fmt.Errorf("%s: is there %d times", name, len(values))
+	return "", false, fmt.Errorf("%s: appears %d times; want once", name, len(values))
 }
 
 func remainingOf(name, text string) (int64, error) {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(n >= 0 && n <= mostRemaining) {
-		return 0, fmt.Errorf("%s: %q is no number from 0 to %.0f", name, text, mostRemaining)
+		return 0, fmt.Errorf("%s: %q is not a number from 0 to %.0f", name, text, mostRemaining)
 	}
 	return int64(min(n, queue.MaxRemaining)), nil
 }
@@ -103,28 +110,30 @@ func budget(field string, remaining int64, in time.Duration) (queue.Budget, erro
 	if in > queue.MaxReset {
 		return queue.Budget{}, fmt.Errorf("%s: %v is more than %v ahead", field, in.Round(time.Second), queue.MaxReset)
 	}
-	return queue.Budget{Remaining: remaining, Reset: in}, nil
+	return queue.Budget{Remaining: remaining, Reset: max(in, time.Microsecond)}, nil // renewed already: all is left
 }
 
-// tightest returns the budget that lasts least.
-func tightest(list []stated) (least queue.Budget, err error) {
+// tightest returns the budget that lasts least. Budgets that cannot be true are left out, and the error names one.
+func tightest(list []stated) (least queue.Budget, wrong error) {
 	slowest := 0.
 	for _, s := range list {
 		if !s.known || s.in == 0 {
 			continue
 		}
 		if !(s.left >= 0 && s.left <= mostRemaining) {
-			return queue.Budget{}, fmt.Errorf("%s: %v remain, which is no number from 0 to %.0f", s.field, s.left, mostRemaining)
+			wrong = fmt.Errorf("%s: %v remain, which is not a number from 0 to %.0f", s.field, s.left, mostRemaining)
+			continue
 		}
 		b, err := budget(s.field, int64(min(math.Floor(s.left), queue.MaxRemaining)), s.in)
 		if err != nil {
-			return queue.Budget{}, err
+			wrong = err
+			continue
 		}
 		if interval := b.Reset.Seconds() / float64(b.Remaining+1); interval > slowest {
 			slowest, least = interval, b
 		}
 	}
-	return least, nil
+	return least, wrong
 }
 
 // fillLevel returns the budget of a leaky bucket that leaks at the queue's rate.

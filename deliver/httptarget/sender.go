@@ -70,10 +70,10 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, t
 		c.end(nil, false)
 		return c.explain(Veil(err, func(text string) string { return hide(text, job, target) }))
 	}
-	head, whole := c.beginning(answer.Body)
-	c.end(answer, whole)
 	if job.Spec != nil && job.Spec.Learn != "" {
 		job.ReportBudget(BudgetOf(job.Spec, answer.Header, time.Now()))
 	}
+	head, whole := c.beginning(answer.Body)
+	c.end(answer, whole)
 	return judge(answer, head, job, target)
 }

@@ -66,7 +66,7 @@ func maxBytes(i *queue.Info) int64 {
 	return i.MaxBytes
 }
 
-// adaptedOf returns the adapted rate, nil for a queue without adapt.
+// adaptedOf returns the adapted rate, nil for a queue without adapt or learn.
 func adaptedOf(i *queue.Info) *wire.Adapted {
 	if !i.Spec.Adapts() {
 		return nil

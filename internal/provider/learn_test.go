@@ -83,7 +83,8 @@ func share(r *rig, learn string, latency, long time.Duration) (charged, refused 
 		done := queue.Settlement{
 			Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence}, Verdict: queue.Deliver,
 		}
-		if done.Budget, err = httptarget.BudgetOf(&spec, w.Header(), time.Now()); err != nil {
+		b, err := httptarget.BudgetOf(&spec, w.Header(), time.Now())
+		if done.Budget = b; err != nil {
 			r.Error(err)
 		}
 		if ok.Add(1); w.Code == http.StatusTooManyRequests {

@@ -243,7 +243,7 @@ func (p *Proxy) feedback(
 	left, err := httptarget.BudgetOf(spec, answer.Header, time.Now())
 	if err != nil {
 		p.complaints.Do(func() {
-			p.o.Logger.Warn("what the receiver says of its budget is ignored; check the queue's learn", "queue", name,
+			p.o.Logger.Warn("ignored the receiver's rate-limit headers; check the queue's learn", "queue", name,
 				"error", err)
 		})
 	}
@@ -252,7 +252,7 @@ func (p *Proxy) feedback(
 		turn.Fail(m.Why, false)
 		return
 	case m.Meaning == httptarget.Throttled:
-		if turn.Throttle(m.Stop, m.Why) {
+		if turn.Throttle(m.Stop, m.Why, left) {
 			return
 		}
 		m.Stop = max(m.Stop, queue.MinThrottleStop)

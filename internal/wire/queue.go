@@ -31,7 +31,7 @@ type Flow struct {
 	Stop *queue.Stop `json:"stop,omitempty"`
 	// CircuitState is the state of the circuit; Spec.Circuit has its settings.
 	CircuitState *Circuit `json:"circuit_state,omitempty"`
-	// Adapted is the adapted rate; nil for a queue without adapt.
+	// Adapted is the adapted rate; nil for a queue without adapt or learn.
 	Adapted *Adapted `json:"adapted,omitempty"`
 	// Parent is the queue whose rate is shared by this one and its siblings.
 	Parent *Parent `json:"parent,omitempty"`

@@ -15,9 +15,9 @@ import (
 // adaptedRate is a rate that follows what the receiver accepts. It is immutable.
 type adaptedRate struct {
 	rule leaky.Adapt // unless it learns
-	// learns says that the rate only follows what the receiver says that it still accepts. Then Changed is when that is
-	// renewed, and Lowered when the job of that answer departed.
-	learns bool
+	// learns is the spec's Learn: the rate follows the receiver's budget. Then Changed is when that is renewed, and
+	// Lowered when the job departed whose answer stated it.
+	learns string
 	base   leaky.Rate // the rate of the spec
 	leaky.Adapted
 	log []queue.RateChange // newest first
@@ -29,8 +29,8 @@ func adaptedRateOf(s *queue.Spec, before *adaptedRate, now leaky.Instant) *adapt
 	if !s.Adapts() {
 		return nil
 	}
-	a := &adaptedRate{base: s.Rate, learns: s.Learn != ""}
-	if a.learns {
+	a := &adaptedRate{base: s.Rate, learns: s.Learn}
+	if a.learns != "" {
 		a.Rate = a.base
 	} else {
 		a.rule = s.Adapt.Rule()
@@ -68,7 +68,7 @@ type rateSignal struct {
 // does not hold them up.
 func (q *queueState) rateSignal(s *queue.Settlement, keyed bool, a *adapting) (signal rateSignal) {
 	switch {
-	case q.adapted == nil || q.adapted.learns:
+	case q.adapted == nil || q.adapted.learns != "":
 	case s.Verdict == queue.Throttle && !s.NoTarget && !(s.LaneOnly && keyed):
 		signal.refused, signal.reason = true, strings.Clone(clip.Text(s.Reason, queue.MaxReasonBytes))
 	// A delivery that asks for a wait says neither "more" nor "less".
@@ -119,33 +119,41 @@ func (m *Machine) setAdaptedRate(q *queueState, to *adaptedRate, now leaky.Insta
 	m.wakeForQueue(q, now)
 }
 
-// told is what an answer says of the receiver's budget.
-type told struct {
+// statedBudget is what an answer says of the receiver's budget.
+type statedBudget struct {
 	index    int // of the settlement
 	queue    *queueState
 	departed leaky.Instant
 	queue.Budget
 }
 
-// sameRate is the part by which a learned rate must differ from the present one to replace it. The log would otherwise
-// have an entry for each answer.
-const sameRate = 1. / 16
+const (
+	// sameRate is the part by which a learned rate must differ from the present one to replace it. Each change
+	// recomputes when the queue can depart, and wakes drainers.
+	sameRate = 1. / 16
+	usedUp   = "the receiver's budget is used up"
+)
 
 // learn lowers the rate of a queue so that the receiver's budget lasts until it is renewed, and restores it when there
-// is enough or the time has passed. The jobs that are under way when the call has settled all of its own may not be
-// counted yet, so they are subtracted. It reports whether something changed.
-func (m *Machine) learn(t *told, effect *queue.Effect, now leaky.Instant) bool {
-	q, a := t.queue, t.queue.adapted
+// is enough or the time has passed. With nothing left the queue stops until then. Jobs still leased after this call
+// are subtracted, because the receiver may not have counted them. It reports whether something changed.
+func (m *Machine) learn(b *statedBudget, effect *queue.Effect, now leaky.Instant) bool {
+	q, a := b.queue, b.queue.adapted
 	next := *a
-	switch {
-	case t.Reset <= 0 && (a.Changed == 0 || now < a.Changed) || t.Reset > 0 && t.departed < a.Lowered:
+	switch reset := min(b.Reset, queue.MaxReset); {
+	case reset <= 0 && (a.Changed == 0 || now < a.Changed) || reset > 0 && b.departed < a.Lowered:
 		return false
-	case t.Reset <= 0:
+	case reset <= 0:
 		next.Rate, next.Changed = a.base, 0
+	case b.Remaining <= 0:
+		next.Rate, next.Changed, next.Lowered = a.base, now.Add(reset), b.departed
+		if stopped := q.receiver.stopUntil(now.Add(reset), now, queue.StopThrottled, usedUp); stopped > 0 {
+			effect.Stopped = max(effect.Stopped, stopped)
+			m.rearmAndWake(q, now)
+		}
 	default:
-		reset := min(t.Reset, queue.MaxReset)
-		next.Changed, next.Lowered = now.Add(reset), t.departed
-		next.Rate = a.spread(max(0, min(t.Remaining, queue.MaxRemaining)-q.counts[queue.Leased]), reset)
+		next.Changed, next.Lowered = now.Add(reset), b.departed
+		next.Rate = a.spread(min(b.Remaining, queue.MaxRemaining)-q.counts[queue.Leased]-(q.pacer.Burst-1), reset)
 	}
 	if next.Rate != a.Rate {
 		next.note(queue.RateChange{At: now.Time(), From: a.Rate, To: next.Rate, Cause: queue.AdaptedBudget})
@@ -155,9 +163,9 @@ func (m *Machine) learn(t *told, effect *queue.Effect, now leaky.Instant) bool {
 	return true
 }
 
-// spread returns the rate at which so many departures, and then one, are spread evenly over a time.
+// spread returns the rate at which so many departures are spread evenly over a time.
 func (a *adaptedRate) spread(left int64, over time.Duration) leaky.Rate {
-	n, d := left+1, over.Milliseconds()*1000+1000
+	n, d := max(1, left), over.Milliseconds()*1000+1000
 	presentN, presentD := a.Rate.Fraction()
 	baseN, baseD := a.base.Fraction()
 	wanted, present := float64(d)/float64(n), float64(presentD)/float64(presentN)
@@ -168,6 +176,12 @@ func (a *adaptedRate) spread(left int64, over time.Duration) leaky.Rate {
 		return a.Rate
 	}
 	return leaky.Ratio(n, d)
+}
+
+func isSlower(c queue.RateChange) bool {
+	fromN, fromD := c.From.Fraction()
+	toN, toD := c.To.Fraction()
+	return float64(toD)/float64(toN) > float64(fromD)/float64(fromN)
 }
 
 func (a *adaptedRate) fields() []any {
@@ -195,10 +209,10 @@ func (a *adaptedRate) decode(b []byte) error {
 }
 
 // noteRateChange prepends a change to a list, newest first, and truncates the list. Consecutive increases are merged
-// into one entry, and so are changes that follow a budget.
+// into one entry, and so are changes in one direction that follow a budget.
 func noteRateChange(list []queue.RateChange, n queue.RateChange) []queue.RateChange {
 	merged := n.Cause == queue.AdaptedDelivered || n.Cause == queue.AdaptedBudget
-	if merged && len(list) > 0 && list[0].Cause == n.Cause {
+	if merged && len(list) > 0 && list[0].Cause == n.Cause && isSlower(list[0]) == isSlower(n) {
 		n.From = list[0].From
 		list = list[1:]
 	}

@@ -16,8 +16,8 @@ type settling struct {
 	adapting map[*queueState]*adapting
 	// New rates to set. They are set when all settlements of the call have given back what was never used. Changing a
 	// bucket's rate rounds it, so the order matters, and both engines keep to it.
-	rates []adaptedTo
-	told  []told
+	rates   []adaptedTo
+	budgets []statedBudget
 }
 
 // adapting is what a call must know of a queue with an adapted rate.
@@ -51,8 +51,8 @@ func (m *Machine) Settle(now leaky.Instant, list []queue.Settlement) (answers []
 	for _, a := range c.rates {
 		m.setAdaptedRate(a.queue, a.rate, now)
 	}
-	for i := range c.told {
-		if m.learn(&c.told[i], &answers[c.told[i].index].Effect, now) {
+	for i := range c.budgets {
+		if m.learn(&c.budgets[i], &answers[c.budgets[i].index].Effect, now) {
 			wait = max(wait, m.wait())
 		}
 	}
@@ -122,8 +122,8 @@ func (m *Machine) endLease(
 	o.probe = open && ls.due >= q.receiver.opened && (s.Verdict == queue.Down || s.Verdict == queue.Fail && s.Trouble)
 	answer = queue.Settled{Effect: m.updateReceiver(q, s, j.lane.keyed(), ls.due, now)}
 	from, to := c.adapt(q, signal, ls.due, now)
-	if q.adapted != nil && q.adapted.learns && (s.Budget.Reset > 0 || s.Verdict == queue.Deliver && s.After <= 0) {
-		c.told = append(c.told, told{c.index, q, ls.due, s.Budget})
+	if q.adapted != nil && q.adapted.learns != "" {
+		c.budgets = append(c.budgets, statedBudget{c.index, q, ls.due, s.Budget})
 	}
 	answer.State = m.settleAs(o, open, &answer.Effect, now)
 	if answer.State == queue.Waiting {

@@ -12,7 +12,7 @@ func adaptRule(s *queue.Spec) string {
 	n, d := s.Rate.Fraction()
 	switch {
 	case s.Learn != "":
-		return fmt.Sprint(n, d)
+		return fmt.Sprint("learn ", n, " ", d, " ", s.Learn)
 	case !s.Adapt.On():
 		return ""
 	}

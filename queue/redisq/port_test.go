@@ -86,7 +86,7 @@ var ownNames = map[string]string{
 	"methods in the machine, under names that need the type": `
 		addAttempt advance allReadyAt atMostInFlight bounded bucketOf bucketReadyAt burstParts coverLane
 		coverPaces delay delayPaces cover eachPace endAt endOf firstEndAfter giveBackPaces inFlight inFlightLimit isBusy
-		isPaused isPausedForGood laneNext laneSize lastStep learns nextDeparture rateOf ratio restsUntil ruleOf skip slots
+		isPaused isPausedForGood laneNext laneSize lastStep nextDeparture rateOf ratio restsUntil ruleOf skip slots
 		takeAll takeAt window windowAt readyAt clearCircuit stopFor stopLane keep lasting less before insert pick unread
 		accept refused taken observe usedUp`,
 	"lanes, groups and leases, whose places in sorted sets are moved in steps of their own": `

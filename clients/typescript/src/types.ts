@@ -408,7 +408,7 @@ export interface ChangedQueue {
     reason?: string;
   };
   outlook?: Outlook;
-  /** The rate as adapted to the receiver; absent without adapt. */
+  /** The rate as adapted to the receiver; absent without adapt or learn. */
   adapted?: {
     /** The present rate, exactly. */
     rate: string;
@@ -1505,7 +1505,7 @@ export type Spec = {
   deliver?: Record<string, unknown>;
   /** Rules that decide which jobs come in, at most 8. They must exist. The rules of a parent apply to its children, too. */
   rules?: string[];
-  /** Whose answers say what remains of a budget: ietf, github, shopify, openai or anthropic. Or the names of two fields of an HTTP answer, such as X-Left X-Reset. The rate is lowered so that the budget lasts, and never raised above the queue's. Default: nothing. */
+  /** Provider whose headers state the remaining budget: ietf, github, shopify, openai or anthropic. Or two header names, of the rest and of its renewal, such as X-Left X-Reset. The rate is lowered so that the budget lasts, and never exceeds the queue's. For http targets and proxied calls. Default: nothing. */
   learn?: string;
 };
 

@@ -113,9 +113,9 @@ local function writeSettled(s, name, records, px)
   save(q)
 end
 
--- settleQueue settles jobs of a queue, and returns an answer each; nil if there is no such queue. told has the budgets
+-- settleQueue settles jobs of a queue, and returns an answer each; nil if there is no such queue. budgets has those
 -- of its receiver, by settlement.
-local function settleQueue(name, nr, count, arg, told)
+local function settleQueue(name, nr, count, arg, budgets)
   local q = nr and load(nr)
   if not q then return nil end
   local ids, plain = checkSettle(q, name, count, arg)
@@ -123,6 +123,7 @@ local function settleQueue(name, nr, count, arg, told)
   local s = { q = q, out = out, ends = ends, delivered = well, gone = gone, flights = flights, freeing = freeing,
     signals = signals, dead = {}, stop = q.stop, cameBack = 0, unstarted = 0, released = 0, retried = 0, throttled = 0,
     down = 0, scheduled = 0, returning = false }
+  local learning = q.adapt and string.find(cmsgpack.unpack(q.adapt)[1], '^learn ') ~= nil
   local J, ended = B .. 'j' .. nr .. ':', 'E' .. pack('>I7', now)
   -- Redis would format a number anew for each job, so px is a text, as '0' and '25' are.
   local px = string.format('%d', ceil(q.retentionFor / 1000))
@@ -157,8 +158,8 @@ local function settleQueue(name, nr, count, arg, told)
       ends[#ends + 1], well[#well + 1], gone[#gone + 1], flights[id] = nr .. ':' .. id, id, id, ''
       out[j] = (q.receiver or after > 0) and updateReceiver(q, nil, id, departed, code, after, reason, S.delivered)
         or S.delivered
-      if q.adapt and (after <= 0 or told[j]) then
-        signals[#signals + 1] = { index = j, departed = departed, budget = told[j] }
+      if q.adapt and (after <= 0 or learning) then
+        signals[#signals + 1] = { index = j, departed = departed, learns = learning, budget = budgets[j] }
       end
       if marks >= KEYED then lanestate.endInLane(q, unpackLease(entry)) end
     elseif tokens[id] then
@@ -166,10 +167,11 @@ local function settleQueue(name, nr, count, arg, told)
     else
       local answer, f, left = settleOne(s, id, entry, token, code, after, reason)
       out[j] = f and updateReceiver(q, f, id, left, code, after, reason, answer) or answer
-      local throttled = code % LANE_ONLY == V.throttled and code ~= NO_TARGET
-        and (code % TROUBLE < LANE_ONLY or f and f.lane == ZERO)
-      if f and q.adapt and (throttled or told[j] and code ~= V.released) then
-        signals[#signals + 1] = { index = j, throttled = throttled, departed = left, reason = reason, budget = told[j] }
+      if f and learning and code % LANE_ONLY ~= V.released then
+        signals[#signals + 1] = { index = j, departed = left, learns = true, budget = budgets[j] }
+      elseif f and q.adapt and code % LANE_ONLY == V.throttled and code ~= NO_TARGET
+        and (code % TROUBLE < LANE_ONLY or f.lane == ZERO) then
+        signals[#signals + 1] = { index = j, throttled = true, departed = left, reason = reason }
       end
     end
   end
@@ -182,15 +184,15 @@ for i = 1, ARGV[2] + 0 do
   names[i], counts[i] = ARGV[arg], ARGV[arg + 1] + 0
   arg = arg + 2 + 5 * counts[i]
 end
-local told = {}
+local stated = {}
 for i = arg, #ARGV, 4 do
   local of = ARGV[i] + 0
-  told[of] = told[of] or {}
-  told[of][ARGV[i + 1] + 0] = { remaining = ARGV[i + 2] + 0, reset = ARGV[i + 3] + 0 }
+  stated[of] = stated[of] or {}
+  stated[of][ARGV[i + 1] + 0] = { remaining = ARGV[i + 2] + 0, reset = ARGV[i + 3] + 0 }
 end
 arg = 3
 for i, nr in ipairs(call('HMGET', B .. 'n', unpack(names))) do
-  local ok, answer = pcall(settleQueue, names[i], nr, counts[i], arg + 2, told[i] or NONE)
+  local ok, answer = pcall(settleQueue, names[i], nr, counts[i], arg + 2, stated[i] or NONE)
   settled[i] = { count = counts[i], ok = ok, answer = answer }
   arg = arg + 2 + 5 * counts[i]
 end

@@ -3,18 +3,20 @@
 --
 -- A rate that follows what the receiver accepts, by the arithmetic of leaky/adapt.go.
 --
--- Or it follows the budget that the receiver states. Then the rule is n and d of the initial rate, changed is when the
--- budget is renewed, and lowered when the job departed that got the answer.
+-- Or it follows the budget that the receiver states. Then the rule is "learn", n and d of the initial rate, and the
+-- setting; changed is when the budget is renewed, and lowered when the job departed whose answer stated it.
 --
--- The field adapt of such a queue has the rule, then level, peak, run, changed and lowered. The rule is a text of ten
--- numbers: n and d of the floor and of the ceiling, the unit of levels, the levels of the two, and n, d and level of
--- the initial rate. The field rateChanges has the changes, latest first: {when, n and d before, n and d after, cause,
--- reason}.
+-- The field adapt of such a queue has the rule, then level, peak, run, changed and lowered. Otherwise the rule is a
+-- text of ten numbers: n and d of the floor and of the ceiling, the unit of levels, the levels of the two, and n, d and
+-- level of the initial rate. The field rateChanges has the changes, latest first: {when, n and d before, n and d after,
+-- cause, reason}.
 
 local PAUSE, REGAIN, NEAR, STAY, BEYOND, MOST_RUN, AGAIN, DIGITS = SECOND, 4, 32, 18, 1500, 100, 5, 100000
 local MOST_RATE_CHANGES = 20
 local SAME_RATE, MOST_RESET, MOST_REMAINING = 1 / 16, 86400 * SECOND, 1000000000
-local RATE_CHANGE_FROM_N, RATE_CHANGE_FROM_D, RATE_CHANGE_CAUSE = 2, 3, 6 -- in an entry of rateChanges
+local USED_UP = "the receiver's budget is used up"
+-- In an entry of rateChanges.
+local RATE_CHANGE_FROM_N, RATE_CHANGE_FROM_D, RATE_CHANGE_TO_N, RATE_CHANGE_TO_D, RATE_CHANGE_CAUSE = 2, 3, 4, 5, 6
 
 local function numbersOf(rule)
   local list = {}
@@ -38,9 +40,6 @@ local function beginAdapted(rule)
   local level = numbersOf(rule)[10] or 0
   return cmsgpack.pack({ rule, level, level, STAY, 0, 0 })
 end
-
--- learns reports whether the rate follows the receiver's budget.
-local function learns(q) return #numbersOf(cmsgpack.unpack(q.adapt)[1]) == 2 end
 
 local function ratio(n, d)
   local a, b = n, d
@@ -83,14 +82,19 @@ local function taken(q, s, departed)
   return true
 end
 
--- noteRateChange adds a change to the field rateChanges. Consecutive increases become one change, and so do changes
--- that follow a budget.
+local function isSlower(c)
+  return c[RATE_CHANGE_TO_D] / c[RATE_CHANGE_TO_N] > c[RATE_CHANGE_FROM_D] / c[RATE_CHANGE_FROM_N]
+end
+
+-- noteRateChange adds a change to the field rateChanges. Consecutive increases become one change, and so do changes in
+-- one direction that follow a budget.
 local function noteRateChange(q, n, d, cause, reason)
   local kept = call('HGET', B .. 'q' .. q.nr, 'rateChanges')
   local list = kept and cmsgpack.unpack(kept) or {}
   local change = { now, q.n, q.d, n, d, cause, reason }
   local last = list[1]
-  if last and (cause == 'delivered' or cause == 'budget') and last[RATE_CHANGE_CAUSE] == cause then
+  if last and (cause == 'delivered' or cause == 'budget') and last[RATE_CHANGE_CAUSE] == cause
+    and isSlower(change) == isSlower(last) then
     change[RATE_CHANGE_FROM_N], change[RATE_CHANGE_FROM_D] = last[RATE_CHANGE_FROM_N], last[RATE_CHANGE_FROM_D]
     table.remove(list, 1)
   end
@@ -116,33 +120,39 @@ local function setAdaptedRate(q, n, d, cause, reason)
   return { fromN, fromD, n, d }
 end
 
--- spread returns n and d of the rate at which so many departures, and then one, are spread evenly over some us.
+-- spread returns n and d of the rate at which so many departures are spread evenly over some us.
 local function spread(q, left, over, baseN, baseD)
-  local n, d = left + 1, floor(over / 1000) * 1000 + 1000
+  local n, d = max(1, left - (q.burst - 1)), floor(over / 1000) * 1000 + 1000
   local wanted, present = d / n, q.d / q.n
   if wanted <= baseD / baseN then return baseN, baseD end
   if wanted > present * (1 - SAME_RATE) and wanted < present * (1 + SAME_RATE) then return q.n, q.d end
   return ratio(n, d)
 end
 
--- learn updates the rate of a queue after an answer that says what remains of the receiver's budget, or that does not,
--- if budget is nil. It returns what setAdaptedRate does.
+-- learn updates the rate of a queue after an answer that states the receiver's budget, or that does not, if budget is
+-- nil. It returns what setAdaptedRate does, and for how long the queue stops.
 local function learn(q, budget, departed)
   local s = adapted(q)
-  local n, d = unpack(numbersOf(s.rule))
+  local baseN, baseD = string.match(s.rule, '^learn (%d+) (%d+)')
+  local n, d, stopped = baseN + 0, baseD + 0, 0
   if not budget then
-    if s.changed == 0 or now < s.changed then return nil end
+    if s.changed == 0 or now < s.changed then return nil, 0 end
     s.changed = 0
   else
-    if departed < s.lowered then return nil end
-    local leased = q.size - call('ZCARD', B .. 'w' .. q.nr) - (q.laned and q.keyedWaiting or 0)
-      - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD', B .. 'K' .. q.nr)
+    if departed < s.lowered then return nil, 0 end
     local reset = min(budget.reset, MOST_RESET)
     s.changed, s.lowered = now + reset, departed
-    n, d = spread(q, max(0, min(budget.remaining, MOST_REMAINING) - leased), reset, n, d)
+    if budget.remaining == 0 then
+      withReceiver(q)
+      stopped = receiver.stopFor(q, reset, USED_UP)
+    else
+      local leased = q.size - call('ZCARD', B .. 'w' .. q.nr) - (q.laned and q.keyedWaiting or 0)
+        - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD', B .. 'K' .. q.nr)
+      n, d = spread(q, min(budget.remaining, MOST_REMAINING) - leased, reset, n, d)
+    end
   end
   set(q, 'adapt', encodeAdapted(s))
-  return setAdaptedRate(q, n, d, 'budget', '')
+  return setAdaptedRate(q, n, d, 'budget', ''), stopped
 end
 
 -- observe updates the rate of a queue after the answer to a departure. It returns n and d before and after, or nil if
@@ -171,20 +181,22 @@ end
 
 -- adaptToAnswers adapts the rate of a queue to the answers of a call: a has the queue's name, the answers so far, how
 -- many jobs came back, and signals. A signal has the index of a settlement, whether it was throttled, when the job
--- departed, the reason and, if any, the receiver's budget. It is called after all queues of the call have given back
--- unused departures. A bucket is rounded when its rate changes, so the order matters, and both engines keep to it.
+-- departed, the reason, whether the queue learns and, if stated, the receiver's budget. It is called after all queues
+-- of the call have given back unused departures. A bucket is rounded when its rate changes, so the order matters, and
+-- both engines keep to it.
 local function adaptToAnswers(a)
   local q, another = load(numberOf(a.name)), false
   for _, signal in ipairs(a.signals) do
-    local at, rates = signal.index, nil
-    if not learns(q) then
+    local at, rates, stopped = signal.index, nil, 0
+    if signal.learns then
+      rates, stopped = learn(q, signal.budget, signal.departed)
+    else
       rates = observe(q, signal.throttled, signal.departed, signal.reason, a.cameBack)
-    elseif signal.budget or not signal.throttled then
-      rates = learn(q, signal.budget, signal.departed)
     end
-    if rates then
+    if rates or stopped > 0 then
       if type(a.out[at]) ~= 'table' then a.out[at] = { a.out[at], 0, 0, 0 } end
-      for _, number in ipairs(rates) do table.insert(a.out[at], number) end
+      a.out[at][2] = max(a.out[at][2], stopped)
+      for _, number in ipairs(rates or {}) do table.insert(a.out[at], number) end
       another = true
     end
   end
