@@ -19,6 +19,7 @@ import (
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/httptarget"
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/speccache"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
@@ -84,7 +85,8 @@ type Proxy struct {
 	o       Options
 	engine  Engine
 	specs   *speccache.Cache[known]
-	waiting atomic.Int64
+	waiting atomic.Int64 // calls to all queues that wait for their turns
+	counts  counts
 	// complaints about answers whose budget cannot be used
 	complaints rate.Sometimes
 }
@@ -216,7 +218,10 @@ func (p *Proxy) target(ctx context.Context, name string) (*queue.Spec, *httptarg
 		return nil, nil, nil, err
 	}
 	sender, target, err := p.o.Router.HTTP(name, k.spec, k.revision)
-	if err != nil {
+	switch {
+	case errors.Is(err, auth.ErrOwnersUnread):
+		return nil, nil, nil, err
+	case err != nil:
 		return nil, nil, nil, &Error{Outcome: Unreachable, Err: err}
 	}
 	return k.spec, sender, target, nil
