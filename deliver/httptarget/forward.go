@@ -181,7 +181,7 @@ func (c *call) inTurn(f *Forward, latest time.Time) (*http.Response, error) {
 const reportWithin = time.Second
 
 // blame takes another turn for a request that missed its turn and found no connection. The caller ends this turn as
-// failed, which the circuit counts, and which uses no departure. Without a turn, a later request may report the failure.
+// failed, which the circuit counts, and which uses no departure. Without a turn, a later request may report it.
 func (c *call) blame(f *Forward) {
 	if c.ctx.Err() != nil {
 		return

@@ -23,7 +23,8 @@ func TestCallsOfAQueue(t *testing.T) {
 	g.put("other", receiver.url, `"rate":"1/m"`, "")
 	shown := func(name string) *wire.Calls {
 		var q wire.Queue
-		if a := g.call("GET", "/v1/queues/"+name+"?max_age=0s", ""); json.Unmarshal([]byte(a.text), &q) != nil || q.Flow == nil {
+		a := g.call("GET", "/v1/queues/"+name+"?max_age=0s", "")
+		if err := json.Unmarshal([]byte(a.text), &q); err != nil || q.Flow == nil {
 			t.Fatalf("%d %s", a.status, a.text)
 		}
 		return q.Calls
