@@ -207,8 +207,9 @@ simulate-size: ## what 10,000,000 queues and 100,000,000 lanes cost, in 16 GB of
 	$(GO) test -vet=off -count=1 -v -timeout 4h -run '^TestSize$$' ./queue/machine -args \
 		-queues 10000000 -lanes 100000000 -picture $(CURDIR)/docs/size.svg
 
-hostile: ## one hostile app beside 19 others for 60 s, on Redis and embedded; `make test` does that for 3 s
-	@server=$$(scripts/redis.sh) && set -x && PENSTOCK_REDIS_SERVER=$$server \
+hostile: ## hostile callers, receivers and pages; then a hostile app beside 19 others for 60 s; `make test` does that for 3 s
+	@server=$$(scripts/redis.sh) && export PENSTOCK_REDIS_SERVER=$$server TMPDIR=$$(scripts/tempdir.sh) && set -x && \
+	$(GO) test -vet=off -count=1 -run Hostile ./internal/app ./internal/api && \
 	$(GO) test -vet=off -count=1 -v -run '^TestHostileAppBesideNineteenOthers$$' ./internal/app -args -hostile 60s
 
 fuzz: ## run every fuzz target for FUZZTIME

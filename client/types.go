@@ -237,9 +237,12 @@ type Queue struct {
 	// The parent, whose settings apply to this queue and its siblings together. Absent without a
 	// parent, or if the parent does not exist.
 	Parent *QueueParent `json:"parent,omitempty"`
-	Stats  *Stats       `json:"stats,omitempty"`
-	Rules  []string     `json:"rules,omitempty"`
-	Learn  string       `json:"learn,omitempty"`
+	// Calls through the proxy of the server that answers; other servers may have more. Absent if the
+	// server passes no calls to this queue on.
+	Calls *QueueCalls `json:"calls,omitempty"`
+	Stats *Stats      `json:"stats,omitempty"`
+	Rules []string    `json:"rules,omitempty"`
+	Learn string      `json:"learn,omitempty"`
 	// Raw is the answer as the server sent it, with fields that this version does not know.
 	Raw json.RawMessage `json:"-"`
 }
@@ -591,6 +594,15 @@ type QueueParent struct {
 	Rate   string  `json:"rate"`
 	Paused bool    `json:"paused"`
 	Quotas []Quota `json:"quotas,omitempty"`
+}
+
+// QueueCalls is a type of the API. Calls through the proxy of the server that answers; other
+// servers may have more. Absent if the server passes no calls to this queue on.
+type QueueCalls struct {
+	// Calls that wait for their turns.
+	Waiting int64 `json:"waiting"`
+	// Calls that were sent and whose answers have not ended.
+	Active int64 `json:"active"`
 }
 
 // Stats is a type of the API. See the documentation of the API.

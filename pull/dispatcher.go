@@ -37,6 +37,9 @@ type Options struct {
 	// Handed is called for each job that a worker got, without its payload, and with its departure, for traces. It must
 	// not block. By default nothing is called.
 	Handed func(job *queue.Reservation, departed time.Time)
+	// Waited is called when a caller of Turns no longer waits, with the context of its call. It must not block. By default
+	// nothing is called.
+	Waited func(ctx context.Context, w Waited)
 
 	MaxWaiting    int   // waiting requests of all queues; 4,096
 	MaxQueue      int   // waiting requests of one queue; 1,024

@@ -56,8 +56,8 @@ type loop struct {
 
 func newLoop(d *Dispatcher, name string) *loop {
 	return &loop{
-		d: d, name: name, bell: make(chan struct{}, 1), replies: make(chan reply,
-			1), idle: time.Now(), clients: map[string]*client{},
+		d: d, name: name, bell: make(chan struct{}, 1), replies: make(chan reply, 1),
+		clock: departure.Clock{Usual: true}, idle: time.Now(), clients: map[string]*client{},
 	}
 }
 

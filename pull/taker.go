@@ -69,7 +69,7 @@ func (t *Turns) next(ctx context.Context, until time.Time) (*Departure, kind, er
 		return nil, kind{}, &Later{turnRetry}
 	}
 	j := handed.jobs[0]
-	if j.ContentType != turnType && j.Lane != TurnLane { // older versions know turns by their lane
+	if !IsTurn(&j.Job) && j.Lane != TurnLane { // older versions know turns by their lane
 		handed.End(false)
 		return nil, kind{}, &invalid.Error{
 			Field: "queue", Value: t.queue,

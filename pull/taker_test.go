@@ -163,12 +163,15 @@ func TestTurnEnds(t *testing.T) {
 				d.End(queue.Settlement{After: time.Hour, Reason: "used up"})
 			}, stop: 59 * time.Minute, used: 1},
 			"throttled": {end: func(t *testing.T, _ *pull.Turn, d *pull.Departure) {
-				if !d.Throttle(time.Hour, "429", queue.Budget{}) || d.Throttle(time.Hour, "429", queue.Budget{}) || d.End(queue.Settlement{}) {
+				if !d.Throttle(time.Hour, "429", queue.Budget{}) || d.Throttle(time.Hour, "429", queue.Budget{}) ||
+					d.End(queue.Settlement{}) {
 					t.Error("it ends other than once")
 				}
 			}, stop: 59 * time.Minute},
 			"throttled without a time": {
-				end: func(_ *testing.T, _ *pull.Turn, d *pull.Departure) { d.Throttle(0, "429", queue.Budget{}) }, stop: time.Second / 2,
+				end: func(_ *testing.T, _ *pull.Turn, d *pull.Departure) {
+					d.Throttle(0, "429", queue.Budget{})
+				}, stop: time.Second / 2,
 			},
 			"failed": {
 				end: func(_ *testing.T, _ *pull.Turn, d *pull.Departure) { d.Fail("500", false); d.Fail("500", false) },

@@ -16,6 +16,7 @@ type Turn struct {
 	id    string
 	at    time.Time
 	until time.Time
+	since time.Time // when the caller began to wait, or missed the turn that came last
 	over  atomic.Bool
 }
 
@@ -44,6 +45,7 @@ func (t *Turn) Come(ctx context.Context) (*Departure, error) {
 		return nil, ErrTurnOver
 	}
 	came, err := t.turns.await(ctx, t.kind, t.until)
+	t.turns.waited(ctx, t.kind, t.since, err)
 	if err != nil {
 		t.turns.giveUp(ctx, t.kind, t.id, true)
 		return nil, err
@@ -55,6 +57,7 @@ func (t *Turn) Come(ctx context.Context) (*Departure, error) {
 // Cancel gives the place back. Callers behind it move up.
 func (t *Turn) Cancel(ctx context.Context) {
 	if t.over.CompareAndSwap(false, true) {
+		t.turns.waited(ctx, t.kind, t.since, ErrTurnCanceled)
 		t.turns.giveUp(ctx, t.kind, t.id, true)
 	}
 }
@@ -118,6 +121,7 @@ func (d *Departure) Throttle(after time.Duration, reason string, left queue.Budg
 func (d *Departure) Miss() {
 	if d.over.CompareAndSwap(false, true) {
 		_ = d.turns.dispatcher.settle([]queue.Settlement{{Lease: d.lease, Verdict: queue.Release}})
+		d.turn.since = time.Now()
 		d.turn.over.Store(false)
 	}
 }

@@ -110,12 +110,22 @@ func (t *Turns) Reserve(ctx context.Context, within time.Duration) (*Turn, error
 
 // Request is like Reserve, for a turn of a lane, with a cost.
 func (t *Turns) Request(ctx context.Context, r TurnRequest) (*Turn, error) {
+	since, k := time.Now(), kind{cmp.Or(r.Lane, TurnLane), max(1, r.Cost), r.Priority}
+	turn, err := t.request(ctx, r, k)
+	if err != nil {
+		t.waited(ctx, k, since, err)
+		return nil, err
+	}
+	turn.since = since
+	return turn, nil
+}
+
+func (t *Turns) request(ctx context.Context, r TurnRequest, k kind) (*Turn, error) {
 	within := r.Within
 	ahead, err := t.clock(ctx)
 	if err != nil {
 		return nil, withCause(ctx, err)
 	}
-	k := kind{cmp.Or(r.Lane, TurnLane), max(1, r.Cost), r.Priority}
 	turn := &Turn{turns: t, kind: k, id: queue.NewID(), until: time.Now().Add(within)}
 	job := queue.Job{
 		Queue: t.queue, ID: turn.id, Lane: k.lane, ContentType: turnType, Cost: k.cost, Priority: k.priority,

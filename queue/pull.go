@@ -36,3 +36,6 @@ func (s *Spec) Cause() cause.Cause {
 	}
 	return cause.Drainer
 }
+
+// Proxied reports whether ingresses pass calls on to the queue's target, each call in its turn.
+func (s *Spec) Proxied() bool { return s.Pull && len(s.Deliver) > 0 }

@@ -27,7 +27,7 @@ const (
 func judge(answer *http.Response, head []byte, job *drain.Job, target *Target) error {
 	now := time.Now()
 	again, asked := RetryAfter(answer.Header, now)
-	meaning := target.outcome(answer.StatusCode, asked)
+	meaning := target.outcome(answer, asked, now)
 	if meaning == Delivered {
 		if spare := usedUp(answer.Header, now); spare.For > 0 {
 			return drain.DeliveredThen(spare.Until(now), fmt.Sprintf(

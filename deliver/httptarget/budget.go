@@ -29,7 +29,7 @@ const headerShopify = "X-Shopify-Shop-Api-Call-Limit"
 // mostRemaining is the greatest number that is taken for what remains.
 const mostRemaining = 1e12
 
-// headerResource names the budget that an answer of GitHub speaks of. Search, for example, has a smaller one of its own.
+// headerResource names the budget that an answer of GitHub speaks of. Search, for example, has a smaller one.
 const headerResource = "X-Ratelimit-Resource"
 
 // BudgetOf returns the receiver's remaining budget as the headers of an answer state it, by the queue's Learn; zero if
@@ -151,6 +151,6 @@ func fillLevel(spec *queue.Spec, h http.Header) (queue.Budget, error) {
 	if err != nil {
 		return queue.Budget{}, err
 	}
-	in := time.Duration(min(float64(level)*spec.Rate.Interval().Seconds(), 2*queue.MaxReset.Seconds()) * float64(time.Second))
-	return budget(headerShopify, max(0, most-level), in)
+	in := min(float64(level)*spec.Rate.Interval().Seconds(), 2*queue.MaxReset.Seconds())
+	return budget(headerShopify, max(0, most-level), seconds(in))
 }

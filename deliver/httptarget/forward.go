@@ -45,7 +45,8 @@ type Forward struct {
 type Turn interface {
 	// Come waits until the request may start, and returns until when.
 	Come(ctx context.Context) (latest time.Time, err error)
-	// Miss says that the request was too late for its turn. Come waits for another.
+	// Miss says that the request was too late for its turn. Come waits for another. If Forward then returns without having
+	// sent anything although a turn came, the receiver could not be reached.
 	Miss()
 }
 
@@ -134,7 +135,7 @@ func (c *call) inTurn(f *Forward, latest time.Time) (*http.Response, error) {
 	for missed := false; ; {
 		until := latest
 		if missed {
-			until = f.Deadline
+			until = f.Deadline.Add(-min(reportWithin, time.Until(f.Deadline)/10))
 		}
 		conn, err := c.pool.get(c.ctx, c.out.to, until)
 		if errors.Is(err, errUnready) && !missed {
@@ -143,6 +144,9 @@ func (c *call) inTurn(f *Forward, latest time.Time) (*http.Response, error) {
 			continue
 		}
 		if err != nil {
+			if missed {
+				c.blame(f)
+			}
 			return nil, err
 		}
 		for missed || time.Now().After(latest) {
@@ -171,6 +175,20 @@ func (c *call) inTurn(f *Forward, latest time.Time) (*http.Response, error) {
 		c.detach()
 		c.pool.put(conn)
 	}
+}
+
+// reportWithin is the maximum time to wait for a turn with which to report that there was no connection.
+const reportWithin = time.Second
+
+// blame takes another turn for a request that missed its turn and found no connection. The caller ends this turn as
+// failed, which the circuit counts, and which uses no departure. Without a turn, a later request may report it.
+func (c *call) blame(f *Forward) {
+	if c.ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, reportWithin)
+	defer cancel()
+	_, _ = f.Turn.Come(ctx)
 }
 
 func (c *call) come(f *Forward) (time.Time, error) {
@@ -356,7 +374,7 @@ type Meant struct {
 func (t *Target) Means(answer *http.Response, now time.Time) Meant {
 	_, asked := RetryAfter(answer.Header, now)
 	m := Meant{
-		Meaning: t.outcome(answer.StatusCode, asked), Why: "the receiver answered " + strconv.Itoa(answer.StatusCode),
+		Meaning: t.outcome(answer, asked, now), Why: "the receiver answered " + strconv.Itoa(answer.StatusCode),
 	}
 	switch m.Meaning {
 	case Throttled:

@@ -17,7 +17,7 @@ func TestOutcomes(t *testing.T) {
 	const soon = 30 * time.Second
 	statuses := map[string]string{
 		"409": Delivered, "404": Retry, "4xx": Dead, "418": Throttled, "500": Down, "503": Retry, "202": Retry,
-		"5xx": Delivered, "429": Dead,
+		"5xx": Delivered, "429": Dead, "403": MaybeThrottled,
 	}
 	for _, c := range []struct {
 		status   int
@@ -57,6 +57,10 @@ func TestOutcomes(t *testing.T) {
 		{404, "", statuses, queue.Fail, false, 0},
 		{401, "", statuses, queue.Bury, false, 0},
 		{418, "Retry-After: 30", statuses, queue.Throttle, false, soon},
+		{403, "", statuses, queue.Fail, false, 0},
+		{403, "Retry-After: 30", statuses, queue.Throttle, false, soon},
+		{403, `RateLimit: "default";r=0;t=30`, statuses, queue.Throttle, false, soon},
+		{403, `RateLimit: "default";r=1;t=30`, statuses, queue.Fail, false, 0},
 		{500, "", statuses, queue.Down, false, 0},
 		{502, "", statuses, queue.Deliver, false, 0},
 		{503, "Retry-After: 30", statuses, queue.Fail, true, soon},

@@ -200,6 +200,11 @@ func callProblem(err error, c *proxy.Call) *httpio.Problem {
 		return p
 	case errors.Is(err, queue.ErrUnknownQueue):
 		return httpio.UnknownQueue(c.Queue)
+	case errors.Is(err, auth.ErrOwnersUnread):
+		return &httpio.Problem{
+			Reason: httpio.ReasonNotReady, RetryAfter: httpio.RetryUnavailable,
+			Detail: "this server has only just started: " + err.Error() + "; your call was not sent",
+		}
 	case !errors.As(err, &failed):
 		return httpio.ProblemOf(err)
 	case failed.Slow:

@@ -35,7 +35,7 @@ func (h *handler) listQueues(w http.ResponseWriter, r *http.Request) {
 	}
 	page := wire.Queues{}
 	page.Queues, page.Next = httpio.NextPage(
-		w, r, infos, limit, shownTo(r.Context()), func(q *wire.Queue) string { return q.Name },
+		w, r, infos, limit, h.shownTo(r.Context()), func(q *wire.Queue) string { return q.Name },
 	)
 	httpio.WriteJSON(w, r, http.StatusOK, page, c)
 }
@@ -84,7 +84,7 @@ func (h *handler) getQueue(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err, name)
 		return
 	}
-	q := shownTo(r.Context())(&info)
+	q := h.shownTo(r.Context())(&info)
 	if row := h.o.Survey.Latest().Row(name); row != nil {
 		q.Outlook = shownOutlook(row.Outlook)
 	}
@@ -172,7 +172,7 @@ func (h *handler) showChanged(w http.ResponseWriter, r *http.Request, name, done
 		}).Write(w)
 		return
 	}
-	q := shownTo(r.Context())(&info)
+	q := h.shownTo(r.Context())(&info)
 	warn(&q, info.Group.Children)
 	h.writeQueue(w, r, http.StatusOK, q)
 }

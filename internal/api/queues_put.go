@@ -52,7 +52,7 @@ func (h *handler) putQueue(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		h.logInternal(httpio.ProblemOf(err), err, name)
 	} else if info.Revision == result.Revision {
-		q = shownTo(r.Context())(&info)
+		q = h.shownTo(r.Context())(&info)
 	}
 	warn(&q, info.Group.Children)
 	h.writeQueue(w, r, status, q)

@@ -149,10 +149,14 @@ func withoutContent(ctx context.Context, i *queue.JobInfo) {
 }
 
 // shownTo returns a function that converts a queue to what the caller may see of it.
-func shownTo(ctx context.Context) func(*queue.Info) wire.Queue {
+func (h *handler) shownTo(ctx context.Context) func(*queue.Info) wire.Queue {
 	return func(i *queue.Info) wire.Queue {
 		seen := visibleTo(ctx, i)
 		q := shown(seen)
+		if h.o.Proxy != nil && i.Spec.Proxied() {
+			n := h.o.Proxy.Calls(i.Spec.Name)
+			q.Calls = &wire.Calls{Waiting: n.Waiting, Active: n.Active}
+		}
 		if seen != i {
 			q.Parent.Quotas = nil
 			hideForeign(&q.Status)

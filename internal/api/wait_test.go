@@ -24,7 +24,8 @@ import (
 const turns = "/v1/queues/calls/turns"
 
 // serveTurns is the API over a store on a file, with a queue for turns.
-func serveTurns(t *testing.T, spec string) (*fixture, queue.Engine) {
+func serveTurns(t *testing.T, spec string, change ...func(queue.Engine, *api.Options)) (*fixture, queue.Engine) {
+	t.Helper()
 	e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +44,11 @@ func serveTurns(t *testing.T, spec string) (*fixture, queue.Engine) {
 		waits.Close()
 	})
 	f := &fixture{t: t}
-	f.serveOver(e, api.Options{Pull: dispatcher, Turns: waits})
+	o := api.Options{Pull: dispatcher, Turns: waits}
+	for _, c := range change {
+		c(e, &o)
+	}
+	f.serveOver(e, o)
 	f.do("PUT", "/v1/queues/calls", spec).want(t, 201)
 	return f, e
 }

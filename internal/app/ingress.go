@@ -127,7 +127,7 @@ func NewIngress(store queue.Engine, o IngressOptions) (_ *Ingress, err error) {
 	}
 	i.pull = pull.New(i.engine, pull.Options{
 		Version: ops.Version, Observer: pullPace{observer, i.pace}, Logger: o.Logger,
-		MaxHeldMemory: o.Server.Memory.Limit() / 8, Held: i.chargePulled, Handed: o.Tracer.Pull(),
+		MaxHeldMemory: o.Server.Memory.Limit() / 8, Held: i.chargePulled, Handed: o.Tracer.Pull(), Waited: o.Tracer.Waits(),
 		MaxWaiting: maxWaiting, MaxQueue: maxWaiting / 2,
 	})
 	i.turns = pull.NewQueueTurns(i.engine, i.pull)

@@ -259,3 +259,55 @@ func TestTraceOfAPulledJob(t *testing.T) {
 		t.Errorf("what was handed over: %+v", received)
 	}
 }
+
+// The wait of a call is a span of its caller's trace. The receiver gets the caller's context.
+func TestTraceOfACall(t *testing.T) {
+	spans, redis, target := traced(t), redistest.New(t, redistest.Options{}), newParents(t)
+	in, _ := program(t, app.RunIngress, "--redis", redis.URL(), "--init", "--egress-allow", "127.0.0.1", "--trace-lanes")
+	call(t, "PUT", in+"/v1/queues/api", fmt.Sprintf(
+		`{"rate":"2/m","slack":"10s","pull":true,"deliver":{"http":{"url":%q}}}`, target.URL,
+	), "application/json")
+	parent := "00-" + clientTrace + "-" + clientSpan + "-01"
+	through := func(lane, wait string) int {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, in+"/proxy/api/v1", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range map[string]string{"Traceparent": parent, "Penstock-Lane": lane, "Penstock-Wait": wait} {
+			req.Header.Set(name, value)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode
+	}
+	if status := through("tenant-7", "10s"); status != 200 || target.of("/") != parent {
+		t.Errorf("%d, and the receiver got %q", status, target.of("/"))
+	}
+	if status := through("tenant-8", "1s"); status != 429 {
+		t.Errorf("%d", status)
+	}
+	for lane, failed := range map[string]any{"tenant-7": nil, "tenant-8": "no_turn"} {
+		var span otlptest.Span
+		await.Until(t, "the wait of "+lane+" is a span", func() bool {
+			for _, span = range spans.Spans() {
+				if span.Name == "wait api" && span.Attributes["penstock.lane"] == lane {
+					return true
+				}
+			}
+			return false
+		})
+		waited, _ := span.Attributes["penstock.wait.seconds"].(float64)
+		if span.Trace != clientTrace || span.Parent != clientSpan || span.Attributes["error.type"] != failed ||
+			span.Attributes["messaging.destination.name"] != "api" || waited <= 0 || waited > 60 {
+			t.Errorf("%s: %+v", lane, span)
+		}
+	}
+	for _, span := range spans.Spans() {
+		if span.Name == "send api" || span.Name == "receive api" { // turns are no messages
+			t.Errorf("%+v", span)
+		}
+	}
+}

@@ -58,13 +58,14 @@ func (s *Owners) Share(name string) (app string, share float64) {
 	return "", 0
 }
 
-var errOwnersUnread = errors.New("the apps of the store have not been read yet")
+// ErrOwnersUnread is the error of Owners until the store was read, for a moment after the process started.
+var ErrOwnersUnread = errors.New("the apps of the store have not been read yet")
 
 // App returns the app that owns a queue, or rules.OperatorApp. It returns an error until the store was read.
 func (s *Owners) App(name string) (string, error) {
 	x := s.index.Load()
 	if x == nil {
-		return "", errOwnersUnread
+		return "", ErrOwnersUnread
 	}
 	if of := x.of(name); of != nil {
 		return of.Name, nil
@@ -77,7 +78,7 @@ func (s *Owners) App(name string) (string, error) {
 func (s *Owners) Permitted(name string) (*App, error) {
 	x := s.index.Load()
 	if x == nil {
-		return nil, errOwnersUnread
+		return nil, ErrOwnersUnread
 	}
 	return x.of(name), nil
 }

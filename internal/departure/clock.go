@@ -31,6 +31,11 @@ const (
 //
 // Only Took is safe for concurrent use. The zero Clock knows nothing.
 type Clock struct {
+	// Usual has the lead follow usual calls and ignore a single slow one: see trips. It is for clients that wait for each
+	// job. Such a job is late after a slow call, and is given back and granted again at once. With the longest call as the
+	// lead, the next twenty jobs of an idle queue would come late.
+	Usual bool
+
 	known bool
 	zero  time.Time // origin of the engine's instants
 	base  time.Time // local time of zero, by the first answer
@@ -45,6 +50,7 @@ type Clock struct {
 	client string        // client of that request
 	number uint64        // number of that request
 	took   atomic.Int64  // longest since the last request, in ns
+	trips  trips         // if Usual
 	synced time.Time     // when Resync last asked for a call
 	pause  time.Duration // until it asks for another, if no call is answered meanwhile
 }
@@ -75,6 +81,10 @@ func (c *Clock) Took(d time.Duration) {
 // long the first grants take while all partitions ask at once and no spec is known, and the first answer says how long
 // a connection takes.
 func (c *Clock) leads(took, after time.Duration) {
+	if c.Usual {
+		c.lead = c.trips.lead(took, after, c.known)
+		return
+	}
 	if !c.known {
 		c.lead = queue.Horizon / 2
 		return

@@ -144,6 +144,33 @@ func TestLead(t *testing.T) {
 	}
 }
 
+// The lead of a client that waits for each job follows its usual calls.
+func TestLeadOfUsualCalls(t *testing.T) {
+	k := Clock{Usual: true}
+	now := time.Now()
+	for i, c := range []struct{ after, trip, lead time.Duration }{
+		{0, 300 * ms, 24 * ms}, // the first call made a connection
+		{ms, 2 * ms, ms},       // it does not count any more
+		{ms, 40 * ms, ms},      // one slow call
+		{ms, 2 * ms, ms},
+		{ms, 30 * ms, 29 * ms}, // a second one
+		{ms, 2 * ms, 29 * ms},
+		{2 * time.Second, 3 * ms, ms}, // long ago: only the shortest counts
+		{ms, 20 * ms, 2 * ms},
+		{ms, 300 * ms, 19 * ms},
+		{ms, 300 * ms, 49 * ms}, // the engine grants no further ahead
+		{ms, 0, 49 * ms}, {ms, 0, 49 * ms}, {ms, 0, 49 * ms}, {ms, 0, 49 * ms}, {ms, 0, 49 * ms}, {ms, 0, 49 * ms},
+		{ms, 0, 0}, // eight calls later
+	} {
+		asked := now.Add(c.after)
+		now = asked.Add(c.trip)
+		k.Observe(asked, asked, now)
+		if r := k.Request(queue.ReserveRequest{}, now); (r.Lead - c.lead).Abs() > 10*us {
+			t.Errorf("answer %d: a lead of %v, want %v", i, r.Lead, c.lead)
+		}
+	}
+}
+
 // Before a client knows the clock, and while it knows it badly, it asks, with pauses of up to a second.
 func TestResync(t *testing.T) {
 	var k Clock

@@ -19,6 +19,7 @@ import (
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/httptarget"
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/speccache"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
@@ -84,7 +85,8 @@ type Proxy struct {
 	o       Options
 	engine  Engine
 	specs   *speccache.Cache[known]
-	waiting atomic.Int64
+	waiting atomic.Int64 // calls to all queues that wait for their turns
+	counts  counts
 	// complaints about answers whose budget cannot be used
 	complaints rate.Sometimes
 }
@@ -103,7 +105,8 @@ func New(engine Engine, o Options) *Proxy {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Proxy{o: o, engine: engine, complaints: rate.Sometimes{Interval: time.Minute}, specs: speccache.New(speccache.Options[known]{
+	seldom := rate.Sometimes{Interval: time.Minute}
+	return &Proxy{o: o, engine: engine, complaints: seldom, specs: speccache.New(speccache.Options[known]{
 		Patience: specPatience, MaxAge: specAge, Max: maxSpecs,
 		Read: func(ctx context.Context, name string) (known, int64, error) {
 			info, err := engine.Get(ctx, name)
@@ -216,7 +219,10 @@ func (p *Proxy) target(ctx context.Context, name string) (*queue.Spec, *httptarg
 		return nil, nil, nil, err
 	}
 	sender, target, err := p.o.Router.HTTP(name, k.spec, k.revision)
-	if err != nil {
+	switch {
+	case errors.Is(err, auth.ErrOwnersUnread):
+		return nil, nil, nil, err
+	case err != nil:
 		return nil, nil, nil, &Error{Outcome: Unreachable, Err: err}
 	}
 	return k.spec, sender, target, nil

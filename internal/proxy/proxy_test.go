@@ -2,10 +2,12 @@ package proxy
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -66,6 +68,7 @@ func (n *notes) text() string {
 type rig struct {
 	t      *testing.T
 	engine *boltq.Engine
+	proxy  *Proxy
 	notes  *notes
 	url    string
 	errs   chan error // of Serve
@@ -87,6 +90,7 @@ func newRig(t *testing.T) *rig {
 	turns := pull.NewQueueTurns(e, dispatcher)
 	r := &rig{t: t, engine: e, notes: &notes{ended: map[Outcome]int{}}, errs: make(chan error, 100)}
 	p := New(e, Options{Turns: turns, Router: deliver.New(deliver.Options{Egress: guard}), Observer: r.notes})
+	r.proxy = p
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- dispatcher.Run(ctx) }()
@@ -94,8 +98,12 @@ func newRig(t *testing.T) *rig {
 	r.stop = stop
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		_ = http.NewResponseController(w).EnableFullDuplex()
-		err := p.Serve(req.Context(), w, req, &Call{
-			TurnRequest: pull.TurnRequest{Within: time.Minute}, Queue: "q", Path: req.URL.EscapedPath(), Below: "/below",
+		within, err := time.ParseDuration(cmp.Or(req.Header.Get("Within"), "1m"))
+		if err != nil {
+			t.Error(err)
+		}
+		err = p.Serve(req.Context(), w, req, &Call{
+			TurnRequest: pull.TurnRequest{Within: within}, Queue: "q", Path: req.URL.EscapedPath(), Below: "/below",
 			Stopping: stopping,
 		})
 		r.errs <- err
@@ -182,6 +190,9 @@ func TestNothingIsLeft(t *testing.T) {
 		text := r.notes.text()
 		return strings.HasPrefix(text, "0 0 ") && strings.Contains(text, "answered:20") && r.size() == 0
 	})
+	if n := len(r.proxy.counts.of); n > 0 {
+		t.Errorf("%d queues are counted", n)
+	}
 	if info, err := r.engine.Get(t.Context(), "q"); err != nil || info.Circuit.Failures > 0 {
 		t.Errorf("the receiver is blamed for callers that left: %+v, %v", info.Circuit, err)
 	}
@@ -214,6 +225,9 @@ func TestStopping(t *testing.T) {
 	waited := make(chan string, 1)
 	go func() { waited <- get() }()
 	await.Until(t, "another waits", func() bool { return strings.HasPrefix(r.notes.text(), "1 1 ") })
+	if got := r.proxy.Calls("q"); got != (Counts{Waiting: 1, Active: 1}) || r.proxy.Calls("other") != (Counts{}) {
+		t.Errorf("%+v", got)
+	}
 	r.stop()
 	if got := <-waited; got != "418 " {
 		t.Error(got)
@@ -229,6 +243,51 @@ func TestStopping(t *testing.T) {
 	if err := <-r.errs; err != nil {
 		t.Error(err)
 	}
+}
+
+// A receiver that lets nobody connect is down, although the calls have missed their turns when they find out.
+func TestSilentReceiverOpensTheCircuit(t *testing.T) {
+	r := newRig(t)
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts, and a TLS handshake gets no answer
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	r.put("https://"+silent.Addr().String(), func(s *queue.Spec) {
+		s.Rate, s.Slack = leaky.PerSecond(1000), unit.Duration(20*time.Millisecond)
+		s.Circuit = queue.Circuit{
+			Failures: 2, MinProbe: unit.Duration(time.Hour), MaxProbe: unit.Duration(time.Hour),
+			Slow: unit.Duration(10 * time.Second),
+		}
+	})
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/x", http.NoBody)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			req.Header.Set("Within", "1s")
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = resp.Body.Close()
+		})
+	}
+	all.Wait()
+	for range 3 {
+		var failed *Error
+		if err := <-r.errs; !errors.As(err, &failed) || failed.Outcome != Unreachable {
+			t.Errorf("%v", err)
+		}
+	}
+	await.Until(t, "the circuit is open", func() bool {
+		info, err := r.engine.Get(t.Context(), "q")
+		return err == nil && info.Circuit.Open() && info.Size() == 0
+	})
 }
 
 func twiceAMinute(t *testing.T) leaky.Rate {

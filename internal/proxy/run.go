@@ -34,7 +34,7 @@ type run struct {
 	deadline time.Time // of the turn
 	waited   time.Duration
 	outcome  Outcome
-	sent     bool // Observer.Runs knows of it
+	sent     bool // it counts as active
 
 	kept      []byte                // the body, if it was read before the turn
 	receiving atomic.Bool           // from the caller
@@ -56,7 +56,7 @@ func (r *run) hook() {
 // over tells the observer that the call has ended.
 func (r *run) over() {
 	if r.sent {
-		r.p.o.Observer.Runs(-1)
+		r.p.runs(r.call.Queue, -1)
 	}
 	r.p.o.Observer.Ended(r.call.Queue, r.outcome, r.waited)
 }
@@ -112,7 +112,7 @@ func (r *run) again(f *httptarget.Forward, stop time.Duration) bool {
 		f.Body = bytes.NewReader(r.kept)
 	}
 	r.hook()
-	r.p.o.Observer.Runs(-1)
+	r.p.runs(r.call.Queue, -1)
 	r.sent = false
 	return true
 }
@@ -121,12 +121,12 @@ func (r *run) again(f *httptarget.Forward, stop time.Duration) bool {
 func (r *run) attempt(
 	ctx context.Context, spec *queue.Spec, sender *httptarget.Sender, target *httptarget.Target, f *httptarget.Forward,
 ) (answer *http.Response, m httptarget.Meant, err error) {
-	r.p.waits(1)
+	r.p.waits(r.call.Queue, 1)
 	waits := true
 	came := func() {
 		if waits {
 			waits = false
-			r.p.waits(-1)
+			r.p.waits(r.call.Queue, -1)
 		}
 	}
 	defer came()
@@ -162,13 +162,8 @@ func (r *run) started() {
 	r.waited = time.Since(r.began)
 	if !r.sent {
 		r.sent = true
-		r.p.o.Observer.Runs(1)
+		r.p.runs(r.call.Queue, 1)
 	}
-}
-
-func (p *Proxy) waits(change int) {
-	p.waiting.Add(int64(change))
-	p.o.Observer.Waits(change)
 }
 
 // turnOf is the turn of a call as httptarget sees it.

@@ -36,8 +36,16 @@ type Flow struct {
 	// Parent is the queue whose rate is shared by this one and its siblings.
 	Parent *Parent `json:"parent,omitempty"`
 	Stats  Stats   `json:"stats"`
+	// Calls are the calls through the proxy of the server that answers; nil if it passes no calls to this queue on.
+	Calls *Calls `json:"calls,omitempty"`
 	// Outlook is the forecast as of the latest reading of all queues; nil while it is not known, and in lists.
 	Outlook *Outlook `json:"outlook,omitempty"`
+}
+
+// Calls are the calls to a queue at one server. Other servers may have more.
+type Calls struct {
+	Waiting int64 `json:"waiting"` // for their turns
+	Active  int64 `json:"active"`  // sent, and their answers have not ended
 }
 
 // Status is the status of a queue; see status.Status.

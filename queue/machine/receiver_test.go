@@ -96,7 +96,8 @@ func TestLearnedRateOutlivesTheProcess(t *testing.T) {
 	}
 	before := b.queues["q"].adapted
 	b.reopen()
-	if q := b.queues["q"]; !reflect.DeepEqual(q.adapted, before) || q.pacer.Rate != before.Rate || before.learns != "openai" {
+	if q := b.queues["q"]; !reflect.DeepEqual(q.adapted, before) || q.pacer.Rate != before.Rate ||
+		before.learns != "openai" {
 		t.Fatalf("opened again it has %+v, and had %+v", q.adapted, before)
 	}
 }

@@ -442,6 +442,13 @@ export interface ChangedQueue {
     paused: boolean;
     quotas?: Quota[];
   };
+  /** Calls through the proxy of the server that answers; other servers may have more. Absent if the server passes no calls to this queue on. */
+  calls?: {
+    /** Calls that wait for their turns. */
+    waiting: number;
+    /** Calls that were sent and whose answers have not ended. */
+    active: number;
+  };
   stats?: Stats;
   rules?: string[];
   learn?: string;

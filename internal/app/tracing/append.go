@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -33,8 +34,11 @@ func (t *Tracer) Engine(next queue.Engine) queue.Engine {
 	return &engine{next, t}
 }
 
-// Append implements queue.Appender. The jobs of one call share a span.
+// Append implements queue.Appender. The jobs of one call share a span. The span of a turn is that of its wait.
 func (e *engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
+	if len(jobs) == 1 && pull.IsTurn(&jobs[0]) {
+		return e.Engine.Append(ctx, jobs)
+	}
 	parent := trace.SpanContextFromContext(ctx)
 	if parent.IsValid() && len(jobs) > 0 {
 		if e.t.sampling.takes(0, parent) {

@@ -90,6 +90,7 @@ func (v *report) facts(now time.Time) []string {
 		),
 		"bytes", bytesText(s),
 		"in flight", v.InFlight.text(now),
+		"calls", callsText(q.Calls, "at this server"),
 		"limits", limitsText(q),
 		"quota", quotasText(s.Quotas),
 		"rules", strings.Join(q.Rules, " "),
@@ -140,10 +141,21 @@ func releasesText(q *wire.Queue, releases *wire.Releases) string {
 
 // deliverText describes where the jobs go.
 func deliverText(q *wire.Queue) string {
-	if q.Pull {
+	switch {
+	case q.Proxied():
+		return "proxy: passes calls on to " + string(q.Deliver)
+	case q.Pull:
 		return "pull: to workers that reserve them"
 	}
 	return string(q.Deliver)
+}
+
+// callsText returns the calls through a server's proxy; empty for a queue without a proxy.
+func callsText(c *wire.Calls, where string) string {
+	if c == nil {
+		return ""
+	}
+	return strings.TrimSpace(fmt.Sprintf("%d waiting, %d active %s", c.Waiting, c.Active, where))
 }
 
 // deferredText describes the deferred jobs; empty if the queue never had any.

@@ -55,3 +55,24 @@ func TestInfoShowsTheCircuit(t *testing.T) {
 		}
 	}
 }
+
+// A proxied queue shows its calls, in top in a column of its own.
+func TestCallsAreShown(t *testing.T) {
+	q := wire.Queue{Flow: &wire.Flow{Calls: &wire.Calls{Waiting: 12, Active: 3}}}
+	q.Name, q.Pull, q.Deliver = "openai", true, []byte(`{"http":{"url":"https://api.openai.com"}}`)
+	v := report{Queue: q}
+	for _, want := range []string{"12 waiting, 3 active at this server", "proxy: passes calls on to {"} {
+		if text := v.text(time.Now()); !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	var p picture
+	p.see([]wire.Queue{q, queueOf("mail", wire.Stats{})}, nil, time.Now())
+	if text := columns(p.Queues, p.At, 0); !strings.Contains(text, headCalls) ||
+		!strings.Contains(text, "12 waiting, 3 active") {
+		t.Errorf("no calls in\n%s", text)
+	}
+	if text := columns(p.Queues[:1], p.At, 0); strings.Contains(text, headCalls) {
+		t.Errorf("calls without a proxied queue in\n%s", text)
+	}
+}

@@ -41,6 +41,8 @@ type flow struct {
 	Fullness float64       `json:"fullness"`
 	Deferred int64         `json:"deferred"`
 	Out      float64       `json:"out_per_s"`
+	// Calls are the calls through the server's proxy; absent for a queue without a proxy.
+	Calls *wire.Calls `json:"calls,omitempty"`
 	// Verdict is how bad the worst problem of the queue is, and Outlook the delay and the finish: as of the server's last
 	// survey, absent while unknown.
 	Verdict wire.Verdict  `json:"verdict,omitempty"`
@@ -85,6 +87,7 @@ func (p *picture) see(queues []wire.Queue, rows []wire.QueueRow, now time.Time) 
 			Name: q.Name, State: State(q), Paused: q.Paused, Pause: q.Pause, Stop: q.Stop, Circuit: q.CircuitState,
 			Rate: Rate(q),
 			Size: q.Stats.Size(), Capacity: q.Capacity, Deferred: q.Stats.Deferred, Out: q.Stats.Outflow,
+			Calls: q.Calls,
 		}
 		if row := surveyed[q.Name]; row != nil {
 			f.Verdict, f.Outlook = row.Verdict, row.Outlook

@@ -132,6 +132,9 @@ type column struct {
 	cell  func(f *flow) string
 }
 
+// headCalls is the head of a column that is left out if no queue is proxied.
+const headCalls = "CALLS"
+
 // columnsOf returns all columns. name is the maximum width of names, bar the width of bars, and now the time of the
 // picture.
 func columnsOf(name, bar int, now time.Time) []column {
@@ -156,8 +159,18 @@ func columnsOf(name, bar int, now time.Time) []column {
 		{"DEFERRED/S", true, 8, speed(func(s *speeds) float64 { return s.Deferred })},
 		{"DEFERRED", true, 9, func(f *flow) string { return show.Int(f.Deferred) }},
 		{"LOST/S", true, 7, speed(func(s *speeds) float64 { return s.Lost })},
+		{headCalls, false, 5, func(f *flow) string { return callsText(f.Calls, "") }},
 		{"STATE", false, 0, func(f *flow) string { return f.State }},
 	}
+}
+
+// columnsFor returns the columns that apply to the shown queues.
+func columnsFor(shown []flow, name, bar int, now time.Time) []column {
+	all := columnsOf(name, bar, now)
+	if slices.ContainsFunc(shown, func(f flow) bool { return f.Calls != nil }) {
+		return all
+	}
+	return slices.DeleteFunc(all, func(c column) bool { return c.head == headCalls })
 }
 
 // delayText returns how long a job that is appended now would wait: "~" before an estimate, a dash while unknown.
@@ -199,11 +212,11 @@ func columns(shown []flow, now time.Time, width int) string {
 	if width > 0 {
 		name = max(12, width/4)
 	}
-	all := columnsOf(name, bar, now)
+	all := columnsFor(shown, name, bar, now)
 	for over := tooWide(all, shown, width); over > 0; over = tooWide(all, shown, width) {
 		if bar > barLeast {
 			bar = max(barLeast, bar-over)
-			all = columnsOf(name, bar, now)
+			all = columnsFor(shown, name, bar, now)
 			continue
 		}
 		least := 0

@@ -284,6 +284,7 @@ class ChangedQueue(_ChangedQueue, total=False):
     adapted: Dict[str, Any]
     circuit_state: Dict[str, Any]
     parent: Dict[str, Any]
+    calls: Dict[str, Any]
     stats: Stats
     rules: Any
     learn: Any
