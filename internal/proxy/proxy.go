@@ -88,7 +88,7 @@ type Proxy struct {
 	waiting atomic.Int64 // calls to all queues that wait for their turns
 	counts  counts
 	// complaints about answers whose budget cannot be used
-	complaints rate.Sometimes
+	complaints *rate.Sometimes
 }
 
 // known is a queue's spec.
@@ -105,7 +105,7 @@ func New(engine Engine, o Options) *Proxy {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	seldom := rate.Sometimes{Interval: time.Minute}
+	seldom := &rate.Sometimes{Interval: time.Minute}
 	return &Proxy{o: o, engine: engine, complaints: seldom, specs: speccache.New(speccache.Options[known]{
 		Patience: specPatience, MaxAge: specAge, Max: maxSpecs,
 		Read: func(ctx context.Context, name string) (known, int64, error) {
