@@ -316,7 +316,7 @@ func (p *pair) readmitAll() {
 		}
 		i.Spec.Rate, i.Spec.Burst, i.Spec.Capacity, i.Spec.Deferred.LowWater = leaky.Unlimited, 1, 1000, 0.9
 		i.Spec.MaxBytes, i.Spec.Deferred.MaxBytes = 0, 0
-		i.Spec.Adapt = queue.Adapt{}
+		i.Spec.Adapt, i.Spec.Learn = queue.Adapt{}, ""
 		i.Spec.Lanes, i.Spec.MaxInFlight, i.Spec.MaxScheduled, i.Spec.Ordered = queue.Lanes{}, 0, 0, false
 		i.Spec.Limits = nil
 		p.putBoth(i.Spec, queue.AnyRevision)
