@@ -87,7 +87,7 @@ func TestDead(t *testing.T) {
 	}
 	if r := expect(
 		t, ExitDone, `"id": "550-1"`, "", "dead", "ls", "email", "--reason", "user", "-o", "json",
-	); strings.Contains(r.out, "421") {
+	); strings.Contains(r.out, "421 busy") {
 		t.Errorf("listed\n%s", r.out)
 	}
 	expect(t, ExitDone, "ID", "there are more", "dead", "ls", "email", "--limit", "1")
