@@ -134,6 +134,21 @@ const (
 	usedUp   = "the receiver's budget is used up"
 )
 
+// spread returns the rate at which so many departures are spread evenly over a time.
+func (a *adaptedRate) spread(left int64, over time.Duration) leaky.Rate {
+	n, d := max(1, left), over.Milliseconds()*1000+1000
+	presentN, presentD := a.Rate.Fraction()
+	baseN, baseD := a.base.Fraction()
+	wanted, present := float64(d)/float64(n), float64(presentD)/float64(presentN)
+	switch {
+	case wanted <= float64(baseD)/float64(baseN):
+		return a.base
+	case wanted > present*(1-sameRate) && wanted < present*(1+sameRate):
+		return a.Rate
+	}
+	return leaky.Ratio(n, d)
+}
+
 // learn lowers the rate of a queue so that the receiver's budget lasts until it is renewed, and restores it when there
 // is enough or the time has passed. With nothing left the queue stops until then. Jobs still leased after this call
 // are subtracted, because the receiver may not have counted them. It reports whether something changed.
@@ -161,21 +176,6 @@ func (m *Machine) learn(b *statedBudget, effect *queue.Effect, now leaky.Instant
 	}
 	m.setAdaptedRate(q, &next, now)
 	return true
-}
-
-// spread returns the rate at which so many departures are spread evenly over a time.
-func (a *adaptedRate) spread(left int64, over time.Duration) leaky.Rate {
-	n, d := max(1, left), over.Milliseconds()*1000+1000
-	presentN, presentD := a.Rate.Fraction()
-	baseN, baseD := a.base.Fraction()
-	wanted, present := float64(d)/float64(n), float64(presentD)/float64(presentN)
-	switch {
-	case wanted <= float64(baseD)/float64(baseN):
-		return a.base
-	case wanted > present*(1-sameRate) && wanted < present*(1+sameRate):
-		return a.Rate
-	}
-	return leaky.Ratio(n, d)
 }
 
 func isSlower(c queue.RateChange) bool {

@@ -108,6 +108,16 @@ local function othersHeldByRate(q, came)
   return heldByRate(q) and call('ZCARD', B .. 'w' .. q.nr) + (q.laned and q.keyedWaiting or 0) - came > 0
 end
 
+-- adaptedRateOf returns n and d of the rate, and the state, under a changed spec with a rule and a rate. The rule is ''
+-- if the rate does not adapt.
+local function adaptedRateOf(q, rule, n, d)
+  if rule == '' then return n, d, nil end
+  if not q.adapt then return n, d, beginAdapted(rule) end
+  if adapted(q).rule == rule then return q.n, q.d, q.adapt end
+  if n ~= q.n or d ~= q.d then noteRateChange(q, n, d, 'put', '') end
+  return n, d, beginAdapted(rule)
+end
+
 -- setAdaptedRate sets the rate of a queue. It returns n and d before and after, or nil if the rate stays.
 local function setAdaptedRate(q, n, d, cause, reason)
   local fromN, fromD = q.n, q.d
@@ -167,16 +177,6 @@ local function observe(q, throttled, departed, reason, came)
   local n, d = rateOf(s)
   set(q, 'adapt', encodeAdapted(s))
   return setAdaptedRate(q, n, d, throttled and 'throttled' or 'delivered', throttled and reason or '')
-end
-
--- adaptedRateOf returns n and d of the rate, and the state, under a changed spec with a rule and a rate. The rule is ''
--- if the rate does not adapt.
-local function adaptedRateOf(q, rule, n, d)
-  if rule == '' then return n, d, nil end
-  if not q.adapt then return n, d, beginAdapted(rule) end
-  if adapted(q).rule == rule then return q.n, q.d, q.adapt end
-  if n ~= q.n or d ~= q.d then noteRateChange(q, n, d, 'put', '') end
-  return n, d, beginAdapted(rule)
 end
 
 -- adaptToAnswers adapts the rate of a queue to the answers of a call: a has the queue's name, the answers so far, how
