@@ -188,8 +188,8 @@ func TestHostileProxyLeavesAfterSending(t *testing.T) {
 	}
 }
 
-// A server that stops ends waiting calls, which can be repeated because they were not sent, and lets calls that were sent
-// go on to the end of their answers.
+// A server that stops ends waiting calls, which can be repeated because they were not sent. Calls that were sent go on
+// to the end of their answers.
 func TestHostileProxyStops(t *testing.T) {
 	finish := make(chan struct{})
 	p := newRawReceiver(t, func(_ string, _ *bufio.Reader, conn net.Conn) {

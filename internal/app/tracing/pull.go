@@ -35,8 +35,8 @@ func (t *Tracer) handed(job *queue.Reservation, departed time.Time) {
 	span.End()
 }
 
-// Waits returns a function for pull.Options.Waited that traces waits for turns, among them those of calls through the
-// proxy; nil for a nil Tracer.
+// Waits returns a function for pull.Options.Waited that traces waits for turns, and so those of proxied calls; nil for
+// a nil Tracer.
 func (t *Tracer) Waits() func(context.Context, pull.Waited) {
 	if t == nil {
 		return nil
