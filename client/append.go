@@ -54,11 +54,12 @@ func (c *Client) Append(ctx context.Context, queue string, job Job) (Appended, e
 	}, nil
 }
 
-// AppendMany appends jobs, in few requests, and returns a result for each, in the order of the jobs. The error is that
-// of the first job that was not accepted. Requests are repeated, but jobs that are refused are not.
+// AppendMany appends jobs, in few requests one after another, and returns a result for each, in the order of the jobs.
+// The error is that of the first job that was not accepted. Requests are repeated, but jobs that are refused are not.
 func (c *Client) AppendMany(ctx context.Context, queue string, jobs []Job) ([]Appended, error) {
 	results := make([]Appended, len(jobs))
 	s := newStream(ctx, c, queue, StreamOptions{RetryFor: -1, InFlight: max(1, len(jobs))})
+	s.requests = 1 // the jobs wait in the order of the list
 	source := func(yield func(Job) bool) {
 		for i := range jobs {
 			if !yield(jobs[i]) {

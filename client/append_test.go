@@ -10,6 +10,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -238,6 +239,27 @@ func TestAppendMany(t *testing.T) {
 		!errors.Is(results[2].Err, client.ErrInvalid) || results[3].ID == "" || results[3].Err != nil ||
 		!errors.Is(results[4].Err, client.ErrInvalid) {
 		t.Errorf("%+v, %v", results, err)
+	}
+}
+
+// Jobs wait in the order of their list, also when it takes several requests, and when jobs are few.
+func TestAppendManyInOrder(t *testing.T) {
+	for _, n := range []int{3, 2500} {
+		var order []string
+		s := &queueServer{answer: func(id string, _ int) string {
+			order = append(order, id)
+			return `"status":202,"state":"waiting"`
+		}}
+		c := serve(t, s.ServeHTTP)
+		jobs := make([]client.Job, n)
+		ids := make([]string, n)
+		for i := range jobs {
+			ids[i] = fmt.Sprint("job-", i)
+			jobs[i] = client.Job{ID: ids[i], Payload: 1}
+		}
+		if _, err := c.AppendMany(t.Context(), "q", jobs); err != nil || !slices.Equal(order, ids) {
+			t.Errorf("%d jobs arrived in another order, or not at all: %v", n, err)
+		}
 	}
 }
 

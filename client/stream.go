@@ -12,7 +12,6 @@ import (
 const (
 	maxChunkJobs  = 1000
 	maxChunkBytes = 1 << 20
-	senders       = 2                    // requests of a stream under way
 	linger        = 5 * time.Millisecond // how long a job waits for others to be sent with it
 )
 
@@ -64,6 +63,7 @@ type stream struct {
 	queue    string
 	inFlight int
 	retryFor time.Duration
+	requests int // maximum number under way
 	ctx      context.Context
 	cancel   context.CancelFunc
 
@@ -81,7 +81,7 @@ type stream struct {
 }
 
 func newStream(ctx context.Context, c *Client, queue string, o StreamOptions) *stream {
-	s := &stream{c: c, queue: queue, inFlight: o.InFlight, retryFor: o.RetryFor}
+	s := &stream{c: c, queue: queue, inFlight: o.InFlight, retryFor: o.RetryFor, requests: 2}
 	if s.inFlight <= 0 {
 		s.inFlight = maxChunkJobs
 	}
@@ -107,7 +107,7 @@ func (s *stream) run(jobs iter.Seq[Job]) iter.Seq[*entry] {
 		s.alarm = time.AfterFunc(time.Hour, s.wake)
 		defer s.alarm.Stop()
 		go s.feed(jobs)
-		for range senders {
+		for range s.requests {
 			sending.Go(s.send)
 		}
 		for {
@@ -177,8 +177,14 @@ func (s *stream) fail(e *entry, err error) {
 // requests.
 func (s *stream) low() int { return s.inFlight * 3 / 4 }
 
-// enough is how many jobs are worth a second request.
-func (s *stream) enough() int { return max(1, min(s.inFlight, maxChunkJobs)/4) }
+// enough is how many jobs are worth a request of their own, without waiting for others.
+func (s *stream) enough() int {
+	most := min(s.inFlight, maxChunkJobs)
+	if s.requests == 1 {
+		return most
+	}
+	return max(1, most/4)
+}
 
 // feed takes jobs from the sequence while there is room.
 func (s *stream) feed(jobs iter.Seq[Job]) {

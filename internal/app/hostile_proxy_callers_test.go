@@ -322,7 +322,7 @@ func TestHostileProxyBothWays(t *testing.T) {
 func TestHostileProxyChurn(t *testing.T) {
 	p := newRawReceiver(t, func(head string, in *bufio.Reader, conn net.Conn) {
 		_, _ = io.Copy(io.Discard, readRequest(t, head, in).Body)
-		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n")
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n")
 		time.Sleep(2 * time.Millisecond)
 		_, _ = io.WriteString(conn, "0\r\n\r\n")
 	})

@@ -36,11 +36,12 @@ interface Item {
 
 const maxLines = 1000;
 const maxBytes = 1_000_000;
-const maxRequests = 2;
+const streamRequests = 2;
 
 /** Stream appends jobs from a source with bounded memory. Each request carries a part of the stream. */
 export class Stream {
   private readonly limit: number;
+  private readonly maxRequests: number;
   private readonly part: number;
   private readonly retryFor: number;
   private readonly timeout: number;
@@ -63,12 +64,16 @@ export class Stream {
   constructor(
     private readonly transport: Transport, private readonly queue: string, source: Source,
     private readonly options: StreamOptions, private readonly on: Hook,
-    /** Whether the refusal of a request is thrown. If not, it is the result of each of its jobs. */
-    private readonly throwing = false,
+    /**
+     * Whether the jobs are a list: requests then follow one another, so that the jobs wait in its order, and the refusal
+     * of a request is thrown. If not, a refusal is the result of each of its jobs.
+     */
+    private readonly listed = false,
   ) {
     this.limit = options.inFlight ?? 1000;
     if (!Number.isInteger(this.limit) || this.limit < 1) throw new Misuse("inFlight: must be a whole number from 1", "inFlight");
-    this.part = Math.min(maxLines, Math.ceil(this.limit / maxRequests));
+    this.maxRequests = listed ? 1 : streamRequests;
+    this.part = Math.min(maxLines, Math.ceil(this.limit / this.maxRequests));
     this.retryFor = seconds(options.retryFor ?? 60, "retryFor");
     this.timeout = seconds(options.timeout ?? 10, "timeout");
     const many = source as Partial<AsyncIterable<Job> & Iterable<Job>>;
@@ -146,11 +151,11 @@ export class Stream {
 
   /** schedule sends what is ready, after jobs that come at the same time have joined. */
   private schedule(): void {
-    if (this.scheduled || this.requests >= maxRequests || this.ready.length === 0) return;
+    if (this.scheduled || this.requests >= this.maxRequests || this.ready.length === 0) return;
     this.scheduled = true;
     setImmediate(() => {
       this.scheduled = false;
-      while (this.requests < maxRequests && this.ready.length > 0 && !this.control.signal.aborted) void this.send(this.next());
+      while (this.requests < this.maxRequests && this.ready.length > 0 && !this.control.signal.aborted) void this.send(this.next());
     });
   }
 
@@ -241,7 +246,7 @@ export class Stream {
     const cut = error instanceof Refused && ["unauthenticated", "body_timeout", "body_incomplete"].includes(error.reason);
     // An ended stream asks for the token again with its next request. A request that a new token does not help is final.
     if (!mayRetry(error) && !(cut && this.broken === 0)) {
-      if (this.throwing || !(error instanceof PenstockError)) return this.fail(error);
+      if (this.listed || !(error instanceof PenstockError)) return this.fail(error);
       for (const item of items) this.put({ index: item.index, id: item.id, error });
       return;
     }

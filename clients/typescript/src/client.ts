@@ -69,7 +69,10 @@ export class Penstock {
     return { ...parse<Appended>(answer), duplicate: answer.status === 200 };
   }
 
-  /** appendMany appends jobs and returns their results in the order of the jobs. The refusal of a request is thrown. */
+  /**
+   * appendMany appends jobs, one request after another, and returns their results in the order of the jobs. The refusal
+   * of a request is thrown.
+   */
   async appendMany(queue: string, jobs: Iterable<Job>, options: StreamOptions = {}): Promise<StreamResult[]> {
     const results: StreamResult[] = [];
     const stream = this.stream(queue, jobs, options, true);
@@ -88,10 +91,10 @@ export class Penstock {
   }
 
   private stream(
-    queue: string, jobs: Iterable<Job> | AsyncIterable<Job>, options: StreamOptions, throwing: boolean,
+    queue: string, jobs: Iterable<Job> | AsyncIterable<Job>, options: StreamOptions, listed: boolean,
   ): AsyncGenerator<StreamResult, void, undefined> {
     queuePath(queue);
-    return new Stream(this.transport, queue, jobs, { timeout: this.timeout, ...options }, this.on, throwing).run();
+    return new Stream(this.transport, queue, jobs, { timeout: this.timeout, ...options }, this.on, listed).run();
   }
 
   /** get returns a job. */

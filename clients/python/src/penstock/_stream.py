@@ -12,7 +12,7 @@ from ._jobs import Appended, encode_job
 from ._retry import BUSY, backoff, refused
 from .errors import Invalid, PenstockError, Refused, Unreachable
 
-MAX_JOBS, MAX_BYTES, MAX_REQUESTS = 1000, 1_000_000, 2
+MAX_JOBS, MAX_BYTES, STREAM_REQUESTS = 1000, 1_000_000, 2
 GATHER = 0.005  # how long jobs are collected for a request
 
 # These end the stream at a line, which was not executed or whose outcome is unknown. They do not refuse its job.
@@ -60,7 +60,8 @@ class Stream:
         if in_flight < 1:
             raise Invalid("must be at least 1", "in_flight")
         self.limit, self.retry_for, self.break_for = in_flight, retry_for, break_for
-        self.most = max(1, min(MAX_JOBS, in_flight // MAX_REQUESTS))  # so that one request is filled while one is sent
+        self.requests = STREAM_REQUESTS if eager else 1  # at a time; the jobs of a list wait in its order
+        self.most = max(1, min(MAX_JOBS, in_flight // self.requests))  # so that one request is filled while one is sent
         self.renew = renew  # forgets the token, and returns whether another one can be had
         self.eager = eager  # whether few jobs are sent, if no more come soon
         self.held = 0  # jobs without a result
@@ -103,7 +104,7 @@ class Stream:
         now = time.monotonic()
         while self._later and self._later[0][0] <= now:
             self._put(heapq.heappop(self._later)[2])
-        if under_way >= MAX_REQUESTS or not self._ready:
+        if under_way >= self.requests or not self._ready:
             return None
         full = len(self._ready) >= self.most or self._bytes >= MAX_BYTES
         early = self.eager and now - self._ready[0].since >= GATHER
@@ -122,7 +123,7 @@ class Stream:
         """Return the time until next_chunk may have more to send, None if that needs an answer or another job."""
         now = time.monotonic()
         times = [self._later[0][0] - now] if self._later else []
-        if self._ready and self.eager and under_way < MAX_REQUESTS:
+        if self._ready and self.eager and under_way < self.requests:
             times.append(self._ready[0].since + GATHER - now)
         return max(0.0, min(times)) if times else None
 
