@@ -61,7 +61,7 @@ class AsyncPenstock(AsyncCalls):
     async def append_many(
         self, queue: str, jobs: Iterable[Mapping[str, Any]], **o: "Unpack[CallOptions]"
     ) -> List[Appended]:
-        """Append jobs, one request after another. Returns a result per job, in order; a refused one has an ``error``."""
+        """Append jobs, one request after another. Returns a result per job, in order; if refused, with ``error``."""
         stream = self._stream(1 << 60, 0.0, o.get("timeout") or self.core.timeout, eager=False)
         return stream.in_order([result async for result in self._append(stream, queue, jobs, o)])
 
