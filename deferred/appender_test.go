@@ -108,7 +108,9 @@ func TestAppendFull(t *testing.T) {
 	r := newRig(t)
 	spec := specFor("a", 1)
 	now := time.Now().UTC()
-	spec.Deferred.ReadmitBetween = now.Add(2*time.Hour).Format("15:04") + "-" + now.Add(3*time.Hour).Format("15:04")
+	spec.Deferred.ReadmitBetween.Open = queue.ListOf(
+		now.Add(2*time.Hour).Format("15:04") + "-" + now.Add(3*time.Hour).Format("15:04"),
+	)
 	putSpec(t, r, spec)
 	putSpec(t, r, specFor("b", 1))
 	a := newAppender(t, r, r.stream)

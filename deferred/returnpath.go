@@ -137,7 +137,7 @@ func (p *returnPath) pass(ctx context.Context) (pause time.Duration, left bool, 
 	}
 	p.unknown = time.Time{}
 	for first := true; err == nil && a.Busy == 0; first = false {
-		open := p.spec.window.Open(a.Now)
+		open := p.spec.hours.Open(a.Now)
 		if first && (a.Room == 0 || !open) && time.Since(p.head) < p.r.pace {
 			return p.full(a.Now), true, nil
 		}
@@ -168,7 +168,7 @@ func (p *returnPath) pass(ctx context.Context) (pause time.Duration, left bool, 
 // full returns how long to wait while the queue has no room or its window is closed. New room rings earlier.
 func (p *returnPath) full(now time.Time) time.Duration {
 	pause := jittered(max(0, p.r.pace-time.Since(p.head)))
-	if opens := p.spec.window.Opens(now).Sub(now); opens > 0 {
+	if opens := p.spec.hours.Opens(now).Sub(now); opens > 0 {
 		pause = min(pause, opens)
 	}
 	return max(pause, time.Millisecond)

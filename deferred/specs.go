@@ -18,7 +18,7 @@ const (
 // spec is the part of a queue's spec that the overflow needs.
 type spec struct {
 	overflow  string
-	window    queue.Window
+	hours     *queue.Schedule
 	retention queue.Retention
 }
 
@@ -33,8 +33,8 @@ func newSpecs(get func(context.Context, string) (queue.Info, error), patience, m
 			if err != nil {
 				return spec{}, 0, err
 			}
-			w, _ := info.Spec.Deferred.Window() // engines only keep valid ones
-			return spec{overflow: info.Spec.Overflow, window: w, retention: info.Spec.Retention}, info.Revision, nil
+			h, _ := info.Spec.Deferred.Schedule() // engines only keep valid ones
+			return spec{overflow: info.Spec.Overflow, hours: h, retention: info.Spec.Retention}, info.Revision, nil
 		},
 	})}
 }
@@ -46,5 +46,5 @@ func (s specs) opens(name string) time.Duration {
 		return 0
 	}
 	now := time.Now()
-	return known.window.Opens(now).Sub(now)
+	return known.hours.Opens(now).Sub(now)
 }

@@ -169,13 +169,22 @@ func (q Quota) Follow(o Quota, w Window, now Instant) Window {
 // ETA returns when a job departs that has a cost of ahead before it. It assumes that they use up one window after the
 // other and leave the last of them at p's rate.
 func (q Quota) ETA(p Pacer, w Window, now Instant, ahead int64) Instant {
+	begins, rest := q.Turn(w, now, ahead)
+	if rest < 0 {
+		return now
+	}
+	return p.ETA(Bucket{}, begins, rest)
+}
+
+// Turn returns when the window begins in which a job departs that has a cost of ahead before it, and how much of that
+// departs in the same window. It assumes that they use up one window after the other. rest is -1 for the present window.
+func (q Quota) Turn(w Window, now Instant, ahead int64) (begins Instant, rest int64) {
 	w = q.at(w, now)
 	over := ahead - max(0, q.Max-w.Used)
 	if over < 0 {
-		return now
+		return now, -1
 	}
-	begins := q.Calendar.skip(w.Ends, over/q.Max)
-	return p.ETA(Bucket{}, begins, over%q.Max)
+	return q.Calendar.skip(w.Ends, over/q.Max), over % q.Max
 }
 
 // Repair returns w with Ends no later than the end of the next window, as every honest grant leaves it: a horizon is

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Calendar returns the windows of a quota. UTC minutes, hours, days and weeks go on forever; other windows start at
@@ -24,9 +23,9 @@ func (l *Limit) Calendar(now time.Time) (leaky.Calendar, error) {
 			return leaky.Every(7*86400*second, 4*86400*second), nil // 5 January 1970 was a Monday
 		}
 	}
-	zone, err := time.LoadLocation(l.Timezone)
+	zone, err := zoneOf("timezone", l.Timezone)
 	if err != nil {
-		return leaky.Calendar{}, invalid.Errorf("timezone", l.Timezone, "is not known to this machine: %v", err)
+		return leaky.Calendar{}, err
 	}
 	// Start with the end of the previous window, so that an instant of that window is not counted toward this one.
 	end := now.In(zone)

@@ -30,7 +30,12 @@ type LaneRule struct {
 	MaxBytes unit.Bytes `json:"max_bytes,omitzero"`
 	// MaxInFlight is how many jobs of the lane may be leased at a time.
 	MaxInFlight int64 `json:"max_in_flight,omitzero"`
+	// Hours are when jobs of the lane leave, within those of the queue.
+	Hours Hours `json:"hours,omitzero"`
 }
+
+// MaxLaneHours is how many different hours the lanes of a queue may have.
+const MaxLaneHours = 50
 
 const maxLaneOverrides = 1000
 
@@ -80,6 +85,15 @@ var laneSettings = []setting[LaneRule]{
 		absent: "no limit", max: MaxMaxInFlight,
 		doc: "Maximum number of jobs of a lane leased at a time, over all drainers.",
 	},
+	{
+		name: "hours", at: func(r *LaneRule) any { return &r.Hours },
+		absent: "the queue's",
+		doc:    "Times at which jobs of a lane may leave, within the queue's hours. The fields are those of `hours`.",
+		check: func(r *LaneRule, field string) error {
+			_, err := r.Hours.Schedule(field)
+			return err
+		},
+	},
 }
 
 var laneOverrides = Setting{
@@ -105,7 +119,25 @@ func (l *Lanes) validate(field string) error {
 			return err
 		}
 	}
+	if n := len(l.AllHours()); n > MaxLaneHours {
+		return invalid.Errorf(field, "", "have %d different hours, the limit is %d", n, MaxLaneHours)
+	}
 	return nil
+}
+
+// AllHours returns the different hours of the lanes: those of the rule, if any, and then of the overrides, in order of
+// their keys.
+func (l *Lanes) AllHours() (all []Hours) {
+	add := func(h Hours) {
+		if h.On() && !slices.Contains(all, h) {
+			all = append(all, h)
+		}
+	}
+	add(l.LaneRule.Hours)
+	for _, key := range slices.Sorted(maps.Keys(l.Overrides)) {
+		add(l.Overrides[key].Hours)
+	}
+	return all
 }
 
 // LaneDigest stands for a lane's key wherever the key's length would matter. Two keys with the same digest would be

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 	_ "time/tzdata" // a store must open on a machine without time zones
 
 	"github.com/penstock/penstock/internal/clip"
@@ -132,13 +131,6 @@ func (l *Limit) validate(field string) error {
 			field+".timezone", l.Timezone, "has no effect on minutes and hours: they end everywhere at the same time",
 		)
 	}
-	if l.Timezone == "Local" || l.Timezone == "localtime" {
-		return invalid.Errorf(
-			field+".timezone", l.Timezone, "differs from machine to machine; name a zone such as Europe/Berlin",
-		)
-	}
-	if _, err := time.LoadLocation(l.Timezone); err != nil {
-		return invalid.Errorf(field+".timezone", l.Timezone, "is not a time zone of the IANA database, such as Europe/Berlin")
-	}
-	return nil
+	_, err := zoneOf(field+".timezone", l.Timezone)
+	return err
 }

@@ -18,7 +18,10 @@ const MaxSpecBytes = 2 * MaxDeliverBytes
 
 var specDocument = strictjson.Document{
 	Name: "spec", Of: "a queue's spec", Most: MaxSpecBytes, Zeroless: isLimit,
-	Wants: map[string]string{"quota": `a string such as "50000/d"`},
+	Wants: map[string]string{
+		"quota": `a string such as "50000/d"`, "open": `a list such as ["mon-fri 08:00-20:00"]`,
+		"closed": `a list of dates such as ["2026-12-25"]`, "readmit_between": `a string such as "22:00-06:00", or an object`,
+	},
 }
 
 // ParseSpec reads a spec from JSON, strictly: unknown and repeated names, wrong types, nulls and trailing data are

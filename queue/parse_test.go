@@ -60,7 +60,7 @@ func TestParseSpecReadsEveryField(t *testing.T) {
 		Retention: Retention{For: unit.Duration(90 * time.Minute), Max: 77},
 		Overflow:  Defer,
 		Deferred: Deferral{
-			MaxAge: unit.Duration(80 * time.Minute), LowWater: 0.25, MaxJobs: 9, ReadmitBetween: "22:00-06:00",
+			MaxAge: unit.Duration(80 * time.Minute), LowWater: 0.25, MaxJobs: 9, ReadmitBetween: ReadmitHours{Hours{Open: "22:00-06:00"}},
 			Timezone: "Europe/Berlin",
 		},
 		Deliver: json.RawMessage(`{"http":{"url":"https://example.com/","n":12345678901234567890}}`),
@@ -143,7 +143,7 @@ func TestParseSpecRefuses(t *testing.T) {
 		{`{"rate":"1/s","deferred":{"low_water":"0.5"}}`, "deferred.low_water", "must be a number"},
 		{`{"rate":"1/s","deferred":{"max_jobs":0}}`, "deferred.max_jobs", "is 0"},
 		{`{"rate":"1/s","deferred":{"readmit_between":"22-6"}}`, "deferred.readmit_between", "two times of day"},
-		{`{"rate":"1/s","deferred":{"readmit_between":"22:00-24:00"}}`, "deferred.readmit_between", "two times of day"},
+		{`{"rate":"1/s","deferred":{"readmit_between":"22:00-24:01"}}`, "deferred.readmit_between", "two times of day"},
 		{
 			`{"rate":"1/s","deferred":{"readmit_between":"22:00-22:00"}}`, "deferred.readmit_between",
 			"begins when it ends",

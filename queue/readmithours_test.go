@@ -9,8 +9,8 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// TestWindow reads the wall clock, whatever the zone does to it.
-func TestWindow(t *testing.T) {
+// TestReadmitHours reads the wall clock, whatever the zone does to it.
+func TestReadmitHours(t *testing.T) {
 	const berlin = "Europe/Berlin"
 	tests := []struct {
 		name, between, zone, at string
@@ -27,20 +27,23 @@ func TestWindow(t *testing.T) {
 		{"summer time", "22:00-06:00", berlin, "2026-07-01T20:00:00Z", true, "2026-07-01T20:00:00Z"},
 		{"winter time", "22:00-06:00", berlin, "2026-12-01T20:00:00Z", false, "2026-12-01T21:00:00Z"},
 		// On 29 March 2026 clocks in Berlin go from 02:00 to 03:00 at 01:00Z.
-		{"spring, before", "02:00-02:30", berlin, "2026-03-29T00:59:59Z", false, "2026-03-30T00:00:00Z"},
+		{"spring, before a skipped span", "02:00-02:30", berlin, "2026-03-29T00:59:59Z", false, "2026-03-29T01:00:00Z"},
+		{"spring, a skipped span is later", "02:00-02:30", berlin, "2026-03-29T01:29:59Z", true, "2026-03-29T01:29:59Z"},
+		{"spring, after it", "02:00-02:30", berlin, "2026-03-29T01:30:00Z", false, "2026-03-30T00:00:00Z"},
 		{"spring, the skipped hour", "02:00-04:00", berlin, "2026-03-29T00:30:00Z", false, "2026-03-29T01:00:00Z"},
 		{"spring, the end comes sooner", "22:00-06:00", berlin, "2026-03-29T04:00:00Z", false, "2026-03-29T20:00:00Z"},
 		// On 25 October 2026 they go from 03:00 back to 02:00 at 01:00Z.
 		{"autumn, the first time", "02:00-02:30", berlin, "2026-10-25T00:10:00Z", true, "2026-10-25T00:10:00Z"},
-		{"autumn, in between", "02:00-02:30", berlin, "2026-10-25T00:40:00Z", false, "2026-10-25T01:00:00Z"},
-		{"autumn, the second time", "02:00-02:30", berlin, "2026-10-25T01:10:00Z", true, "2026-10-25T01:10:00Z"},
+		{"autumn, the second time", "02:00-02:30", berlin, "2026-10-25T01:10:00Z", false, "2026-10-26T01:00:00Z"},
+		{"autumn, over both", "01:30-03:00", berlin, "2026-10-25T01:59:59Z", true, "2026-10-25T01:59:59Z"},
 		{"autumn, the end comes later", "22:00-06:00", berlin, "2026-10-25T04:59:59Z", true, "2026-10-25T04:59:59Z"},
 		{"a zone of half an hour", "09:00-17:00", "Asia/Kolkata", "2026-05-01T03:30:00Z", true, "2026-05-01T03:30:00Z"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := Deferral{ReadmitBetween: tt.between, Timezone: tt.zone}
-			w, err := d.Window()
+			d := Deferral{Timezone: tt.zone}
+			d.ReadmitBetween.Open = List(tt.between)
+			w, err := d.Schedule()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +61,7 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-func TestWindowRefusesNonsense(t *testing.T) {
+func TestReadmitHoursRefuseNonsense(t *testing.T) {
 	for _, tt := range []struct{ between, zone, field string }{
 		{"22:00", "", "deferred.readmit_between"},
 		{"22:00-", "", "deferred.readmit_between"},
@@ -72,8 +75,9 @@ func TestWindowRefusesNonsense(t *testing.T) {
 		{"22:00-06:00", "Local", "deferred.timezone"},
 		{"", "Europe/Berlin", "deferred.timezone"},
 	} {
-		d := Deferral{ReadmitBetween: tt.between, Timezone: tt.zone}
-		_, err := d.Window()
+		d := Deferral{Timezone: tt.zone}
+		d.ReadmitBetween.Open = List(tt.between)
+		_, err := d.Schedule()
 		var f *invalid.Error
 		if !errors.As(err, &f) || f.Field != tt.field {
 			t.Errorf("%q in %q: %v, want an error of %s", tt.between, tt.zone, err, tt.field)

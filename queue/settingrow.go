@@ -172,7 +172,8 @@ func plain(at any) any {
 // Setting describes a setting to users.
 type Setting struct {
 	Name string // as users write it; "limits[].quota" for items of a list
-	// Type is integer, number, boolean, text, duration, size, rate or quota; object and list contain other settings.
+	// Type is integer, number, boolean, text, duration, size, rate, quota or hours; object and list contain other
+	// settings.
 	Type string
 	Doc  string // lists show only the first sentence
 	// Default is the default value, or "" if Absent describes it in words.
@@ -207,8 +208,10 @@ func typeOf(at any) string {
 		return "rate"
 	case *Quota:
 		return "quota"
-	case *[]string, *[]Limit:
+	case *[]string, *[]Limit, *List:
 		return "list"
+	case *Hours, *ReadmitHours:
+		return "hours"
 	}
 	return "object"
 }

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
@@ -44,6 +45,8 @@ type Spec struct {
 	MaxBytes unit.Bytes `json:"max_bytes,omitzero"`
 	// Limits apply beside the rate.
 	Limits []Limit `json:"limits,omitempty"`
+	// Hours are when jobs leave; those of a parent apply to its children, too.
+	Hours Hours `json:"hours,omitzero"`
 	// MaxInFlight is how many jobs may be leased at a time, over all drainers; 0 is no limit.
 	MaxInFlight int64 `json:"max_in_flight,omitzero"`
 	// MaxScheduled is how many places of the capacity scheduled jobs may take; 0 is no limit but the capacity.
@@ -130,14 +133,17 @@ type Deferral struct {
 	MaxJobs  int64   `json:"max_jobs"` // deferred at a time
 	// MaxBytes bounds the bytes of the deferred jobs. If 0, they count toward Spec.MaxBytes, if that is given.
 	MaxBytes unit.Bytes `json:"max_bytes,omitzero"`
-	// ReadmitBetween is the time of day in which jobs come back, such as "22:00-06:00" in Timezone; empty means
-	// always.
-	ReadmitBetween string `json:"readmit_between,omitempty"`
-	Timezone       string `json:"timezone,omitempty"` // IANA name; empty is UTC
+	// ReadmitBetween are the hours in which jobs come back. If they have no zone of their own, they are in Timezone.
+	ReadmitBetween ReadmitHours `json:"readmit_between,omitzero"`
+	Timezone       string       `json:"timezone,omitempty"` // IANA name; empty is UTC
 }
 
 // specSettings is the table of a queue's settings: one row per field of Spec, validated in this order.
-var specSettings = []setting[Spec]{
+var specSettings = slices.Concat(
+	paceSettings, hoursSettings("hours", func(s *Spec) *Hours { return &s.Hours }), otherSettings,
+)
+
+var paceSettings = []setting[Spec]{
 	{
 		name: "name", at: func(s *Spec) any { return &s.Name },
 		doc:   "Name of the queue: a-z 0-9 _ -, at most 64; group.child is a child of group.",
@@ -162,6 +168,9 @@ var specSettings = []setting[Spec]{
 			" Without a rate, the first further rate takes its place.",
 		check: func(s *Spec, field string) error { return validateLimits(s.Limits, field) },
 	},
+}
+
+var otherSettings = []setting[Spec]{
 	{
 		name: "pull", at: func(s *Spec) any { return &s.Pull },
 		preset: false,
@@ -371,16 +380,16 @@ var specSettings = []setting[Spec]{
 	{
 		name: "deferred.readmit_between", at: func(s *Spec) any { return &s.Deferred.ReadmitBetween },
 		absent: "always", example: "22:00-06:00",
-		doc: "Time of day in which deferred jobs may return.",
+		doc: "Times at which deferred jobs may return: a span such as 22:00-06:00, or an object like `hours`.",
 		check: func(s *Spec, _ string) error {
-			_, err := s.Deferred.Window()
+			_, err := s.Deferred.Schedule()
 			return err
 		},
 	},
 	{
 		name: "deferred.timezone", at: func(s *Spec) any { return &s.Deferred.Timezone },
 		absent: "UTC", example: "Europe/Berlin",
-		doc: "Time zone of readmit_between, by its IANA name.",
+		doc: "Time zone of readmit_between, by its IANA name, if that has none of its own.",
 	},
 	{
 		name: "deliver", at: func(s *Spec) any { return &s.Deliver },

@@ -61,7 +61,7 @@ func (i *JobInfo) ToWall(ahead time.Duration) {
 		a.At, a.EndedAt = toWall(a.At, ahead), toWall(a.EndedAt, ahead)
 	}
 	switch i.Why.By {
-	case cause.Throttled, cause.Down, cause.Quota:
+	case cause.Throttled, cause.Down, cause.Quota, cause.Hours, cause.LaneHours:
 		i.Why.Until = toWall(i.Why.Until, ahead)
 	default: // wall-clock times already, or unknown
 	}

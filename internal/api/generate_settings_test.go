@@ -27,6 +27,8 @@ func withSettings(t *testing.T, text string) string {
 		switch {
 		case strings.HasPrefix(s.Name, "limits[]."):
 			schema = schemas.at("Limit").at("properties").at(path[1])
+		case path[0] == "hours" && len(path) > 1:
+			schema = schemas.at("Hours").at("properties").at(path[1])
 		case path[0] == "lanes" && len(path) > 1 && s.Type != "object":
 			schema = schema.at(path[1])
 			spec.at("properties").at("lanes").at("properties").at(path[1]).set(
@@ -42,7 +44,10 @@ func withSettings(t *testing.T, text string) string {
 			}
 			changed.at(path[0]).set("$ref", "#/components/schemas/Spec/properties/"+path[0])
 		}
-		if s.Name != "name" && s.Name != "deliver" { // of which more is to be said to those who call the API
+		if s.Name == "hours" {
+			schema.set("$ref", "#/components/schemas/Hours")
+			schema.set("description", s.Doc)
+		} else if s.Name != "name" && s.Name != "deliver" { // of which more is to be said to those who call the API
 			describe(t, schema, &s)
 		}
 	}
@@ -58,6 +63,7 @@ func describe(t *testing.T, schema *object, s *queue.Setting) {
 	t.Helper()
 	types := map[string]string{
 		"text": "string", "duration": "string", "rate": "string", "quota": "string", "list": "array", "size": "",
+		"hours": "",
 	}
 	typ, other := types[s.Type]
 	if !other {
@@ -65,6 +71,10 @@ func describe(t *testing.T, schema *object, s *queue.Setting) {
 	}
 	if s.Type == "size" {
 		schema.set("$ref", "#/components/schemas/Bytes")
+	} else if s.Type == "hours" {
+		if schema.values["type"] == nil { // readmit_between may also be a string
+			schema.set("$ref", "#/components/schemas/Hours")
+		}
 	} else if schema.values["$ref"] == nil {
 		schema.set("type", typ)
 	}

@@ -9,6 +9,8 @@ const (
 	Rate            Cause = "rate"               // other jobs are before it, or the next departure is not due
 	Parent          Cause = "parent"             // the same for the group, whose members take turns
 	Quota           Cause = "quota"              // the quota of the present window is used up
+	Hours           Cause = "hours"              // outside the hours of its queue
+	LaneHours       Cause = "lane_hours"         // outside the hours of its lane
 	LaneRate        Cause = "lane_rate"          // the rate of its lane
 	LaneMaxInFlight Cause = "lane_max_in_flight" // the maximum number of jobs of its lane is in flight
 	MaxInFlight     Cause = "max_in_flight"      // the maximum number of jobs of its queue is in flight
@@ -31,6 +33,8 @@ var texts = map[Cause]string{
 	Rate:            "its turn at the queue's rate",
 	Parent:          "its turn at the group's rate",
 	Quota:           "the next window of the quota",
+	Hours:           "the hours of the queue",
+	LaneHours:       "the hours of its lane",
 	LaneRate:        "its turn at the rate of its lane",
 	LaneMaxInFlight: "a job of its lane in flight",
 	MaxInFlight:     "a job of its queue in flight",

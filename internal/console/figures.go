@@ -27,7 +27,7 @@ type tag struct{ Text, Tone string }
 // tones maps status codes to the color of the state.
 var tones = map[status.Code]string{
 	status.Flowing: "good", status.Paused: "warn", status.ParentPaused: "warn", status.Throttled: "warn",
-	status.Quota: "warn", status.MaxInFlight: "warn", status.Lanes: "warn", status.NoWorker: "warn",
+	status.Quota: "warn", status.Hours: "warn", status.MaxInFlight: "warn", status.Lanes: "warn", status.NoWorker: "warn",
 	status.Held:     "warn",
 	status.NoTarget: "bad", status.NoDrainer: "bad", status.CircuitOpen: "bad", status.Stalled: "bad",
 }

@@ -45,7 +45,7 @@ func does(code status.Code) func(*seen) bool {
 // notWaitingTurn are the states in which jobs wait for something other than their turn. Throttled is not among them: a
 // receiver that asks for a delay again and again must not hide the age of the jobs.
 var notWaitingTurn = []status.Code{
-	status.Paused, status.ParentPaused, status.NoDrainer, status.CircuitOpen, status.Quota,
+	status.Paused, status.ParentPaused, status.NoDrainer, status.CircuitOpen, status.Quota, status.Hours,
 }
 
 // rarity is the number of rare events of a queue, and the time of the last increase.

@@ -14,6 +14,8 @@ var halts = map[cause.Cause]struct{ lasts, ends string }{
 	cause.Throttled:     {"receiver asked to wait", "receiver's wait ends"},
 	cause.Down:          {"receiver is down", "next probe"},
 	cause.Quota:         {"quota used up", "quota renews"},
+	cause.Hours:         {"outside the queue's hours", "hours begin"},
+	cause.LaneHours:     {"outside the hours of its lanes", "hours of a lane begin"},
 	cause.NoTarget:      {"no target", "target is set"},
 	cause.Scheduled:     {"waits for scheduled jobs", "scheduled jobs are due"},
 	cause.DeferredHours: {"deferred jobs wait for their hours", "deferred jobs come back"},

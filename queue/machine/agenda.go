@@ -252,8 +252,9 @@ func (m *Machine) fileAgain(now leaky.Instant) {
 	m.toRefile = n == refileMax
 }
 
-func (p *paces) hasQuota() bool {
-	return slices.ContainsFunc(p.limits, func(l limit) bool { return !l.Paced() })
+// followsWall reports whether the wall clock decides when jobs leave.
+func (p *paces) followsWall() bool {
+	return p.hours != nil || slices.ContainsFunc(p.limits, func(l limit) bool { return !l.Paced() })
 }
 
 // fileOne files a queue sooner if what it waits for by the wall clock has come nearer. If it has moved away, a visit
@@ -269,7 +270,7 @@ func (m *Machine) fileOne(q *queueState, now leaky.Instant) {
 		m.wakeToLook(q, at, now)
 	}
 	switch opens := q.memberOpens(now); {
-	case !q.hasQuota():
+	case !q.followsWall():
 	case q.isParent():
 		m.armGroup(q.group, now)
 	case opens < q.departsAt && (q.agendaIndex >= 0 || q.member != nil && q.member.in == &q.group.resting):

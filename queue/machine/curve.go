@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -91,47 +90,6 @@ func simplified(curve []bend, n int) []bend {
 		}
 	}
 	return few
-}
-
-// hours are when deferred jobs come back.
-type hours struct {
-	queue.Window
-	origin leaky.Instant
-	edges  int
-	rough  *bool // set when the hours are no longer followed
-}
-
-// mostEdges is how many openings of hours are followed. After that they count as always open.
-const mostEdges = 64
-
-func (h *hours) at(t float64) time.Time { return (h.origin + leaky.Instant(math.Round(t*1e6))).Time() }
-
-// opens returns when jobs come back, not before t.
-func (h *hours) opens(t float64) float64 {
-	if h.edges > mostEdges {
-		return t
-	}
-	at := h.at(t)
-	if opens := h.Opens(at); opens.After(at) {
-		if h.edges++; h.edges > mostEdges {
-			*h.rough = true
-		}
-		return t + opens.Sub(at).Seconds()
-	}
-	return t
-}
-
-// changes returns after how long the hours are over, if they last now.
-func (h *hours) changes(t float64) float64 {
-	at := h.at(t)
-	if h.edges > mostEdges || !h.Open(at) {
-		return inf
-	}
-	closes := h.Closes(at)
-	if !closes.After(at) {
-		return inf
-	}
-	return closes.Sub(at).Seconds()
 }
 
 // Sum returns the sum of forecasts of different queues as of now, which may be a little later than their beginnings.

@@ -68,13 +68,14 @@ type etaVerdict struct {
 func (q *queueState) judgeETA(o outlook, now leaky.Instant) etaVerdict {
 	ahead := o.ahead(min(o.waiting, o.place*(o.others+1)+o.others), o.gap)
 	goes, _ := q.resumesAt(now)
-	v := q.ownVerdict(goes, ahead)
+	v := q.ownVerdict(goes, now, ahead)
 	if own := o.lane.eta(goes, now, o.place); own > v.at {
 		v = etaVerdict{at: own, by: cause.LaneRate, queue: q}
 	}
-	if t := q.groupVerdict(o.groupLoad, o.costBounds, ahead, 0, goes); t.at > v.at {
-		return t
+	if t := q.groupVerdict(o.groupLoad, o.costBounds, ahead, 0, goes, now); t.at > v.at {
+		v = t
 	}
+	v.at = o.lane.commonHours(v.at, now)
 	return v
 }
 
@@ -89,20 +90,20 @@ func (ln *lane) eta(goes, now leaky.Instant, ahead int64) leaky.Instant {
 	if stop != 0 {
 		b = p.Rise(b, stop)
 	}
-	return p.ETA(b, max(goes, stop), ahead)
+	return ln.hours().eta(p, b, max(goes, stop), now, ahead)
 }
 
 // ownVerdict is the verdict of the queue's own paces. A parent's own jobs are bound only by the group's paces.
-func (q *queueState) ownVerdict(now leaky.Instant, ahead int64) etaVerdict {
+func (q *queueState) ownVerdict(goes, now leaky.Instant, ahead int64) etaVerdict {
 	if q.isParent() {
-		return etaVerdict{at: now, by: cause.Rate, queue: q}
+		return etaVerdict{at: goes, by: cause.Rate, queue: q}
 	}
-	return q.verdictBy(cause.Rate, now, ahead)
+	return q.verdictBy(cause.Rate, goes, now, ahead)
 }
 
 // verdictBy is the verdict of q's paces; by is the cause to name if its rate decides.
-func (q *queueState) verdictBy(by cause.Cause, now leaky.Instant, ahead int64) etaVerdict {
-	at, quota := q.eta(now, ahead)
+func (q *queueState) verdictBy(by cause.Cause, goes, now leaky.Instant, ahead int64) etaVerdict {
+	at, quota := q.eta(goes, now, ahead)
 	if quota != nil {
 		by = cause.Quota
 	}
@@ -112,13 +113,13 @@ func (q *queueState) verdictBy(by cause.Cause, now leaky.Instant, ahead int64) e
 // groupVerdict is the verdict of the group's paces for a job with that much cost ahead in its queue, some of it
 // deferred. Members take turns, so other members' jobs come in between.
 func (q *queueState) groupVerdict(
-	load groupLoad, bounds costBounds, ahead, deferred int64, now leaky.Instant,
+	load groupLoad, bounds costBounds, ahead, deferred int64, goes, now leaky.Instant,
 ) etaVerdict {
 	if q.group == nil {
-		return etaVerdict{at: now}
+		return etaVerdict{at: goes}
 	}
 	others := ahead*(load.otherMembers+1) + load.otherMembers
-	return q.group.queue.verdictBy(cause.Parent, now, min(others, load.waiting*max(1, bounds.groupMaxCost)+deferred))
+	return q.group.queue.verdictBy(cause.Parent, goes, now, min(others, load.waiting*max(1, bounds.groupMaxCost)+deferred))
 }
 
 // groupLoad returns what waits in the group around a job of q; waits says whether the job itself waits.
@@ -192,7 +193,7 @@ func (q *queueState) gap(turn int64) int64 {
 // etaIsExact reports whether only the pace decides when a job departs, as long as a drainer asks for it. When workers
 // ask is up to them.
 func (q *queueState) etaIsExact(bounds costBounds, now leaky.Instant) bool {
-	return bounds.plain && !q.spec.Pull && q.group == nil && len(q.limits) == 0 && q.counts[queue.Scheduled] == 0 &&
+	return bounds.plain && !q.spec.Pull && q.group == nil && len(q.limits) == 0 && q.hours == nil && q.counts[queue.Scheduled] == 0 &&
 		q.counts[queue.Leased] == 0 && q.counts[queue.Held] == 0 && !q.pause.active(q.env.wall(now)) &&
 		q.receiver.stop <= now && q.receiver.opened == 0 && q.spec.MaxInFlight == 0 && !q.spec.Ordered && q.adapted == nil
 }
@@ -213,7 +214,8 @@ func (q *queueState) etaDeferred(
 ) leaky.Instant {
 	ahead := bounds.ahead(waiting, gap) + behind
 	goes, _ := q.resumesAt(now)
-	return max(q.ownVerdict(goes, ahead).at, q.groupVerdict(load, bounds, ahead, behind, goes).at)
+	at := max(q.ownVerdict(goes, now, ahead).at, q.groupVerdict(load, bounds, ahead, behind, goes, now).at)
+	return q.inHours(at, now)
 }
 
 // etaOfNew returns when a new job is expected to depart; notBefore is 0 unless the job is scheduled.
@@ -250,6 +252,14 @@ func (q *queueState) whyNotLeft(j *job, now leaky.Instant) queue.Why {
 		}
 	case q.receiver.opened != 0 || q.receiver.stop > now:
 		return q.receiver.why(now)
+	case q.hours.next(now, now) > now:
+		return q.hours.why(cause.Hours, now)
+	case q.parent() != nil && q.parent().hours.next(now, now) > now:
+		w := q.parent().hours.why(cause.Hours, now)
+		w.Queue = q.parent().name
+		return w
+	case ln.hours().next(now, now) > now:
+		return ln.hours().why(cause.LaneHours, now)
 	case q.spec.Ordered && flying > 0:
 		return queue.Why{By: cause.Ordered}
 	case most > 0 && flying >= most:

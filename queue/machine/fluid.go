@@ -109,10 +109,7 @@ func (f *fluid) fillGroup(asks, dt float64) (gets float64, limited bool) {
 // run lets everything flow out.
 func (f *fluid) run() {
 	for {
-		f.own.renew(f.t)
-		if f.group != nil {
-			f.group.renew(f.t)
-		}
+		f.renew()
 		f.flowIn()
 		rate, limited := f.fill(0)
 		if f.burst() && f.work <= mostWork {
@@ -158,9 +155,6 @@ func (f *fluid) flowIn() {
 			}
 		}
 		f.inflows = f.inflows[1:]
-	}
-	if p := f.overflow; p != nil && p.hours != nil && p.opens <= f.t+tiny {
-		p.opens = p.hours.opens(f.t)
 	}
 }
 
@@ -263,14 +257,8 @@ func (f *fluid) next(rate float64) float64 {
 	if len(f.inflows) > 0 {
 		dt = min(dt, f.inflows[0].at-f.t)
 	}
-	for i := range f.pools {
-		dt = min(dt, f.pools[i].changes(f.t))
-	}
-	if p := f.overflow; p != nil {
-		dt = min(dt, p.changes(f.t))
-		if p.hours != nil {
-			dt = min(dt, p.hours.changes(f.t))
-		}
+	for p := range f.ownPools {
+		dt = min(dt, p.changes(f.t), p.hours.changes(f.t))
 	}
 	all := rate
 	for i := range f.siblings {
@@ -336,7 +324,7 @@ func (f *fluid) verdict(rate float64, limited bool) verdict {
 	if v, decides := f.own.verdict(f.t, rate); decides {
 		return v
 	}
-	if f.group != nil && (limited || f.group.opens > f.t) {
+	if f.group != nil && (limited || max(f.group.opens, f.group.shut) > f.t) {
 		all := rate
 		for i := range f.siblings {
 			all += f.siblings[i].flows * f.siblings[i].lanes
@@ -352,10 +340,11 @@ func (f *fluid) verdict(rate float64, limited bool) verdict {
 		case p.opens <= f.t:
 			return p.by
 		case !waits || p.opens < v.until:
-			v, waits = verdict{by: cause.Throttled, until: p.opens}, true
-			if p.hours != nil {
-				v.by = cause.DeferredHours
+			v, waits = verdict{by: cause.Throttled}, true
+			if p.hours != nil && p.hours.from == p.opens {
+				v = p.shuts
 			}
+			v.until = p.opens
 		}
 	}
 	if !waits && len(f.inflows) > 0 {

@@ -110,7 +110,14 @@ func (c *forecaster) addStations(q *queueState) error {
 
 // station returns paces as a station. of is the parent's name, if they are the parent's.
 func (c *forecaster) station(p *paces, of string) station {
+	hours := (*queue.Schedule)(nil)
+	if p.hours != nil {
+		hours = p.hours.schedule
+	}
 	s := station{single: c.cost, taps: []tap{c.tap(p.pacer, p.bucket, c.cost, verdict{by: cause.Rate, queue: of})}}
+	if s.hours = c.hours(hours); s.hours != nil {
+		s.shuts = verdict{by: cause.Hours, queue: of, reason: p.hours.rules.String()}
+	}
 	if of != "" {
 		s.taps[0].by.by = cause.Parent
 	}
@@ -256,9 +263,8 @@ func (c *forecaster) addDeferred() {
 func (c *forecaster) ensureOverflow(jobCost float64) *pool {
 	if c.overflow == nil {
 		c.overflow = &pool{tap: open(cause.Deferred), jobCost: jobCost}
-		if w, err := c.spec.Deferred.Window(); err == nil && w != (queue.Window{}) {
-			c.overflow.hours = &hours{Window: w, origin: c.now, rough: &c.rough}
-		}
+		s, _ := c.spec.Deferred.Schedule() // the spec is valid
+		c.overflow.hours, c.overflow.shuts = c.hours(s), verdict{by: cause.DeferredHours}
 	}
 	return c.overflow
 }
@@ -343,6 +349,6 @@ func (c *forecaster) isExact() bool {
 	return c.cost <= 1 && a.Deferred == 0 && (a.Jobs == 0 || a.Lane == "") && i.Lanes <= 1 &&
 		(len(c.lineup.Lanes) == 0 || c.lineup.Lanes[0].Digest == queue.LaneDigest{}) &&
 		i.Size() == i.Waiting && i.Deferred == 0 && c.group == nil && len(c.spec.Limits) == 0 &&
-		c.spec.MaxInFlight == 0 && !c.spec.Ordered && !c.spec.Adapts() && !c.spec.Pull && c.own.opens == 0 &&
-		!i.Circuit.Open()
+		!c.spec.Hours.On() && c.spec.MaxInFlight == 0 && !c.spec.Ordered && !c.spec.Adapts() && !c.spec.Pull &&
+		c.own.opens == 0 && !i.Circuit.Open()
 }

@@ -119,13 +119,16 @@ func (m *Machine) visitQueue(q *queueState, g *grant, now leaky.Instant) {
 func (g *grant) departureFor(q *queueState, paced bool, now leaky.Instant) leaky.Instant {
 	d := q.opens(now)
 	if paced {
-		return g.apart(&q.paces, max(d, g.from), now)
+		return q.hours.next(g.apart(&q.paces, max(d, g.from), now), now)
 	}
 	return d
 }
 
 // countLost counts the departures that a queue could have had since an instant.
 func (g *grant) countLost(q *queueState, since, now leaky.Instant) {
+	if since < now && q.hours != nil {
+		since = max(since, q.hours.since(now, now))
+	}
 	n := q.lostSlots(since, now)
 	if n == 0 || q.receiver.opened != 0 && !q.isParent() { // a target that is down loses nothing
 		return

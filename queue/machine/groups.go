@@ -330,7 +330,11 @@ func (g *group) noteServed(q *queueState, cost int64, now leaky.Instant) {
 
 // reposition updates the place of a ready member after one of its jobs was dealt with at d.
 func (g *group) reposition(q *queueState, d, now leaky.Instant) {
-	if next := max(d, q.memberOpens(now)); q.isPullChild() || !q.canDepart(next) {
+	next := max(d, q.memberOpens(now))
+	if !q.isParent() {
+		next = q.hours.next(next, now)
+	}
+	if q.isPullChild() || !q.canDepart(next) {
 		q.member.leave()
 	} else if next > d {
 		g.rest(q, next)

@@ -21,7 +21,7 @@ func (m *Machine) visitGroup(grp *group, pulled *queueState, g *grant, now leaky
 			break
 		}
 		q, ln, d := t.choose(d, now)
-		if q == nil || t.leavesSlot(q, now) {
+		if q == nil || p.hours.next(d, now) > d || t.leavesSlot(q, now) {
 			break
 		}
 		j := ln.waiting.front()
@@ -78,6 +78,9 @@ func (t *groupVisit) countLost(now leaky.Instant) {
 	if anyReady || p.freeSince(now) >= first.departsAt {
 		first = p
 	}
+	if first != p && p.hours != nil && since < now {
+		since = max(since, p.hours.since(now, now))
+	}
 	t.grant.countLost(first, since, now)
 }
 
@@ -86,7 +89,7 @@ func (t *groupVisit) countLost(now leaky.Instant) {
 func (t *groupVisit) choose(d, now leaky.Instant) (*queueState, *lane, leaky.Instant) {
 	grp := t.group
 	if q := t.pulled; q != nil {
-		if d = max(d, t.grant.apart(&q.paces, q.memberOpens(now), now)); d > now.Add(queue.Horizon) {
+		if d = q.hours.next(max(d, t.grant.apart(&q.paces, q.memberOpens(now), now)), now); d > now.Add(queue.Horizon) {
 			return nil, nil, 0
 		}
 		if ln := t.tryMember(q, d, now); ln != nil {
@@ -134,7 +137,7 @@ func (t *groupVisit) tryMember(q *queueState, d, now leaky.Instant) *lane {
 	}
 	at := q.memberOpens(now)
 	if !q.isParent() {
-		at = t.grant.apart(&q.paces, at, now)
+		at = q.hours.next(max(d, t.grant.apart(&q.paces, at, now)), now)
 	}
 	if at > d {
 		t.group.rest(q, at)

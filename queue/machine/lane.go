@@ -15,8 +15,9 @@ type laneSet struct {
 	laneOrder   *sorted[*lane]             // these, by digest
 	// lanesPeak is the maximum number of lanes since the map was made.
 	lanesPeak    int32
-	lanesWaiting int32      // number of lanes with waiting jobs
-	laneTurns    *laneTurns // nil until the queue has a lane with a key
+	lanesWaiting int32                      // number of lanes with waiting jobs
+	laneTurns    *laneTurns                 // nil until the queue has a lane with a key
+	laneHours    map[queue.Hours]*openHours // of the lanes; made when they are first needed
 	// laneStopsUntil is when the last stop of any lane is over.
 	laneStopsUntil leaky.Instant
 }
@@ -140,11 +141,11 @@ func (ln *lane) unknown(now leaky.Instant) bool {
 // converted to a new rate.
 func (ln *lane) opens(at, now leaky.Instant) leaky.Instant {
 	b, p, limited := ln.pacing(at, now)
-	if !limited {
-		return max(at, ln.stopsUntil(now))
+	if limited {
+		ln.keep(b, p, now)
+		at = p.Next(b, at)
 	}
-	ln.keep(b, p, now)
-	return max(p.Next(b, at), ln.stopsUntil(now))
+	return ln.hours().next(max(at, ln.stopsUntil(now)), now)
 }
 
 func (ln *lane) keep(b leaky.Bucket, p leaky.Pacer, now leaky.Instant) {
@@ -173,7 +174,7 @@ func (ln *lane) judge(d, now leaky.Instant) leaky.Instant {
 			p.bucket = p.pacer.Cover(p.bucket, cost-p.coveredCost)
 		}
 		p.coveredCost = cost
-		at = max(p.pacer.Next(p.bucket, d), ln.stopsUntil(now))
+		at = ln.hours().next(max(p.pacer.Next(p.bucket, d), ln.stopsUntil(now)), now)
 	}
 	return at
 }

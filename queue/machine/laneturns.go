@@ -223,7 +223,7 @@ func (q *queueState) chooseLane(v *queueVisit, d, now leaky.Instant) *lane {
 		ln := t.ready.top()
 		if ln.busy() {
 			t.rest(ln, never)
-		} else if at := v.apartInLane(ln, ln.judge(d, now), now); at > d {
+		} else if at := ln.hours().next(v.apartInLane(ln, ln.judge(d, now), now), now); at > d {
 			t.rest(ln, at)
 		} else {
 			return ln

@@ -155,6 +155,7 @@ const fewLanes = 64
 type kind struct {
 	rate, credit, opens, cost float64
 	burst                     float64
+	hours                     string
 }
 
 // addLanes adds the lanes with waiting jobs. apart are lanes to follow on their own.
@@ -200,6 +201,9 @@ func (p *pool) kind() kind {
 		return math.Exp2(math.Round(math.Log2(v)*16) / 16)
 	}
 	k := kind{rate: round(p.rate), burst: p.burst, opens: math.Ceil(p.opens), cost: round(p.jobCost), credit: p.credit}
+	if p.hours != nil {
+		k.hours = p.shuts.reason
+	}
 	if p.credit < inf {
 		k.credit = math.Round(p.credit / p.jobCost)
 	}
@@ -229,6 +233,10 @@ func (c *forecaster) newPool(digest queue.LaneDigest, state *queue.LaneInfo, cos
 	p.rests = p.rate < inf && p.burst < 2*cost
 	if !state.Stop.IsZero() {
 		p.opens = state.Stop.Sub(c.lineup.Now).Seconds()
+	}
+	if rule.Hours.On() {
+		s, _ := rule.Hours.Schedule("hours") // the spec is valid
+		p.hours, p.shuts = c.hours(s), verdict{by: cause.LaneHours, reason: rule.Hours.String()}
 	}
 	return p
 }

@@ -109,6 +109,7 @@ func (l *loader) specs(ctx context.Context) error {
 		if q.limits, err = carryOverLimits(nil, s.spec.Limits, &l.Environment, l.now); err != nil {
 			return err
 		}
+		q.hours = newOpenHours(s.spec.Hours, q.env)
 		q.paces.adapted = adaptedRateOf(&s.spec, nil, l.now)
 		l.noteCalendars(q)
 		q.revision, q.pause, q.live = s.revision, s.pause, true

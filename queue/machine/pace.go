@@ -9,11 +9,12 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// paces is what lets jobs out of a queue: its rate and its further limits.
+// paces is what lets jobs out of a queue: its rate, its further limits and its hours.
 type paces struct {
 	pacer   leaky.Pacer
 	bucket  leaky.Bucket
 	limits  []limit
+	hours   *openHours    // nil if always open
 	changed leaky.Instant // when the limits last changed; 0 is before the file was opened
 	adapted *adaptedRate  // the pacer's rate, if it adapts to the receiver; else nil
 }
@@ -36,7 +37,8 @@ func (p *paces) quotas(yield func(*limit) bool) {
 	}
 }
 
-// opens returns the next departure, not before now, that the paces allow.
+// opens returns the next departure, not before now, that the paces allow. The hours are another matter: other delays
+// come before them.
 func (p *paces) opens(now leaky.Instant) leaky.Instant {
 	at := p.pacer.Next(p.bucket, now)
 	for i := range p.limits {
@@ -55,17 +57,26 @@ func (p *paces) freeSince(now leaky.Instant) leaky.Instant {
 			at = max(at, opens)
 		}
 	}
+	if p.hours != nil {
+		at = max(at, p.hours.since(max(at, now), now))
+	}
 	return at
 }
 
-// eta returns when a job departs with that much cost ahead of it, and the quota that decides that, or nil.
-func (p *paces) eta(now leaky.Instant, ahead int64) (at leaky.Instant, by *limit) {
-	at = p.pacer.ETA(p.bucket, now, ahead)
+// eta returns when a job departs, not before goes, with that much cost ahead of it, and the quota that decides that, or
+// nil.
+func (p *paces) eta(goes, now leaky.Instant, ahead int64) (at leaky.Instant, by *limit) {
+	at = p.hours.eta(p.pacer, p.bucket, goes, now, ahead)
 	for l := range p.paced {
-		at = max(at, l.pacer.ETA(l.bucket, now, ahead))
+		at = max(at, p.hours.eta(l.pacer, l.bucket, goes, now, ahead))
 	}
 	for l := range p.quotas {
-		if own := l.env.engine(l.quota.ETA(p.pacer, l.window, l.env.wall(now), ahead)); own > at {
+		begins, rest := l.quota.Turn(l.window, l.env.wall(goes), ahead)
+		own := goes
+		if rest >= 0 {
+			own = p.hours.eta(p.pacer, leaky.Bucket{}, l.env.engine(begins), now, rest)
+		}
+		if own > at {
 			at, by = own, l
 		}
 	}
@@ -160,7 +171,9 @@ func (p *paces) slowestRate() leaky.Rate {
 	return slowest
 }
 
-func (p *paces) hasPace() bool { return !p.pacer.Rate.Unlimited() || len(p.limits) > 0 }
+func (p *paces) hasPace() bool {
+	return !p.pacer.Rate.Unlimited() || len(p.limits) > 0 || p.hours != nil
+}
 
 // interval returns the interval of the slowest rate in microseconds, rounded up; 0 without a rate.
 func (p *paces) interval() leaky.Instant {
@@ -177,6 +190,9 @@ func (p *paces) interval() leaky.Instant {
 func (p *paces) withSpec(spec *queue.Spec, env *Environment, now leaky.Instant) (next paces, err error) {
 	next = paces{bucket: p.bucket, changed: p.changed, adapted: adaptedRateOf(spec, p.adapted, now)}
 	next.pacer = next.adapted.pace(spec.Pacer(queue.Horizon))
+	if next.hours = p.hours; p.hours == nil || p.hours.rules != spec.Hours {
+		next.hours = newOpenHours(spec.Hours, env)
+	}
 	if p.pacer != next.pacer {
 		next.bucket = p.pacer.Change(p.bucket, next.pacer, now)
 	}

@@ -218,21 +218,21 @@ func (m *Machine) rearmAndWake(q *queueState, now leaky.Instant) {
 // opens returns the next departure that the paces and the stop allow. A parent's stop concerns only its own jobs.
 func (q *queueState) opens(now leaky.Instant) leaky.Instant {
 	at := q.paces.opens(now)
-	if q.isParent() {
-		return at
+	if !q.isParent() {
+		at = max(at, q.receiver.stop)
 	}
-	return max(at, q.receiver.stop)
+	return q.hours.next(at, now)
 }
 
 // eta is paces.eta, starting where the paces will be when the stop ends.
-func (q *queueState) eta(now leaky.Instant, ahead int64) (leaky.Instant, *limit) {
+func (q *queueState) eta(goes, now leaky.Instant, ahead int64) (leaky.Instant, *limit) {
 	if q.receiver.stop == 0 || q.isParent() {
-		return q.paces.eta(now, ahead)
+		return q.paces.eta(goes, now, ahead)
 	}
 	p := q.paces
 	p.limits = slices.Clone(p.limits)
 	p.rise(q.receiver.stop)
-	return p.eta(now, ahead)
+	return p.eta(goes, now, ahead)
 }
 
 // rise adjusts paces that were stopped until an instant: they have earned nothing meanwhile.

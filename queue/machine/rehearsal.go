@@ -66,6 +66,7 @@ func NewRehearsal(i *queue.Info, rate *leaky.Rate) (*Rehearsal, error) {
 func shownQueue(i *queue.Info, now leaky.Instant) (*queueState, error) {
 	q := (&Machine{}).newQueueState(1, i.Spec)
 	q.pacer.Rate, q.bucket, q.pause = i.Rate, i.Bucket, pauseOf(i.Pause)
+	q.hours = newOpenHours(i.Spec.Hours, nil)
 	if i.Stop.On() {
 		q.receiver.stop = instantOf(i.Stop.Until)
 	}
@@ -85,7 +86,7 @@ func shownQueue(i *queue.Info, now leaky.Instant) (*queueState, error) {
 func (f *Rehearsal) groupETA(ahead, more int64) leaky.Instant {
 	load := f.load
 	load.waiting += more
-	return f.queue.groupVerdict(load, f.costs, ahead, 0, f.goes).at
+	return f.queue.groupVerdict(load, f.costs, ahead, 0, f.goes, f.clock).at
 }
 
 // Goes returns from when on jobs depart, considering pauses and the receiver's stop; now if a pause has no end.
@@ -107,7 +108,7 @@ func (f *Rehearsal) Depart(key string, due, expires leaky.Instant, cost int64) (
 		}
 		inLane = max(d, ln.last)
 		inLane = ln.opens(inLane, inLane)
-		at = max(inLane, f.groupETA(f.cost, f.departed))
+		at = ln.commonHours(max(inLane, f.groupETA(f.cost, f.departed)), now)
 		if expires != 0 && expires < at {
 			return at, true
 		}

@@ -303,6 +303,7 @@ func (q *queueState) laneRetryAfter(ln *lane, jobs int64, now leaky.Instant) tim
 	if b, p, limited := ln.pacing(now, now); limited {
 		next = max(next, p.Next(b, now))
 	}
+	next = ln.hours().next(next, now)
 	next = max(
 		next, now+min(intervals(jobs*(int64(q.lanesWaiting)+int64(q.incoming.lanes)), int64(q.interval()), 1), maxRetrySpan),
 	)

@@ -103,11 +103,15 @@ type station struct {
 	closed verdict // why
 	rises  float64 // it earns nothing before
 	single float64 // the credit of one job
+	hours  *hours  // nil if always open
+	shut   float64 // when the hours open next
+	shuts  verdict // of the hours
+	passed float64 // what has left
 }
 
 // within returns how much the station lets out in a time; in no time, at which rate.
 func (s *station) within(t, dt float64) float64 {
-	if s.opens > t {
+	if s.opens > t || s.shut > t {
 		return 0
 	}
 	most := inf
@@ -127,6 +131,7 @@ func (s *station) within(t, dt float64) float64 {
 }
 
 func (s *station) pass(t, dt, amount float64) {
+	s.passed += amount
 	for i := range s.taps {
 		s.taps[i].pass(dt, amount)
 		if s.rises > t {
@@ -139,10 +144,10 @@ func (s *station) pass(t, dt, amount float64) {
 }
 
 func (s *station) changes(t, rate float64) float64 {
-	if s.opens > t {
-		return s.opens - t
+	if s.opens > t || s.shut > t {
+		return max(s.opens, s.shut) - t
 	}
-	next := inf
+	next := s.hours.changes(t)
 	for i := range s.taps {
 		next = min(next, s.taps[i].changes(rate))
 	}
@@ -158,6 +163,9 @@ func (s *station) changes(t, rate float64) float64 {
 
 // renew begins the windows of quotas that are due.
 func (s *station) renew(t float64) {
+	if s.hours != nil {
+		s.shut = s.hours.opens(t)
+	}
 	for i := range s.dams {
 		if d := &s.dams[i]; d.ends <= t+tiny {
 			d.renew(max(t, d.ends), d.ahead)
@@ -173,6 +181,11 @@ func (s *station) verdict(t, rate float64) (verdict, bool) {
 		if v.until = s.opens; s.opens == inf {
 			v.until = 0
 		}
+		return v, true
+	}
+	if s.shut > t {
+		v := s.shuts
+		v.until = s.shut
 		return v, true
 	}
 	for i := range s.dams {
@@ -199,7 +212,8 @@ type pool struct {
 	left    float64   // what all of them have left
 	jobCost float64
 	opens   float64
-	hours   *hours  // of the overflow
+	hours   *hours  // nil if always open
+	shuts   verdict // of the hours
 	got     float64 // rate or amount, of each lane
 	flows   float64 // got, as a rate
 }
@@ -247,7 +261,7 @@ func (p *pool) within(t, dt float64) float64 {
 // pass lets out got. It calls dry for each lane that runs dry, with the time.
 func (p *pool) pass(t, dt float64, dry func(index int, at float64)) {
 	p.tap.pass(dt, p.got)
-	if p.opens > t {
+	if p.opens > t && (p.hours == nil || p.hours.from != p.opens) {
 		p.credit = min(p.credit, p.jobCost)
 	}
 	p.left = max(0, p.left-p.got*p.lanes)

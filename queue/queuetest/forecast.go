@@ -178,9 +178,28 @@ func (c *course) run(total int) {
 		}
 		wait := max(min(next, lands), time.Millisecond)
 		wait = max(wait, (quiet / 100).Truncate(time.Second)) // asking seldom delays a departure by at most 1%
+		wait = c.untilHours(wait)
 		quiet += wait
 		c.clock.Advance(wait)
 	}
+}
+
+// untilHours returns how long to wait, at most until the hours of the queue or its parent begin: a late first departure
+// would leave less of a short span.
+func (c *course) untilHours(wait time.Duration) time.Duration {
+	if wait < time.Minute {
+		return wait
+	}
+	i := c.info(c.of)
+	for _, of := range []*queue.Info{&i, i.Parent} {
+		if of == nil || !of.Spec.Hours.On() {
+			continue
+		}
+		if left := instantOf(of.Next).Sub(c.clock.Now()); left > 0 {
+			wait = min(wait, left)
+		}
+	}
+	return wait
 }
 
 // foretellIf makes the next forecast if enough has left since the last one.

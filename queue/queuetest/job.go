@@ -334,7 +334,9 @@ var whyRules = []rule{
 		now := r.clock.Now().Time().UTC()
 		opens := now.Truncate(time.Minute).Add(3 * time.Hour)
 		night := func(spec *queue.Spec) {
-			spec.Deferred.ReadmitBetween = opens.Format("15:04") + "-" + opens.Add(time.Hour).Format("15:04")
+			spec.Deferred.ReadmitBetween.Open = queue.ListOf(
+				opens.Format("15:04") + "-" + opens.Add(time.Hour).Format("15:04"),
+			)
 		}
 		r.put(spec(s.q, "10/s", withCapacity(2), defers, night))
 		r.waitsFor(queue.Why{By: cause.DeferredHours, Until: opens}, s.q, "a", "b")

@@ -64,6 +64,7 @@ func (p *pair) laneRule() (r queue.LaneRule) {
 	r.Capacity = rapid.SampledFrom([]int64{0, 0, 0, 1, 2, 5}).Draw(p.T, "lane capacity")
 	r.MaxBytes = unit.Bytes(rapid.SampledFrom([]int64{0, 0, 0, 1400, 2300}).Draw(p.T, "lane bytes"))
 	r.MaxInFlight = rapid.SampledFrom([]int64{0, 0, 0, 1, 2}).Draw(p.T, "lane in flight")
+	r.Hours = p.hours("lane hours")
 	return r
 }
 
@@ -100,12 +101,27 @@ func place(j queue.Job) string {
 	return fmt.Sprintf("lane %q priority %d not before %s", j.Lane, j.Priority, micro(j.NotBefore))
 }
 
+// hours draws hours, mostly none: a part of each hour.
+func (p *pair) hours(label string) (h queue.Hours) {
+	if rapid.IntRange(0, 3).Draw(p.T, label) > 0 {
+		return h
+	}
+	from := rapid.IntRange(0, 2).Draw(p.T, "open from minute")
+	to := rapid.SampledFrom([]int{50, 55, 59}).Draw(p.T, "open until minute")
+	var spans []string
+	for hour := range 24 {
+		spans = append(spans, fmt.Sprintf("%02d:%02d-%02[1]d:%02[3]d", hour, from, to))
+	}
+	return queue.Hours{Open: queue.ListOf(spans...), Timezone: "Europe/Berlin"}
+}
+
 // limits draws limits beside the rate of a queue.
 func (p *pair) limits(s *queue.Spec) {
-	s.Limits = nil
+	s.Limits, s.Hours = nil, queue.Hours{}
 	if !p.limited {
 		return
 	}
+	s.Hours = p.hours("hours")
 	for range rapid.SampledFrom([]int{0, 0, 1, 1, 2, 3}).Draw(p.T, "limits") {
 		var l queue.Limit
 		switch rapid.IntRange(0, 2).Draw(p.T, "kind of limit") {

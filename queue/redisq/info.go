@@ -368,6 +368,16 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 		}
 		i.Why = spec.Deferred.WhyDeferred(i.Why.Until)
 	}
+	if by := i.Why.By; (by == cause.Hours || by == cause.LaneHours) && r.err == nil {
+		spec, err := queue.ParseSpec([]byte(i.Why.Reason))
+		if err != nil {
+			return i, fmt.Errorf("%w: spec of %s: %w", queue.ErrCorrupt, name, err)
+		}
+		i.Why.Reason = spec.Hours.String()
+		if by == cause.LaneHours {
+			i.Why.Reason = spec.Lanes.Of(i.Lane).Hours.String()
+		}
+	}
 	i.ToWall(r.duration())
 	return i, r.err
 }

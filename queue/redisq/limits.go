@@ -1,6 +1,7 @@
 package redisq
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -37,7 +38,56 @@ func limitArgs(s *queue.Spec, now time.Time) ([]any, error) {
 		put("ends", ends)
 		low = sooner(low, its)
 	}
-	return append(args, "calendars_until", orNever(low)), nil
+	hours, its := hoursArgs(s, now)
+	return append(args, "hours", hours, "calendars_until", orNever(sooner(low, its))), nil
+}
+
+// hoursArgs returns the hours of a queue as limits.lua reads them, and from when on they know too few spans, of the
+// lanes too.
+func hoursArgs(s *queue.Spec, now time.Time) (edges string, low leaky.Instant) {
+	edges, low = packHours(s.Hours, now)
+	for _, h := range s.Lanes.AllHours() {
+		_, its := packHours(h, now)
+		edges, low = cmp.Or(edges, onlyLanes), sooner(low, its)
+	}
+	return edges, low
+}
+
+// onlyLanes stands for the hours of a queue if only its lanes have any.
+const onlyLanes = "-"
+
+// packHours returns the edges of hours, and when to renew them; "" and 0 without hours.
+func packHours(h queue.Hours, now time.Time) (edges string, renew leaky.Instant) {
+	s, err := h.Schedule("hours")
+	if err != nil || s == nil {
+		return "", 0 // the spec is valid
+	}
+	known, renew := s.Calendar(now)
+	return packInstants(known.Edges()), renew
+}
+
+// packInstants returns instants of 7 bytes each.
+func packInstants(all []leaky.Instant) string {
+	var b []byte
+	for _, at := range all {
+		var whole [8]byte
+		binary.BigEndian.PutUint64(whole[:], uint64(at))
+		b = append(b, whole[1:]...)
+	}
+	return string(b)
+}
+
+// laneHoursField is the name of the hours with an index of Lanes.AllHours among the rules of single lanes, which
+// otherwise have the digests of lanes for names.
+func laneHoursField(index int) string { return fmt.Sprint("h", index+1) }
+
+// laneHoursArgs returns the hours of lanes, by their names.
+func laneHoursArgs(s *queue.Spec, now time.Time) (args []any) {
+	for i, h := range s.Lanes.AllHours() {
+		edges, _ := packHours(h, now)
+		args = append(args, "lane:"+laneHoursField(i), edges)
+	}
+	return args
 }
 
 // limitName returns all fields of a limit as a text. Of a quota it is the text in JobInfo.Why.
@@ -59,13 +109,7 @@ func packCalendar(c leaky.Calendar) (period, phase leaky.Instant, ends string, l
 	if period, phase = c.Fixed(); period > 0 {
 		return period, phase, "", 0
 	}
-	var b []byte
-	for _, end := range c.Ends() {
-		var whole [8]byte
-		binary.BigEndian.PutUint64(whole[:], uint64(end))
-		b = append(b, whole[1:]...)
-	}
-	return 0, 0, string(b), c.Ends()[len(c.Ends())-calendarLow]
+	return 0, 0, packInstants(c.Ends()), c.Ends()[len(c.Ends())-calendarLow]
 }
 
 // orNever returns the instant from which on calendars know too few ends, as scripts read it; "" without calendars.
@@ -78,7 +122,8 @@ func orNever(low leaky.Instant) any {
 
 // engineNow returns the engine's time, which only calendars need.
 func (e *Engine) engineNow(ctx context.Context, s *queue.Spec, partition int) (time.Time, error) {
-	if !slices.ContainsFunc(s.Limits, func(l queue.Limit) bool { return !l.Paced() }) {
+	if !s.Hours.On() && len(s.Lanes.AllHours()) == 0 &&
+		!slices.ContainsFunc(s.Limits, func(l queue.Limit) bool { return !l.Paced() }) {
 		return time.Time{}, nil
 	}
 	v, err := e.ask(ctx, renewScript, partition, e.instant(), "", "", 0)
@@ -95,7 +140,9 @@ func (e *Engine) renew(ctx context.Context, partition int, name string) error {
 	if err != nil && !errors.Is(err, queue.ErrUnknownQueue) {
 		return err
 	}
-	low, args := leaky.Instant(0), []any{e.instant(), name, "", i.Revision}
+	hours, low := hoursArgs(&i.Spec, i.Now)
+	args := []any{e.instant(), name, "", i.Revision, hours}
+	args = append(args, laneHoursArgs(&i.Spec, i.Now)...)
 	for k := range i.Spec.Limits {
 		l := &i.Spec.Limits[k]
 		if l.Paced() {

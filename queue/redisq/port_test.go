@@ -33,7 +33,7 @@ var partOf = map[string]string{
 	"departures": "pace", "ended": "ended commit", "eta": "eta pause", "importjobs": "import", "readings": "info",
 	"laneinfo": "info", "groupvisit": "groupvisit groups laneturns grant", "held": "jobacts", "job": "job room",
 	"groups": "groups reserve", "lanes": "laneturns", "lanestate": "laneturns job", "limitchange": "pace",
-	"limits":     "pace",
+	"limits":     "pace hours",
 	"list":       "joblist",
 	"lostleases": "leases", "makeroom": "room", "membership": "groups", "memory": "room",
 	"overflow":  "overflow readmit batches",
@@ -78,7 +78,7 @@ var ownNames = map[string]string{
 		loadOverflow loadReceiver save saveBucket saveLimits saveLinks saveReceiver set writeAll writeDepartures
 		writeMember writeTurns unsay count countLane costUnder begin finish readPause auditEnds
 		writeSettled endAppend writeSpec writeCreated setTerms
-		specFrom behind changeSpec formerOf listCreated raise errorText rowsOf importOf
+		specFrom setHours behind changeSpec formerOf listCreated raise errorText rowsOf importOf
 		nextNumber isNow recheckUntil noteOldest readOn following samplesOf`,
 	"rows of an answer": `
 		addGroups broken byPlace drainer firstAt full held inLane inRange indexBefore laneOf limitsOf matches page
@@ -88,7 +88,7 @@ var ownNames = map[string]string{
 		coverPaces delay delayPaces cover eachPace endAt endOf firstEndAfter giveBackPaces inFlight inFlightLimit isBusy
 		isPaused isPausedForGood laneNext laneSize lastStep nextDeparture rateOf ratio restsUntil ruleOf skip slots
 		takeAll takeAt window windowAt readyAt clearCircuit stopFor stopLane keep lasting less before insert pick unread
-		accept refused taken observe usedUp`,
+		accept refused taken observe usedUp nextOpen openSince laneHours`,
 	"lanes, groups and leases, whose places in sorted sets are moved in steps of their own": `
 		countInLane endInLane findPlace firstId firstJob hasLaneBy hasPlace letRest makeLaneReady memberIn
 		needsNoPlace nextLane noteGivenBack open passed placeMember putBack putBackChosen putOffUntil
@@ -105,7 +105,7 @@ var ownNames = map[string]string{
 		restoredLease forgetDead doChores tooLate adaptToAnswers giveBackUnstarted heldByRate othersHeldByRate
 		endAttemptUnknown onUnknown putHeld logPauseEnd shownAround extendLast firstOf`,
 	"estimates, which the machine computes in other steps": `
-		aheadOf countWaiting groupEta longestInterval markBytes outflowEta paceEta quotaEta
+		aheadOf countWaiting groupEta longestInterval markBytes outflowEta paceEta quotaEta etaWithin
 		rankOfDeferred`,
 	"rules and their keys, which the machine has in sharded tables": `
 		askedAnew askers came charge countAgain crowdOf forgetKeys isFull isNew leave leftInHand lookAt

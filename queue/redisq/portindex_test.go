@@ -27,7 +27,8 @@ var withoutScript = map[string]string{
 		seek size top trimSome untilExpiry up updateHeap wakeForExpiry widen`,
 	"compute a forecast or list lanes, which is the same code for both engines once a script has read the lineup": `
 		addDeferred addLanes addSiblings addStations bend burst depth divide divideByTurns earns ensureOverflow
-		extrapolate fill fillGroup flow flowIn forecast isExact jobsLeft keepRates kind lanes limitInFlight
+		extrapolate fill fillGroup flow flowIn forecast hours inAll inHours isExact jobsLeft lastPart newOpenHours seconds
+		since spans unpass unpassOne keepRates kind lanes limitInFlight
 		newForecaster newPool newRehearsal ownPools passMarks places pool pour remaining renew run runDry simplified
 		station stop sum tap verdict waitingLanes whole within`,
 	"read or write the file of boltq, or the state that it is loaded into": `

@@ -21,7 +21,7 @@ func specArgs(s *queue.Spec, now time.Time) ([]any, error) {
 	n, d := s.Rate.Fraction()
 	args := slices.Concat([]any{
 		"n", n, "d", d, "burst", s.Burst, "pull", flag(s.Pull), "adapt", adaptRule(s),
-	}, limits, laneArgs(s))
+	}, limits, laneArgs(s), laneHoursArgs(s, now))
 	settings := specFields(s)
 	return slices.Concat([]any{len(args)}, args, []any{len(settings)}, settings), nil
 }
@@ -31,15 +31,16 @@ func specArgs(s *queue.Spec, now time.Time) ([]any, error) {
 func specFields(s *queue.Spec) []any {
 	return append(s.Fields(),
 		"mark", s.Mark(), "deferred.max_age.text", s.Deferred.MaxAge.String(), "circuit", circuitField(s),
-		"lanes", packRule(s.Lanes.LaneRule), "lanes.overrides", len(s.Lanes.Overrides), "regime", regime(s),
+		"lanes", packRule(s.Lanes.LaneRule, s.Lanes.AllHours()), "lanes.overrides", len(s.Lanes.Overrides), "regime", regime(s),
 	)
 }
 
 // laneArgs returns the rules of single lanes.
 func laneArgs(s *queue.Spec) (args []any) {
+	hours := s.Lanes.AllHours()
 	for key, rule := range s.Lanes.Overrides {
 		lane := queue.DigestLane(key)
-		own := packRule(rule)
+		own := packRule(rule, hours)
 		if own == "" {
 			own = unbounded
 		}
@@ -62,8 +63,9 @@ func circuitField(s *queue.Spec) string {
 // unbounded stands for a rule that bounds nothing, where a rule is required.
 const unbounded = "-"
 
-// packRule returns the rule of a lane as lanes.lua reads it, empty if it bounds nothing.
-func packRule(r queue.LaneRule) string {
+// packRule returns the rule of a lane as lanes.lua reads it, empty if it bounds nothing. If it has hours, their number
+// among those of all lanes comes last.
+func packRule(r queue.LaneRule, hours []queue.Hours) string {
 	if r == (queue.LaneRule{}) {
 		return ""
 	}
@@ -76,7 +78,11 @@ func packRule(r queue.LaneRule) string {
 	b = binary.BigEndian.AppendUint32(b, uint32(r.Capacity))
 	b = binary.BigEndian.AppendUint32(b, uint32(r.MaxInFlight))
 	binary.BigEndian.PutUint64(whole[:], uint64(r.MaxBytes))
-	return string(append(b, whole[1:]...))
+	b = append(b, whole[1:]...)
+	if r.Hours.On() {
+		b = binary.BigEndian.AppendUint16(b, uint16(slices.Index(hours, r.Hours)+1))
+	}
+	return string(b)
 }
 
 // regime returns a digest of all settings of lanes. When it changes, each lane must be looked at again.

@@ -29,6 +29,7 @@ const (
 	NoWorker     Code = "no_worker"     // jobs wait in a pull queue, and no worker has asked for any recently
 	CircuitOpen  Code = "circuit_open"  // its target is down and being probed
 	Throttled    Code = "throttled"     // its receiver asked to wait
+	Hours        Code = "hours"         // it is outside its hours
 	Quota        Code = "quota"         // the quota of the present window is used up
 	MaxInFlight  Code = "max_in_flight" // the maximum number of jobs is in flight
 	Lanes        Code = "lanes"         // all lanes with waiting jobs are held up by their own limits
@@ -48,9 +49,9 @@ type Status struct {
 	Until time.Time
 	// Since is when the queue stopped; zero if unknown, or if it has not stopped.
 	Since time.Time
-	// Queue is the parent, if the pause or quota is the parent's.
+	// Queue is the parent, if the pause, the quota or the hours are the parent's.
 	Queue string
-	// Reason is the reason of the pause, the receiver's answer, or the quota.
+	// Reason is the reason of the pause, the receiver's answer, the quota, or the hours.
 	Reason string
 	By     string // who paused the queue; Note is the name they claimed
 	Note   string
@@ -89,6 +90,9 @@ var checks = []check{
 	{Throttled, func(i *queue.Info, s *Status) bool {
 		s.Until, s.Reason = i.Stop.Until, i.Stop.Reason
 		return i.Stop.On()
+	}},
+	{Hours, func(i *queue.Info, s *Status) bool {
+		return backlogged(i) && (s.hoursOf(i) || i.Parent != nil && s.hoursOf(i.Parent) && s.of(i.Parent))
 	}},
 	{Quota, func(i *queue.Info, s *Status) bool {
 		return backlogged(i) && (s.quotaOf(i) || i.Parent != nil && s.quotaOf(i.Parent) && s.of(i.Parent))
@@ -165,6 +169,16 @@ func (s *Status) pausedBy(p *queue.Pause) bool {
 	return p.On()
 }
 
+// hoursOf notes until when the hours of a queue are closed.
+func (s *Status) hoursOf(i *queue.Info) bool {
+	if hours, err := i.Spec.Hours.Schedule("hours"); err == nil {
+		if opens := hours.Opens(i.Now); opens.After(i.Now) {
+			s.Until, s.Reason = opens, i.Spec.Hours.String()
+		}
+	}
+	return !s.Until.IsZero()
+}
+
 // quotaOf notes the used-up quota of a queue whose window ends last.
 func (s *Status) quotaOf(i *queue.Info) bool {
 	now := leaky.Instant(i.Now.UnixMicro())
@@ -195,6 +209,7 @@ var texts = map[Code]struct{ text, until, ends string }{
 	NoWorker:     {"waits for workers", "", "a worker asks for jobs"},
 	CircuitOpen:  {"circuit open", "next probe", "a probe succeeds, or the queue is resumed"},
 	Throttled:    {"receiver asked to wait", "until", "the queue is resumed"},
+	Hours:        {"outside its hours", "until", "the hours begin"},
 	Quota:        {"quota", "until", "the next window of the quota begins"},
 	MaxInFlight:  {"at max_in_flight", "", "a job in flight is settled"},
 	Lanes:        {"lanes at their limits", "until", "a limit of one of the lanes allows a job"},

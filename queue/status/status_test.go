@@ -207,7 +207,7 @@ func TestStatusTable(t *testing.T) {
 			[]change{idle, func(i *queue.Info) { i.Deferred = 1 }}, only(status.Deferred), "deferred",
 		},
 		"deferred until its hours": {
-			[]change{idle, func(i *queue.Info) { i.Deferred, i.Spec.Deferred.ReadmitBetween = 1, "22:00-06:00" }},
+			[]change{idle, func(i *queue.Info) { i.Deferred, i.Spec.Deferred.ReadmitBetween.Open = 1, "22:00-06:00" }},
 			at(status.Deferred, noon.Add(10*time.Hour)), "deferred until 22:00 UTC",
 		},
 		"held": {[]change{idle, func(i *queue.Info) { i.Held = 2 }}, only(status.Held), "held"},

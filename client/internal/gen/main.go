@@ -218,6 +218,9 @@ func (g *generator) kind(of, name string, s *schema) string {
 	}
 	kind, _ := s.Type.(string)
 	if list, ok := s.Type.([]any); ok {
+		if slices.Contains(list, any("object")) && slices.Contains(list, any("string")) {
+			return "any"
+		}
 		kind, _ = list[0].(string)
 	}
 	switch {

@@ -29,6 +29,10 @@ func fieldOf(s *queue.Setting) string {
 		return "deliver.http.url"
 	case s.Name == "rules":
 		return "rules.0"
+	case s.Name == "hours.open" || s.Name == "hours.closed":
+		return s.Name + ".0"
+	case s.Name == "lanes.hours":
+		return "lanes.hours.open.0"
 	case s.Type == "object" || s.Type == "list":
 		return ""
 	}

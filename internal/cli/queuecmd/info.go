@@ -1,6 +1,7 @@
 package queuecmd
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -92,6 +93,7 @@ func (v *report) facts(now time.Time) []string {
 		"in flight", v.InFlight.text(now),
 		"calls", callsText(q.Calls, "at this server"),
 		"limits", limitsText(q),
+		"hours", q.Hours.String(),
 		"quota", quotasText(s.Quotas),
 		"rules", strings.Join(q.Rules, " "),
 		"parent", parentText(q.Parent),
@@ -180,12 +182,10 @@ func overflowText(q *wire.Queue) string {
 		"%s; at most %d deferred for %v, readmitted into %d of %d places", q.Overflow, d.MaxJobs, d.MaxAge, q.Mark(),
 		q.Capacity,
 	)
-	if d.ReadmitBetween == "" {
+	if !d.ReadmitBetween.On() {
 		return text
 	}
-	zone := d.Timezone
-	if zone == "" {
-		zone = "UTC"
-	}
-	return text + fmt.Sprintf(", %s %s", d.ReadmitBetween, zone)
+	hours := d.ReadmitBetween.Hours
+	hours.Timezone = cmp.Or(hours.Timezone, d.Timezone)
+	return text + ", " + hours.String()
 }

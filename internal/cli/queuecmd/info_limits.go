@@ -114,6 +114,9 @@ func laneRuleText(r *queue.LaneRule) string {
 	if r.MaxInFlight > 0 {
 		parts = append(parts, fmt.Sprintf("at most %d in flight", r.MaxInFlight))
 	}
+	if r.Hours.On() {
+		parts = append(parts, r.Hours.String())
+	}
 	return strings.Join(parts, ", ")
 }
 

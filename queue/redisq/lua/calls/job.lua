@@ -78,8 +78,15 @@ local function why(rate, quota, together)
   if h and h.opened > 0 then return 'down', h.stop > now and h.stop or 0, h.lastFailure end
   if h and h.stop > now then return h.cause, h.stop, h.reason end
   local parent = g and g ~= q and g.name or ''
+  for _, of in ipairs({ q, g }) do
+    local opens = of.hours and limits.nextOpen(of.hours, now) or now
+    if opens > now then return 'hours', opens, specOf(of.name), of ~= q and parent end
+  end
   local lane = lanes.headOf(job, 27).lane
-  local most, flying = lanes.ruleOf(q, lane).maxInFlight, lanes.inFlight(q, lane)
+  local rule = lanes.ruleOf(q, lane)
+  local opens = rule.hours and limits.nextOpen(limits.laneHours(q, rule), now) or now
+  if opens > now then return 'lane_hours', opens, (specOf(q.name)) end
+  local most, flying = rule.maxInFlight, lanes.inFlight(q, lane)
   if f.inFlight then flying = flying - 1 end -- it does not block itself
   if q.ordered and flying > 0 then return 'ordered', 0, '' end
   if most > 0 and flying >= most then return 'lane_max_in_flight', 0, '' end

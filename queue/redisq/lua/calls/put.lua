@@ -47,6 +47,7 @@ local function writeSpec(adapt, had)
   else
     call('HDEL', Q, 'limits', 'limitsState', 'limitsChanged')
   end
+  if q.timed then call('HSET', Q, 'hours', q.timed) else call('HDEL', Q, 'hours') end
 end
 
 -- rulesChanged replaces the rules of single lanes. Lanes that rest or are busy under the old rules are made ready, a
@@ -86,9 +87,14 @@ local function changeSpec()
   local had = q.limits or {}
   if n ~= q.n or d ~= q.d or burst ~= q.burst then change(q, n, d, burst, now, now + HORIZON) end
   q.limits = s.rules[1] and limitchange.carryOverLimits(s.rules, had) or nil
+  limits.setHours(q, s.hours)
   rev = nextRevision()
   writeSpec(adapt, had)
-  if byLanes ~= '' and regime ~= settings.regime then rulesChanged() end
+  if byLanes ~= '' and regime ~= settings.regime then
+    rulesChanged()
+  elseif s.ownLanes[1] then
+    call('HSET', B .. 'O' .. nr, unpack(s.ownLanes)) -- the hours of lanes are known further ahead
+  end
   if not s.calendarsUntil then call('ZREM', B .. 'E', name) end
   noteCalendars(name, s)
   if pull ~= (q.pull or '') then

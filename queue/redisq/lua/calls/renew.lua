@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
--- Update the calendars of a queue's quotas, or return the time.
+-- Update the calendars and the hours of a queue, or return the time.
 --
--- ARGV[2..4]  queue name or '', until when the calendars are then known far enough, revision of the queue that they
---             belong to; for each quota the name of the limit, its ends (see limits.lua)
+-- ARGV[2..5]  queue name or '', until when they are then known far enough, revision of the queue that they belong to,
+--             its hours (see limits.lua) or ''
+-- then     for each quota the name of the limit, its ends, and for each hours of lanes lane:hNUMBER, its edges
 -- Returns  now
 
 local NAME, ENDS = 1, 8 -- in the packed rule of a limit
@@ -10,16 +11,19 @@ local NAME, ENDS = 1, 8 -- in the packed rule of a limit
 begin()
 local nr = ARGV[2] ~= '' and numberOf(ARGV[2])
 local q = nr and readQueue(nr)
-local kept = q and call('HGET', B .. 'q' .. nr, 'limits')
+local kept = q and (call('HGET', B .. 'q' .. nr, 'limits') or ARGV[5] ~= '' and cmsgpack.pack({}))
 if nr and (not q or q.revision ~= tonumber(ARGV[4])) then return now end -- the change of the queue has updated them
 if kept then
   local rules = cmsgpack.unpack(kept)
-  for i = 5, #ARGV, 2 do
+  for i = 6, #ARGV, 2 do
+    local lane = string.match(ARGV[i], '^lane:(.*)$')
+    if lane then call('HSET', B .. 'O' .. nr, lane, ARGV[i + 1]) end
     for _, rule in ipairs(rules) do
       if rule[NAME] == ARGV[i] then rule[ENDS] = ARGV[i + 1] end
     end
   end
-  call('HSET', B .. 'q' .. nr, 'limits', cmsgpack.pack(rules))
+  if rules[1] then call('HSET', B .. 'q' .. nr, 'limits', cmsgpack.pack(rules)) end
+  if ARGV[5] ~= '' then call('HSET', B .. 'q' .. nr, 'hours', ARGV[5]) end
 end
 -- A queue without calendars, or a deleted one, needs no update.
 if kept and ARGV[3] ~= '' then

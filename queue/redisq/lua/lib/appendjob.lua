@@ -83,6 +83,7 @@ local function refuseForLane(q, lane, rule, counts, need)
   local opens = rule.n > 0 and laneNext(bucketOf(q, lane, rule, now), now)
     or q.receiver and receiver.stopsUntil(q, lane)
     or now
+  if rule.hours then opens = limits.nextOpen(limits.laneHours(q, rule), opens) end
   local code, wait = refuse(LANE_FULL, max(opens - now,
     min(leaving(over, bytes, held) * counts.lanes * longestInterval(q), YEAR)))
   if over > 0 then return code, wait, bytes, rule.bytes, need end

@@ -4,10 +4,10 @@
 --
 -- A script gets the settings of a spec as: how many names and values follow, and these: n, d, burst; pull, '1' or '';
 -- adapt, the rule of its adapted rate or '' (adapt.lua); limits, how many, and of each limit.I.name, n, d, burst, max,
--- period, phase and ends (limits.lua); calendars_until, until when their calendars are known far enough, or '';
--- lane:DIGEST, the rule of a single lane. Then: how many names and values follow, and these: the settings that scripts
--- use and what follows from them, by the names of the table of settings. The queue keeps them as fields, except for
--- empty ones.
+-- period, phase and ends (limits.lua); hours (limits.lua); calendars_until, until when calendars and hours are known
+-- far enough, or ''; lane:DIGEST, the rule of a single lane, and lane:hNUMBER, hours of lanes. Then: how many names and
+-- values follow, and these: the settings that scripts use and what follows from them, by the names of the table of
+-- settings. The queue keeps them as fields, except for empty ones.
 
 local LIMIT_ENDS = 8 -- in the packed rule of a limit
 
@@ -35,6 +35,7 @@ local function specFrom(at)
     end
   end
   s.n, s.d, s.burst, s.pull, s.adapt = tonumber(arg.n), tonumber(arg.d), tonumber(arg.burst), arg.pull, arg.adapt
+  if arg.hours ~= '' then s.hours = arg.hours end
   s.calendarsUntil, s.byLanes, s.terms = tonumber(arg.calendars_until), '', {}
   for setting, field in pairs(TERMS) do s.terms[field] = tonumber(s.settings[setting]) or 0 end
   for _, field in ipairs({ 'max_in_flight', 'max_scheduled', 'ordered', 'lanes', 'regime' }) do
@@ -94,6 +95,7 @@ local function firstPaces(q, s, grave)
     call('ZREM', B .. 'X', q.name)
   end
   if s.rules[1] then q.limits = limitchange.carryOverLimits(s.rules, before) end
+  limits.setHours(q, s.hours)
   -- In a later run than the store's first, a queue of this name may have granted departures and been lost.
   if M.runSince > 0 then
     delay(q, M.runSince + HORIZON, q.maxCost)
@@ -137,7 +139,7 @@ end
 local function writeCreated(q, s, more)
   local args, key = {}, B .. 'q' .. q.nr
   for _, value in ipairs(RECORDS) do q.changes[value] = true end
-  q.links = q.limits and '1:'
+  q.links = (q.limits or q.timed) and '1:'
   -- The fields that every call reads come first, in the order in which it reads them (see fields.go).
   packChanged(q, q.changes, args)
   packTexts(q, args)
@@ -148,6 +150,7 @@ local function writeCreated(q, s, more)
     call('HSET', key, 'limits', limitchange.rulesOf(q.limits), 'limitsState', limits.limitStates(q.limits),
       'limitsChanged', now)
   end
+  if q.timed then call('HSET', key, 'hours', q.timed) end
   if s.ownLanes[1] then call('HSET', B .. 'O' .. q.nr, unpack(s.ownLanes)) end
   if q.ruleNames then askedAnew(groupOf(q.name)) end
   noteCalendars(q.name, s)

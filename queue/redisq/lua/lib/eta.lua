@@ -9,13 +9,19 @@ local function resumesAt(q)
   return max(now, till > 0 and till + skew or 0, q.stop or 0)
 end
 
--- paceEta is leaky.Pacer.ETA as of an instant, in the same steps, and not before the stop if there is one.
-local function paceEta(q, ahead, at, stop)
+-- paceEta is leaky.Pacer.ETA as of an instant, in the same steps, and not before the stop if there is one. With hours
+-- it is leaky.Hours.ETA.
+local function paceEta(q, ahead, at, stop, h)
+  if h then at = limits.nextOpen(h, at) end
   bounded(q, at + HORIZON)
   if q.n == 0 then return at end
   local s = { n = q.n, d = q.d, burst = q.burst, tat = q.tat, rem = q.rem, last = q.last }
   if stop then receiver.rise(s, stop) end
   if s.tat < at then s.tat, s.rem = at, 0 end
+  if h then
+    local whole, rest = burstParts(s)
+    return limits.etaWithin(h, s.n, s.d, readyAt(s), rest > 0 and whole + 1 or whole, at, ahead)
+  end
   return max(at, min(readyAt(s) + ceil(ahead * q.d / q.n), FARTHEST))
 end
 
@@ -28,17 +34,17 @@ local function quotaEta(l, q, ahead, goes)
   if over < 0 then return goes end
   local begins = limits.skip(l, ends, floor(over / l.max))
   local empty = { n = q.n, d = q.d, burst = q.burst, tat = 0, rem = 0, last = 0, lastCost = 0 }
-  return paceEta(empty, over % l.max, begins) + skew
+  return paceEta(empty, over % l.max, begins + skew, nil, q.hours)
 end
 
 -- outflowEta returns when a job departs with so much cost ahead of it, by the bucket and the limits of the queue. It
 -- also returns the quota that decides, if one does.
 local function outflowEta(q, ahead, goes)
   local stop = q.group ~= q and q.stop or nil
-  local at, quota = paceEta(q, ahead, goes, stop), nil
+  local at, quota = paceEta(q, ahead, goes, stop, q.hours), nil
   for _, l in ipairs(q.limits or {}) do
     if l.max == 0 then
-      local own = paceEta(l, ahead, goes, stop)
+      local own = paceEta(l, ahead, goes, stop, q.hours)
       if own >= at then at, quota = own, nil end
     end
   end
@@ -83,7 +89,7 @@ end
 -- is up to them.
 local function etaIsExact(q, counts)
   return q.size == counts.waiting and not q.paused and not q.mixed and q.maxInFlight == 0 and not q.ordered
-    and not q.pull and not q.limits and not q.group and not q.adapt
+    and not q.pull and not q.limits and not q.hours and not q.group and not q.adapt
     and not (q.stop and (q.stop > now or q.receiver.opened > 0))
 end
 
@@ -96,18 +102,21 @@ local function etaOfNew(q, h, cost, behind, i, m, n)
   if q.group ~= q then at, quota = outflowEta(q, ahead, goes) end
   if quota then by = 'quota' end
   local rule = ruleOf(q, h.lane)
-  local own = at
+  local own, hours = at, rule.hours and limits.laneHours(q, rule)
   if rule.n > 0 then
     local l = bucketOf(q, h.lane, rule, now)
-    own = paceEta(l, i, max(goes, l.stop or 0), l.stop)
+    own = paceEta(l, i, max(goes, l.stop or 0), l.stop, hours)
   elseif q.receiver then
     own = receiver.stopsUntil(q, h.lane) or at
   end
   if own > at then at, quota, by = own, nil, 'lane_rate' end
-  if not q.group then return at, by, quota end
-  local together, its = groupEta(q, ahead, n, cost, 0, goes)
-  if together > at then return together, its and 'quota' or 'parent', its, true end
-  return at, by, quota
+  local of
+  if q.group then
+    local together, its = groupEta(q, ahead, n, cost, 0, goes)
+    if together > at then at, by, quota, of = together, its and 'quota' or 'parent', its, true end
+  end
+  if q.timed or q.group and q.group.timed then at = limits.commonHours(q, hours, at) end
+  return at, by, quota, of
 end
 
 -- etaOf returns the position and the ETA of a waiting or scheduled job, and what decides the ETA, as etaOfNew does. f
@@ -134,5 +143,6 @@ local function etaDeferred(q, counts, cost, before, notBefore)
   local goes = resumesAt(q)
   local at = q.group == q and goes or outflowEta(q, ahead, goes)
   if q.group then at = max(at, (groupEta(q, ahead, counts.waiting, cost, before, goes))) end
+  if q.timed or q.group and q.group.timed then at = limits.commonHours(q, nil, at) end
   return max(at, notBefore + skew)
 end

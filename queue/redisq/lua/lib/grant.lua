@@ -18,7 +18,8 @@ end
 -- departureFor returns the next departure of a queue for this client.
 local function departureFor(q, paced)
   local d = nextDeparture(q)
-  return paced and apart(q, max(request.from, d)) or d
+  if paced then d = apart(q, max(request.from, d)) end
+  return q.hours and limits.nextOpen(q.hours, d) or d
 end
 
 -- tooLate reports whether the first job would depart within the horizon, but after it expires.

@@ -67,7 +67,7 @@ end
 -- memberOpens returns when a member lets its next job out, at d or later. Only the group delays the parent's own jobs.
 local function memberOpens(v, q, d)
   if q == v.g then return max(d, q.stop or d) end
-  return max(d, nextDeparture(q))
+  return limits.nextOpen(q.hours, max(d, nextDeparture(q)))
 end
 
 local function atMostInFlight(m) return m.q.maxInFlight > 0 and m.q.leased + #m.leases / 2 >= m.q.maxInFlight end
@@ -95,7 +95,7 @@ local function choose(v, d)
     end
     if m.q and not over then
       local at = memberOpens(v, m.q, d)
-      if m.q ~= v.g then at = reign.apart(m.q, at) end
+      if m.q ~= v.g then at = limits.nextOpen(m.q.hours, reign.apart(m.q, at)) end
       if at > d then
         letRest(v, m, at)
       elseif not atMostInFlight(m) then
@@ -273,6 +273,9 @@ local function lostSince(v, e)
     if not ok or not q then return end
     whose = q
   end
+  for _, of in ipairs({ g, whose }) do
+    if of.hours then e = max(e, limits.openSince(of.hours, now)) end
+  end
   if whose ~= g and whose.receiver and whose.receiver.opened > 0 then return end
   grant.countLost(whose.nr, whose.name, slots(whose, now - e))
 end
@@ -342,7 +345,9 @@ local function visitGroup(g, e, child)
   repairWindows(g)
   while freeHandlers > 0 and request.visits < MAX_VISITS do
     local d = grant.departureFor(g, true)
-    if child then d = max(d, reign.apart(v.child.q, memberOpens(v, v.child.q, now))) end
+    if child then
+      d = limits.nextOpen(child.hours, max(d, reign.apart(v.child.q, memberOpens(v, v.child.q, now))))
+    end
     if d > now + HORIZON then break end
     if not wakeMembers(v, d) then
       local first = v.resting[#v.resting]
@@ -351,7 +356,7 @@ local function visitGroup(g, e, child)
       if not wakeMembers(v, d) then break end
     end
     local m, l = choose(v, d)
-    if m and leavesSlot(v, m) then
+    if m and (limits.nextOpen(g.hours, d) > d or leavesSlot(v, m)) then
       putBackChosen(v, m, l)
       break
     end

@@ -7,15 +7,17 @@
 -- that bounds its jobs in flight, its scheduled jobs or its lanes, and by a job with a lane, a priority or a
 -- not-before.
 
-local RULE, RULE_BYTES = '>I4I7I4I4I4I7', 30 -- n, d, burst, capacity, max in flight, max bytes
+local RULE, RULE_BYTES = '>I4I7I4I4I4I7', 30 -- n, d, burst, capacity, max in flight, max bytes; then perhaps its hours
+local TIMED_BYTES = RULE_BYTES + 2
 local NO_RULE = { n = 0, d = 0, burst = 1, capacity = 0, maxInFlight = 0, bytes = 0 }
 -- The rule that the bucket follows, tat, rem, last, last cost, the run of the server, covered cost.
 local LANE_BUCKET, LANE_BUCKET_BYTES = '>I4I7I4I7I4I7I2c8I2', 45
 
 local function unpackRule(s)
-  if not s or #s ~= RULE_BYTES then return NO_RULE end
+  if not s or #s ~= RULE_BYTES and #s ~= TIMED_BYTES then return NO_RULE end
   local r = {}
   r.n, r.d, r.burst, r.capacity, r.maxInFlight, r.bytes = unpackStruct(RULE, s)
+  if #s == TIMED_BYTES then r.hours = unpackStruct('>I2', s, RULE_BYTES + 1) end
   return r
 end
 
@@ -156,10 +158,15 @@ end
 
 -- restsUntil returns until when a lane rests as of an instant, and its bucket.
 local function restsUntil(q, lane, rule, at)
-  if rule.n == 0 then return max(at, q.receiver and receiver.stopsUntil(q, lane) or at) end
-  local l, moved = bucketOf(q, lane, rule, at)
-  if moved then keepBucket(q, lane, l) end
-  return laneNext(l, at), l
+  local opens, l, moved
+  if rule.n == 0 then
+    opens = max(at, q.receiver and receiver.stopsUntil(q, lane) or at)
+  else
+    l, moved = bucketOf(q, lane, rule, at)
+    if moved then keepBucket(q, lane, l) end
+    opens = laneNext(l, at)
+  end
+  return rule.hours and limits.nextOpen(limits.laneHours(q, rule), opens) or opens, l
 end
 
 -- headOf reads the head of a record, with its flags at that byte of s, except for its batch.

@@ -1,6 +1,7 @@
 -- needs: departures
 -- gives: limitStates, saveLimits, endOf, skip, window, repairWindows, usedUp, allReadyAt, affords, takeAll
--- gives: refund, giveBackPaces, delayPaces, coverPaces, slots
+-- gives: refund, giveBackPaces, delayPaces, coverPaces, slots, setHours, nextOpen, openSince, laneHours, commonHours
+-- gives: etaWithin
 --
 -- The limits of a queue beside its rate. Further paces are treated like its own bucket; quotas use the arithmetic of
 -- leaky/quota.go, and their windows go by the wall clock.
@@ -8,6 +9,9 @@
 -- A limit has a name, by which it is recognized after a change. A pace has n, d and burst. A quota has max and its
 -- calendar: period and phase, or the ends of its windows, 7 bytes each. The state of a pace is tat, rem, last and
 -- lastCost, of a quota windowEnds and used.
+--
+-- The hours of a queue are the edges of its open spans, 7 bytes each; '-' if only lanes have hours. q.hours are those
+-- of the queue itself. Hours go by the wall clock, like quotas.
 
 local END_BYTES, MOST_USED = 7, 2 ^ 40
 
@@ -32,10 +36,18 @@ local function unpackLimits(rules, states)
   return limits
 end
 
--- loadLimits loads the limits, and when they last changed.
+-- setHours sets the hours of a queue.
+local function setHours(q, hours)
+  q.timed = hours or nil
+  q.hours = q.timed and hours ~= '-' and { ends = hours } or nil
+end
+
+-- loadLimits loads the limits, when they last changed, and the hours.
 local function loadLimits(q)
-  local rules, states, changed = unpack(call('HMGET', B .. 'q' .. q.nr, 'limits', 'limitsState', 'limitsChanged'))
-  q.limits, q.limitsChanged = unpackLimits(rules, states), tonumber(changed) or 0
+  local rules, states, changed, hours = unpack(call('HMGET', B .. 'q' .. q.nr, 'limits', 'limitsState',
+    'limitsChanged', 'hours'))
+  q.limits, q.limitsChanged = rules and unpackLimits(rules, states) or nil, tonumber(changed) or 0
+  setHours(q, hours)
 end
 
 local function limitStates(limits)
@@ -58,6 +70,69 @@ local function firstEndAfter(l, t)
     if endAt(l, middle) > t then high = middle else low = middle + 1 end
   end
   return low
+end
+
+local BEYOND_EDGES, ETA_SPANS, COMMON_MOST = 60 * SECOND, 32, 16
+
+-- nextOpen returns the first instant, not before t, that is within hours, if there are any. It is leaky.Hours.Next: an
+-- even index of the next edge means that the hours are open.
+local function nextOpen(h, t)
+  local i = h and firstEndAfter(h, t - skew) or 0
+  if i % 2 == 0 then return t end
+  if i > #h.ends / END_BYTES then return t + BEYOND_EDGES end
+  return endAt(h, i) + skew
+end
+
+-- openSince returns since when hours have been open, or when they open next.
+local function openSince(h, t)
+  local i = firstEndAfter(h, t - skew)
+  return i % 2 == 0 and endAt(h, i - 1) + skew or nextOpen(h, t)
+end
+
+-- laneHours returns the hours of a lane by its rule, or nil.
+local function laneHours(q, rule)
+  local index = rule.hours
+  if not index then return nil end
+  q.hoursOfLanes = q.hoursOfLanes or {}
+  if not q.hoursOfLanes[index] then
+    q.hoursOfLanes[index] = { ends = call('HGET', B .. 'O' .. q.nr, 'h' .. index) or '' }
+  end
+  return q.hoursOfLanes[index]
+end
+
+-- commonHours returns the first instant, not before at, that is within the hours of a queue, of its parent, and own,
+-- those of a lane or nil.
+local function commonHours(q, own, at)
+  local parents = q.group and q.group ~= q and q.group.hours or nil
+  if not (parents or own) then return nextOpen(q.hours, at) end
+  for _ = 1, COMMON_MOST do
+    local before = at
+    at = nextOpen(own, nextOpen(parents, nextOpen(q.hours, at)))
+    if at == before then break end
+  end
+  return at
+end
+
+-- etaWithin is leaky.Hours.ETA for a bucket that is not before begin: ready is when the next job could leave, and burst
+-- what idleness earns.
+local function etaWithin(h, n, d, ready, burst, begin, ahead)
+  local at, left, count = begin, ahead, #h.ends / END_BYTES
+  for span = 1, ETA_SPANS do
+    local leaves = max(at, ready + ceil(left * d / n))
+    local i = firstEndAfter(h, at - skew)
+    if i % 2 == 1 or leaves < endAt(h, i) + skew then return min(leaves, FARTHEST) end
+    local closes = endAt(h, i) + skew
+    local gone = floor((closes - ready - 1) * n / d) + 1
+    if gone > 0 then
+      left = left - min(gone, left)
+      ready = ready + ceil(gone * d / n)
+    end
+    if span == ETA_SPANS or i == count then
+      return min(closes + ceil((closes - begin) * left / max(1, ahead - left)), FARTHEST)
+    end
+    at = endAt(h, i + 1) + skew
+    ready = max(ready, at - burst)
+  end
 end
 
 -- lastStep returns the last end of a calendar, and how long its last window is.

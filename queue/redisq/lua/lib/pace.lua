@@ -34,12 +34,13 @@ local function bucketReadyAt(q)
   return d
 end
 
--- readyAt returns when the bucket and all limits let the next job out, as seen from an instant (by default now), and
--- the queue's stop is over. The stop of a parent delays only its own jobs.
+-- readyAt returns when the bucket and all limits let the next job out, as seen from an instant (by default now), the
+-- queue's stop is over and its hours are open. The stop of a parent delays only its own jobs.
 local function readyAt(q, at)
   local d = bucketReadyAt(q)
   if q.limits then d = limits.allReadyAt(q, d, at) end
   if q.stop and q.group ~= q then d = max(d, q.stop) end
+  if q.hours then d = max(d, limits.openSince(q.hours, max(d, at or now))) end
   return d
 end
 

@@ -6,8 +6,9 @@
 
 local REFILE_MOST = 100
 
--- hasQuota reports whether one of the limits of a queue is a quota.
-local function hasQuota(q)
+-- followsWall reports whether the wall clock decides when jobs leave.
+local function followsWall(q)
+  if q.hours then return true end
   for _, l in ipairs(q.limits or {}) do
     if l.max > 0 then return true end
   end
@@ -26,7 +27,7 @@ local function fileOne(nr)
     if not q.pull then M.firstTimer = min(M.firstTimer, at + skew) end
     wakeFor(at + skew, q)
   end
-  if not hasQuota(q) then return end
+  if not followsWall(q) then return end
   if q.group and not q.pull then
     groups.fileMember(q)
   else

@@ -118,6 +118,7 @@ local function chooseLane(v, d)
     elseif q.receiver then
       opens = max(d, receiver.stopsUntil(q, l.lane) or d)
     end
+    if l.rule.hours and opens < math.huge then opens = limits.nextOpen(limits.laneHours(q, l.rule), opens) end
     if opens <= d then return l end
     putOffUntil(v, l, opens)
     v.putOff = v.putOff + 1
@@ -161,7 +162,8 @@ local function noteDeparture(v, l, cost, d)
   elseif l.limit > 0 and inFlight(q, l.lane) + l.granted >= l.limit then
     putOffUntil(v, l, math.huge)
   elseif b and laneNext(b, d) > d then
-    putOffUntil(v, l, laneNext(b, d))
+    local opens = laneNext(b, d)
+    putOffUntil(v, l, l.rule.hours and limits.nextOpen(limits.laneHours(q, l.rule), opens) or opens)
   else
     insert(v.ready, l)
   end

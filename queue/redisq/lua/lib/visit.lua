@@ -55,7 +55,7 @@ local function grantSome(q, v, leases, flights)
   local W, F = B .. 'w' .. q.nr, B .. 'f' .. q.nr
   local want = min(freeHandlers, 32, shares.left[q.nr] or freeHandlers)
   if want < 1 then return false end
-  local paced = q.n > 0 or q.limits
+  local paced = q.n > 0 or q.limits or q.hours
   if q.n > 0 then -- do not read what the horizon will not let out
     want = min(want, floor((now + HORIZON - departureFor(q, true)) * q.n / q.d) + 1)
     if want < 1 then return false end
@@ -213,6 +213,7 @@ local function visitQueue(nr, e)
   -- For putOnAgenda. It is read before anything is written, as the key may be another program's.
   q.firstDue = tonumber(call('ZRANGE', B .. 't' .. nr, '0', '0', 'WITHSCORES')[2]) or false
   q.timer = call('ZSCORE', agendaKey(q, 's'), nr)
+  if q.hours and e < now then e = max(e, limits.openSince(q.hours, now)) end
   if not delayAfterRestart(q, q.maxCost) and e < now and not (q.receiver and q.receiver.opened > 0) then
     if q.limits then countLost(nr, q.name, limits.slots(q, now - e)) elseif q.n > 0 then
       countLost(nr, q.name, floor((now - e) * q.n / q.d))
