@@ -160,6 +160,14 @@ func TestStatusTable(t *testing.T) {
 		"quota used up": {
 			[]change{daily(100), ready(11 * time.Hour)}, quota, "quota until 23:00 UTC",
 		},
+		"outside its hours, before a quota": {
+			[]change{daily(100), func(i *queue.Info) { i.Spec.Hours.Open = "13:00-14:00" }},
+			status.Status{Code: status.Hours, Until: noon.Add(time.Hour), Reason: "13:00-14:00 UTC"},
+			"outside its hours until 13:00 UTC",
+		},
+		"within its hours": {
+			[]change{daily(100), func(i *queue.Info) { i.Spec.Hours.Open = "12:00-14:00" }}, quota, "quota until 23:00 UTC",
+		},
 		"quota above its maximum":          {[]change{daily(101)}, quota, "quota until 23:00 UTC"},
 		"quota left":                       {[]change{daily(99)}, only(status.Flowing), "flowing"},
 		"quota used up, and nothing waits": {[]change{daily(100), idle}, only(status.Idle), "idle"},
@@ -249,8 +257,8 @@ func TestStatusCodesAreToldApart(t *testing.T) {
 			texts[text] = true
 		}
 	}
-	if codes := status.Codes(); len(codes) != 16 || codes[0] != status.Paused ||
-		codes[15] != status.Idle || len(slices.Compact(slices.Sorted(slices.Values(codes)))) != 16 {
+	if codes := status.Codes(); len(codes) != 17 || codes[0] != status.Paused ||
+		codes[16] != status.Idle || len(slices.Compact(slices.Sorted(slices.Values(codes)))) != 17 {
 		t.Errorf("codes: %v", codes)
 	}
 }
