@@ -1,6 +1,13 @@
 package queue
 
-import "github.com/penstock/penstock/queue/invalid"
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/penstock/penstock/queue/invalid"
+)
 
 // Schedule returns the hours in which deferred jobs return; nil is always. Its error is an *invalid.Error.
 func (d *Deferral) Schedule() (*Schedule, error) {
@@ -19,4 +26,42 @@ func (d *Deferral) Schedule() (*Schedule, error) {
 	}
 	h.Timezone = d.Timezone
 	return h.schedule(field, open, "deferred.timezone")
+}
+
+// ReadmitHours are Hours that may also be written as a single span, "22:00-06:00".
+type ReadmitHours struct{ Hours }
+
+func (h ReadmitHours) isSpan() bool { return len(h.Open.All()) == 1 && h.Hours == Hours{Open: h.Open} }
+
+// MarshalJSON writes a single span as a string, and other hours as an object.
+func (h ReadmitHours) MarshalJSON() ([]byte, error) {
+	if h.isSpan() {
+		return json.Marshal(string(h.Open))
+	}
+	return json.Marshal(h.Hours)
+}
+
+// UnmarshalJSONFrom reads either form.
+func (h *ReadmitHours) UnmarshalJSONFrom(in *jsontext.Decoder) error {
+	if in.PeekKind() != '"' {
+		return json.UnmarshalDecode(in, &h.Hours)
+	}
+	var text string
+	if err := json.UnmarshalDecode(in, &text); err != nil {
+		return err
+	}
+	h.Hours = Hours{Open: ListOf(strings.Join(strings.Fields(text), " "))}
+	return nil
+}
+
+// UnmarshalJSON reads either form.
+func (h *ReadmitHours) UnmarshalJSON(text []byte) error {
+	return json.Unmarshal(text, (*readmitHours)(h))
+}
+
+type readmitHours ReadmitHours
+
+// UnmarshalJSONFrom reads either form.
+func (h *readmitHours) UnmarshalJSONFrom(in *jsontext.Decoder) error {
+	return (*ReadmitHours)(h).UnmarshalJSONFrom(in)
 }
