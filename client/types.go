@@ -195,6 +195,9 @@ type Spec struct {
 	Learn string `json:"learn,omitempty"`
 	// Times at which jobs may leave.
 	Hours *Hours `json:"hours,omitempty"`
+	// Share of a child in the parent's rate, in proportion to its siblings' weights. What a queue does
+	// not use, the others get. A parent's own jobs count as a sibling of its children.
+	Weight int64 `json:"weight,omitempty"`
 }
 
 // Queue is a type of the API. The answer to a PUT. status, paused and stats are absent if the queue
@@ -243,6 +246,7 @@ type Queue struct {
 	Rules  []string     `json:"rules,omitempty"`
 	Learn  string       `json:"learn,omitempty"`
 	Hours  *Hours       `json:"hours,omitempty"`
+	Weight int64        `json:"weight,omitempty"`
 	// Raw is the answer as the server sent it, with fields that this version does not know.
 	Raw json.RawMessage `json:"-"`
 }
@@ -422,9 +426,10 @@ type SpecLanes struct {
 	MaxBytes    any    `json:"max_bytes,omitempty"`
 	MaxInFlight int64  `json:"max_in_flight,omitempty"`
 	// Settings of single lanes by key, at most 1,000. Each replaces the settings above as a whole:
-	// settings left out are unlimited.
+	// settings left out are unlimited, and the weight is 1.
 	Overrides map[string]LaneRule `json:"overrides,omitempty"`
 	Hours     *Hours              `json:"hours,omitempty"`
+	Weight    int64               `json:"weight,omitempty"`
 }
 
 // SpecRetry is a type of the API. Number and timing of the retries of a failed job.
@@ -603,10 +608,13 @@ type QueueCircuitState struct {
 // QueueParent is a type of the API. The parent, whose settings apply to this queue and its siblings
 // together. Absent without a parent, or if the parent does not exist.
 type QueueParent struct {
-	Name   string  `json:"name"`
-	Rate   string  `json:"rate"`
-	Paused bool    `json:"paused"`
-	Quotas []Quota `json:"quotas,omitempty"`
+	Name   string `json:"name"`
+	Rate   string `json:"rate"`
+	Paused bool   `json:"paused"`
+	// Jobs per second that this queue can let out whatever its siblings do: its part of the rate by
+	// weight. Absent if the parent has no rate.
+	GuaranteedPerSecond float64 `json:"guaranteed_per_second,omitempty"`
+	Quotas              []Quota `json:"quotas,omitempty"`
 }
 
 // Stats is a type of the API. See the documentation of the API.
@@ -725,6 +733,9 @@ type LaneRule struct {
 	// Times at which jobs of a lane may leave, within the queue's hours. The fields are those of
 	// `hours`. Default: the queue's.
 	Hours *Hours `json:"hours,omitempty"`
+	// Share of a lane in the queue's rate, in proportion to the other lanes' weights. What a lane does
+	// not use, the others get. Jobs without a lane have the weight 1.
+	Weight int64 `json:"weight,omitempty"`
 }
 
 // QueueAdaptedChange is a type of the API. See the documentation of the API.

@@ -23,6 +23,7 @@ type Info struct {
 	DeadBytes, DeferredBytes int64
 	MaxBytes                 int64 // Spec.MaxBytes, or a share of the store; AnyBytes if unknown
 	Lanes                    int64 // lanes with waiting jobs, including the lane of jobs without one
+	LaneWeights              int64 // sum of their weights
 
 	Counters
 
@@ -98,12 +99,51 @@ func (i *Info) QuotaWindow(k int) (w leaky.Window, ok bool) {
 type GroupInfo struct {
 	Children int64 // if 0, the other fields are 0
 	Members  int64 // queues of the group with waiting jobs
+	Weight   int64 // sum of their weights
+	Weights  int64 // sum of the weights of all children, pull children too
 	Waiting  int64 // jobs waiting in the group
 	MaxCost  int64 // highest cost of a job in the group
 }
 
 // Size returns how many jobs the queue holds, as its capacity counts them.
 func (i *Info) Size() int64 { return i.Waiting + i.Scheduled + i.Leased + i.Held }
+
+// Guaranteed returns how many jobs per second a child can let out whatever its siblings do: its part of the parent's
+// rate by weight. A parent counts while it holds jobs of its own. ok is false for other queues, and if the parent has no
+// rate.
+func (i *Info) Guaranteed() (perSecond float64, ok bool) {
+	p := i.Parent
+	if p == nil || p.Rate.Unlimited() {
+		return 0, false
+	}
+	own, all := i.Spec.Share(), p.Group.Weights
+	if p.Size()+p.Deferred > 0 {
+		all += p.Spec.Share()
+	}
+	return capped(p.Rate.PerSecond()*float64(own)/float64(max(own, all)), i.Rate), true
+}
+
+// LaneGuaranteed returns how many jobs per second a lane can let out beside the lanes that have waiting jobs now. ok is
+// false if neither the queue nor its parent has a rate.
+func (i *Info) LaneGuaranteed(key string) (perSecond float64, ok bool) {
+	of, child := i.Guaranteed()
+	if !child && i.Rate.Unlimited() {
+		return 0, false
+	}
+	if !child {
+		of = i.Rate.PerSecond()
+	}
+	rule := i.Spec.Lanes.Of(key)
+	return capped(of*float64(rule.Share())/float64(max(rule.Share(), i.LaneWeights)), rule.Rate), true
+}
+
+// capped returns the lower of a rate per second and a rate.
+func capped(perSecond float64, by leaky.Rate) float64 {
+	if by.Unlimited() {
+		return perSecond
+	}
+	return min(perSecond, by.PerSecond())
+}
 
 // Full reports whether the queue has no place left, or too few bytes for a job of average size.
 func (i *Info) Full() bool {

@@ -32,10 +32,15 @@ type LaneRule struct {
 	MaxInFlight int64 `json:"max_in_flight,omitzero"`
 	// Hours are when jobs of the lane leave, within those of the queue.
 	Hours Hours `json:"hours,omitzero"`
+	// Weight is the lane's share of the queue in relation to the other lanes' weights; 0 means 1.
+	Weight int64 `json:"weight,omitzero"`
 }
 
 // MaxLaneHours is how many different hours the lanes of a queue may have.
 const MaxLaneHours = 50
+
+// MaxWeight is the greatest weight of a lane or a queue.
+const MaxWeight = 1000
 
 const maxLaneOverrides = 1000
 
@@ -45,6 +50,12 @@ const maxLaneOverrides = 1000
 func (r LaneRule) Pacer() leaky.Pacer {
 	return leaky.Pacer{Rate: r.Rate, Burst: max(1, r.Burst), Horizon: Horizon}
 }
+
+// Share returns the weight of the lane.
+func (r *LaneRule) Share() int64 { return max(1, r.Weight) }
+
+// Paces reports whether the rule delays jobs, by a rate or by the jobs in flight.
+func (r *LaneRule) Paces() bool { return !r.Rate.Unlimited() || r.MaxInFlight > 0 }
 
 // Of returns the rule of a lane.
 func (l *Lanes) Of(key string) LaneRule {
@@ -94,12 +105,18 @@ var laneSettings = []setting[LaneRule]{
 			return err
 		},
 	},
+	{
+		name: "weight", at: func(r *LaneRule) any { return &r.Weight },
+		absent: "1", min: 1, max: MaxWeight,
+		doc: "Share of a lane in the queue's rate, in proportion to the other lanes' weights." +
+			" What a lane does not use, the others get. Jobs without a lane have the weight 1.",
+	},
 }
 
 var laneOverrides = Setting{
 	Name: "lanes.overrides", Type: "object",
 	Doc: "Settings of single lanes by key, at most 1,000. Each replaces the settings above as a whole:" +
-		" settings left out are unlimited.",
+		" settings left out are unlimited, and the weight is 1.",
 }
 
 func (l *Lanes) validate(field string) error {

@@ -74,6 +74,7 @@ type Sibling struct {
 	Rate          leaky.Rate
 	Burst         int64
 	Bucket        leaky.Bucket
+	Weight        int64
 }
 
 // LanesRequest asks for lanes of a queue.

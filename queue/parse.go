@@ -2,6 +2,7 @@ package queue
 
 import (
 	stdjson "encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,7 +18,7 @@ import (
 const MaxSpecBytes = 2 * MaxDeliverBytes
 
 var specDocument = strictjson.Document{
-	Name: "spec", Of: "a queue's spec", Most: MaxSpecBytes, Zeroless: isLimit,
+	Name: "spec", Of: "a queue's spec", Most: MaxSpecBytes, Zeroless: zeroless,
 	Wants: map[string]string{
 		"quota": `a string such as "50000/d"`, "open": `a list such as ["mon-fri 08:00-20:00"]`,
 		"closed": `a list of dates such as ["2026-12-25"]`, "readmit_between": `a string such as "22:00-06:00", or an object`,
@@ -77,14 +78,17 @@ func (s *Spec) hoistRate() bool {
 	return true
 }
 
-// isLimit reports whether a zero in this field of a Spec means no limit. A zero written there is ambiguous: it could
-// mean that nothing is allowed, or that there is no limit.
-func isLimit(path string) bool {
-	if strings.HasPrefix(path, "lanes.") || strings.HasPrefix(path, "limits.") {
-		return true
-	}
+// zeroless returns why this field of a Spec must not be 0, or "". A zero of a limit is ambiguous: it could mean that
+// nothing is allowed, or that there is no limit.
+func zeroless(path string) string {
 	i := slices.IndexFunc(specSettings, func(r setting[Spec]) bool { return r.name == path })
-	return i >= 0 && specSettings[i].absent != ""
+	switch {
+	case path == "weight" || strings.HasPrefix(path, "lanes.") && strings.HasSuffix(path, ".weight"):
+		return fmt.Sprintf("must be from 1 to %d; to let nothing out, pause the queue", MaxWeight)
+	case strings.HasPrefix(path, "lanes."), strings.HasPrefix(path, "limits."), i >= 0 && specSettings[i].absent != "":
+		return "must be at least 1; leave it out for no limit"
+	}
+	return ""
 }
 
 // EncodeSpec returns the canonical JSON of a spec: two specs are equal exactly if their encodings are, byte for byte.

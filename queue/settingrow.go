@@ -104,7 +104,9 @@ func (r *setting[S]) bound(at any, field string) error {
 	case *int:
 		return invalid.Range(field, int64(*v), number(r.min), number(r.max))
 	case *int64:
-		return invalid.Range(field, *v, number(r.min), number(r.max))
+		if *v != 0 || r.absent == "" {
+			return invalid.Range(field, *v, number(r.min), number(r.max))
+		}
 	case *float64:
 		if low, high := r.min.(float64), r.max.(float64); !(*v > low && *v < high) {
 			return invalid.Errorf(field, "", "is %v, must be between %v and %v", *v, low, high)

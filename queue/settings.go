@@ -55,6 +55,8 @@ type Spec struct {
 	Ordered bool `json:"ordered,omitzero"`
 	// Lanes bounds each lane.
 	Lanes Lanes `json:"lanes,omitzero"`
+	// Weight is the queue's share of its group in relation to the other members' weights; 0 means 1.
+	Weight int64 `json:"weight,omitzero"`
 	// Rules names the rules that decide which jobs of this queue and its children come in. Rules of the queue's own
 	// group are asked within the append; package admission asks the others before it.
 	Rules []string `json:"rules,omitempty"`
@@ -209,6 +211,12 @@ var otherSettings = []setting[Spec]{
 		name: "lanes", items: append(describe("lanes.", laneSettings), laneOverrides),
 		doc:   "Limits of each lane, within the limits of the queue. Jobs without a lane are exempt.",
 		check: func(s *Spec, field string) error { return s.Lanes.validate(field) },
+	},
+	{
+		name: "weight", at: func(s *Spec) any { return &s.Weight }, scripts: true,
+		absent: "1", min: 1, max: MaxWeight,
+		doc: "Share of a child in the parent's rate, in proportion to its siblings' weights." +
+			" What a queue does not use, the others get. A parent's own jobs count as a sibling of its children.",
 	},
 	{
 		name: "rules", at: func(s *Spec) any { return &s.Rules },

@@ -54,6 +54,9 @@ func (s *Spec) Mark() int64 {
 	return max(1, min(mark, s.Capacity-1))
 }
 
+// Share returns the weight of the queue in its group.
+func (s *Spec) Share() int64 { return max(1, s.Weight) }
+
 // Fastest returns the highest rate that the queue can have under this spec.
 func (s *Spec) Fastest() leaky.Rate {
 	if s.Adapt.On() {

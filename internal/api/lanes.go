@@ -153,8 +153,13 @@ func shownLanes(ctx context.Context, l *rankedLanes) wire.Lanes {
 	}
 	for _, ln := range l.page {
 		lane := wire.Lane{Lane: ln.Key, Waiting: ln.Waiting, FinishAt: instant(ln.finish), StoppedUntil: instant(ln.Stop)}
-		if rule := l.Spec.Lanes.Of(ln.Key); !rule.Rate.Unlimited() {
+		rule := l.Spec.Lanes.Of(ln.Key)
+		if !rule.Rate.Unlimited() {
 			lane.Limit = rule.Rate.String()
+		}
+		lane.Weight = rule.Share()
+		if perSecond, ok := l.Info.LaneGuaranteed(ln.Key); ok {
+			lane.Guaranteed = toMillionth(perSecond)
 		}
 		if took := ln.finish.Sub(l.Now); took > 0 {
 			lane.PerSecond = toMillionth(float64(ln.Waiting) / took.Seconds())

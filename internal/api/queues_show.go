@@ -35,6 +35,9 @@ func shown(i *queue.Info) wire.Queue {
 	}
 	if p := i.Parent; p != nil {
 		q.Parent = &wire.Parent{Name: p.Spec.Name, Rate: p.Rate, Paused: p.Pause.On(), Quotas: quotas(p)}
+		if perSecond, ok := i.Guaranteed(); ok {
+			q.Parent.Guaranteed = toMillionth(perSecond)
+		}
 	}
 	if q.Stats.Errors == nil {
 		q.Stats.Errors = []queue.LastError{}

@@ -76,7 +76,8 @@ func TestSetLanes(t *testing.T) {
 		"--max-in-flight=0": "leave it out for no limit", "--max-scheduled=-1": "is -1", "--lane-rate=fast": "lanes.rate",
 		"--lane-burst=0": "lanes.burst", "--lane-capacity=many": "whole number",
 		"ordered=perhaps": "true or false", "lanes.overrides.gmail.com.rate=x": "lanes.overrides.gmail.com.rate",
-		"lanes.overrides.rate=1/s": "lanes.overrides.rate", "lanes.weight=1": "not a field",
+		"lanes.overrides.rate=1/s": "lanes.overrides.rate", "lanes.share=1": "not a field",
+		"lanes.weight=0": "must be from 1 to 1000", "weight=1001": "is 1001",
 	} {
 		expect(t, ExitRefused, "", want, "queue", "set", "email", setting)
 	}

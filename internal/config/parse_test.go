@@ -204,7 +204,10 @@ func TestBadFiles(t *testing.T) {
 		{"ordered as text", one("    ordered: 'yes'\n"), 4, "queues[0].ordered", "true or false"},
 		{"lanes a rate", one("    lanes: 2/s\n"), 4, "queues[0].lanes", "an object"},
 		{"lanes left empty", one("    lanes:\n"), 4, "queues[0].lanes", "null"},
-		{"unknown key of lanes", one("    lanes:\n      weight: 2\n"), 5, "queues[0].lanes.weight", "not a field"},
+		{"unknown key of lanes", one("    lanes:\n      share: 2\n"), 5, "queues[0].lanes.share", "not a field"},
+		{"lanes of weight 0", one("    lanes:\n      weight: 0\n"), 5, "queues[0].lanes.weight", "from 1 to 1000"},
+		{"weight 0", one("    weight: 0\n"), 4, "queues[0].weight", "pause the queue"},
+		{"weight in words", one("    weight: double\n"), 4, "queues[0].weight", "whole number"},
 		{"rate of a lane", one("    lanes:\n      rate: 2\n"), 5, "queues[0].lanes.rate", "such as"},
 		{
 			"burst of a lane", one("    lanes:\n      rate: 1/d\n      burst: 1000\n"), 6, "queues[0].lanes.burst", "spans more",

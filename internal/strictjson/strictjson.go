@@ -29,8 +29,8 @@ type Document struct {
 	Most int    // maximum bytes
 	// Wants describes fields by name if their types do not describe them well.
 	Wants map[string]string
-	// Zeroless reports whether a field must not be 0, because its zero value means something else.
-	Zeroless func(path string) bool
+	// Zeroless returns why a field must not be 0, because its zero value means something else; "" if it may.
+	Zeroless func(path string) string
 }
 
 // Read parses data into a value that has the defaults, and returns which fields were given, by their dotted paths.
@@ -85,8 +85,8 @@ func (d Document) given(in *jsontext.Decoder) (map[string]bool, error) {
 			at.value()
 		case kind == 'n':
 			return nil, invalid.Errorf(d.field(in.StackPointer()), "", "is null; leave it out for the default")
-		case kind == '0' && t.String() == "0" && d.Zeroless != nil && d.Zeroless(string(at.path)):
-			return nil, invalid.Errorf(d.field(in.StackPointer()), "", "is 0, must be at least 1; leave it out for no limit")
+		case kind == '0' && t.String() == "0" && d.Zeroless != nil && d.Zeroless(string(at.path)) != "":
+			return nil, invalid.Errorf(d.field(in.StackPointer()), "", "is 0, %s", d.Zeroless(string(at.path)))
 		case kind == '{' || kind == '[':
 			at.enter(kind == '[')
 		default:

@@ -69,6 +69,9 @@ type Lane struct {
 	FinishAt  *time.Time `json:"finish_at"`
 	PerSecond float64    `json:"per_second,omitempty"`
 	Limit     string     `json:"limit,omitempty"` // the rate of the lane, if it has one
+	Weight    int64      `json:"weight,omitempty"`
+	// Guaranteed is the lane's part of the queue's rate beside the lanes that have waiting jobs now.
+	Guaranteed float64 `json:"guaranteed_per_second,omitempty"`
 	// StoppedUntil is until when the receiver asked the lane to wait.
 	StoppedUntil *time.Time `json:"stopped_until,omitempty"`
 }

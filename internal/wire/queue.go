@@ -98,6 +98,8 @@ type Parent struct {
 	Rate   leaky.Rate `json:"rate"`
 	Paused bool       `json:"paused"`
 	Quotas []Quota    `json:"quotas,omitempty"`
+	// Guaranteed is the part of the rate that the child has whatever its siblings do, in jobs per second.
+	Guaranteed float64 `json:"guaranteed_per_second,omitempty"`
 }
 
 // Quota is the usage of a quota in the present window of its calendar.

@@ -308,7 +308,7 @@ func (q *queueState) addIncoming(j *job, dueAt leaky.Instant) {
 		return
 	}
 	if j.lane.empty() {
-		c.lanes++
+		q.countIncomingLane(j.lane, 1)
 	}
 	c.waiting++
 	c.cost += int64(j.cost)
@@ -332,7 +332,7 @@ func (q *queueState) removeIncoming(j *job) {
 	}
 	*j.lane.incomingOf(j.priority())--
 	if j.lane.empty() {
-		c.lanes--
+		q.countIncomingLane(j.lane, -1)
 	}
 }
 

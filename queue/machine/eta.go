@@ -12,7 +12,7 @@ import (
 type outlook struct {
 	lane      *lane
 	place     int64 // how many jobs wait before it in its lane
-	others    int64 // how many other lanes have waiting jobs
+	others    int64 // sum of the weights of other lanes with waiting jobs
 	waiting   int64 // all other waiting jobs
 	gap       int64 // its turn minus that of the first waiting job, in a plain queue
 	groupLoad groupLoad
@@ -21,8 +21,8 @@ type outlook struct {
 
 // groupLoad is what waits in the rest of the group.
 type groupLoad struct {
-	otherMembers int64 // other members with waiting jobs
-	waiting      int64 // all other waiting jobs of the group
+	others  int64 // sum of the weights of other members with waiting jobs
+	waiting int64 // all other waiting jobs of the group
 }
 
 // costBounds is what an estimate assumes about the costs of other jobs. It is set when a job is decided: a job must not
@@ -66,7 +66,7 @@ type etaVerdict struct {
 
 // judgeETA returns when a job is expected to depart, and why then.
 func (q *queueState) judgeETA(o outlook, now leaky.Instant) etaVerdict {
-	ahead := o.ahead(min(o.waiting, o.place*(o.others+1)+o.others), o.gap)
+	ahead := o.ahead(min(o.waiting, amongOthers(o.place, o.others, o.lane.share())), o.gap)
 	goes, _ := q.resumesAt(now)
 	v := q.ownVerdict(goes, now, ahead)
 	if own := o.lane.eta(goes, now, o.place); own > v.at {
@@ -118,18 +118,18 @@ func (q *queueState) groupVerdict(
 	if q.group == nil {
 		return etaVerdict{at: goes}
 	}
-	others := ahead*(load.otherMembers+1) + load.otherMembers
+	others := amongOthers(ahead, load.others, q.spec.Share())
 	return q.group.queue.verdictBy(cause.Parent, goes, now, min(others, load.waiting*max(1, bounds.groupMaxCost)+deferred))
 }
 
 // groupLoad returns what waits in the group around a job of q; waits says whether the job itself waits.
 func (q *queueState) groupLoad(waits bool) (load groupLoad) {
 	if g := q.group; g != nil {
-		load = groupLoad{g.membersWaiting, g.waiting}
+		load = groupLoad{g.weightWaiting, g.waiting}
 		if q.spec.Pull {
 			load.waiting += q.counts[queue.Waiting]
 		} else if q.counts[queue.Waiting] > 0 {
-			load.otherMembers--
+			load.others -= q.spec.Share()
 		}
 		if waits {
 			load.waiting--
@@ -141,11 +141,11 @@ func (q *queueState) groupLoad(waits bool) (load groupLoad) {
 // groupLoadIncoming is groupLoad for a job that is not in the queue yet, incoming jobs included.
 func (q *queueState) groupLoadIncoming() (load groupLoad) {
 	if g := q.group; g != nil {
-		load = groupLoad{g.membersIncoming, g.waiting + g.incoming}
+		load = groupLoad{g.weightIncoming, g.waiting + g.incoming}
 		if q.spec.Pull {
 			load.waiting += q.counts[queue.Waiting] + q.incoming.waiting
 		} else if q.counts[queue.Waiting]+q.incoming.waiting > 0 {
-			load.otherMembers--
+			load.others -= q.spec.Share()
 		}
 	}
 	return load
@@ -153,13 +153,14 @@ func (q *queueState) groupLoadIncoming() (load groupLoad) {
 
 // outlookOf returns the outlook of a job in the queue.
 func (q *queueState) outlookOf(j *job, bounds costBounds) outlook {
+	others, _ := q.laneWeights()
 	o := outlook{
-		lane: j.lane, place: int64(j.lane.waiting.rank(j)), others: int64(q.lanesWaiting),
+		lane: j.lane, place: int64(j.lane.waiting.rank(j)), others: others,
 		waiting: q.counts[queue.Waiting], gap: q.gap(j.turn), groupLoad: q.groupLoad(j.state == queue.Waiting),
 		costBounds: bounds,
 	}
 	if j.lane.waiting.len() > 0 {
-		o.others--
+		o.others -= j.lane.share()
 	}
 	if j.state == queue.Waiting {
 		o.waiting--
@@ -170,14 +171,14 @@ func (q *queueState) outlookOf(j *job, bounds costBounds) outlook {
 // outlookOfNew returns the outlook of a job that is not in the queue yet, behind all incoming jobs.
 func (q *queueState) outlookOfNew(ln *lane, turn, cost int64, priority int, odd bool) outlook {
 	c := &q.incoming
+	waiting, coming := q.laneWeights()
 	o := outlook{
-		lane: ln, place: int64(ln.waiting.search(turn)) + ln.incomingBefore(priority),
-		others:  int64(q.lanesWaiting) + int64(c.lanes),
+		lane: ln, place: int64(ln.waiting.search(turn)) + ln.incomingBefore(priority), others: waiting + coming,
 		waiting: q.counts[queue.Waiting] + c.waiting, gap: q.gap(turn), groupLoad: q.groupLoadIncoming(),
 		costBounds: q.costBounds(cost, odd),
 	}
 	if !ln.empty() {
-		o.others--
+		o.others -= ln.share()
 	}
 	return o
 }

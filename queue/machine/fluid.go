@@ -7,9 +7,9 @@ import (
 )
 
 // fluid computes how jobs leave as if they were a liquid, measured in cost: pools (lanes) flow out through taps (paces)
-// and dams (quotas). What several pools share is divided max-min fairly: no pool gets more by taking from one that has
-// less (D. Bertsekas, R. Gallager, "Data Networks", 1992, 6.5.2). Between two events all rates are constant, so the
-// fluid goes from event to event.
+// and dams (quotas). What several pools share is divided max-min fairly by weights: no pool gets more by taking from one
+// that has less for its weight (D. Bertsekas, R. Gallager, "Data Networks", 1992, 6.5.2). Between two events all rates
+// are constant, so the fluid goes from event to event.
 //
 // A tap has a credit of one job while the next job can leave, so that the last drop of a job passes when the job
 // departs.
@@ -18,8 +18,9 @@ type fluid struct {
 	own      station
 	group    *station // what the group shares; nil without a group
 	pools    []pool
-	overflow *pool  // gets what the pools leave; nil if nothing is deferred
-	siblings []pool // other members of the group
+	overflow *pool   // gets what the pools leave; nil if nothing is deferred
+	siblings []pool  // other members of the group
+	weight   float64 // of the queue in its group
 	inflows  []inflow
 	marks    []mark
 
@@ -68,7 +69,7 @@ func (f *fluid) fill(dt float64) (total float64, limited bool) {
 		if rests && asks > 0 && dt > 0 { // what it rests for does not depend on its depth
 			asks = p.tap.within(dt)
 		}
-		f.shares = append(f.shares, share{asks: asks, weight: p.lanes, rests: rests})
+		f.shares = append(f.shares, share{asks: asks, lanes: p.lanes, weight: p.weight, rests: rests})
 	}
 	if f.overflow != nil {
 		behind = f.overflow.within(f.t, dt)
@@ -94,9 +95,9 @@ func (f *fluid) fill(dt float64) (total float64, limited bool) {
 func (f *fluid) fillGroup(asks, dt float64) (gets float64, limited bool) {
 	for i := range f.siblings {
 		p := &f.siblings[i]
-		f.shares = append(f.shares, share{asks: p.within(f.t, dt), weight: p.lanes})
+		f.shares = append(f.shares, share{asks: p.within(f.t, dt), lanes: p.lanes, weight: p.weight})
 	}
-	f.shares = append(f.shares, share{asks: asks, weight: 1})
+	f.shares = append(f.shares, share{asks: asks, lanes: 1, weight: f.weight})
 	members := f.shares[len(f.pools):]
 	divide(f.group.within(f.t, dt), members)
 	for i := range f.siblings {

@@ -43,13 +43,14 @@ func newForecaster(l *queue.Lineup, ask queue.ForecastRequest) (*forecaster, err
 		lineup: l, spec: &l.Spec, now: leaky.Instant(l.Now.UnixMicro()), appended: ask.Append, cost: l.MeanCost(ask.Append),
 		rules: map[queue.LaneDigest]queue.LaneRule{}, poolOf: map[queue.LaneDigest]int{},
 	}
+	c.weight = float64(l.Spec.Share())
 	c.drained, c.dry = -1, slices.Repeat([]float64{-1}, len(l.Lanes))
 	q, err := shownQueue(&l.Info, c.now)
 	if err != nil {
 		return nil, err
 	}
 	if ask.Spec != nil {
-		c.spec = ask.Spec
+		c.spec, c.weight = ask.Spec, float64(ask.Spec.Share())
 		if err := c.spec.Pacer(queue.Horizon).Validate(); err != nil {
 			return nil, invalid.Errorf("rate", "", "%v", err)
 		}
@@ -227,9 +228,9 @@ func (c *forecaster) addSiblings() {
 	if head.Parent != nil {
 		head = head.Parent
 	}
-	members, waiting := head.Group.Members, head.Group.Waiting
+	members, waiting, weight := head.Group.Members, head.Group.Waiting, head.Group.Weight
 	if c.lineup.Waiting > 0 && !c.lineup.Info.Spec.Pull { // a group does not count the jobs of pull children
-		members, waiting = members-1, waiting-c.lineup.Waiting
+		members, waiting, weight = members-1, waiting-c.lineup.Waiting, weight-c.lineup.Spec.Share()
 	}
 	for _, s := range c.lineup.Siblings {
 		if s.Waiting == 0 {
@@ -237,13 +238,13 @@ func (c *forecaster) addSiblings() {
 		}
 		cost := float64(s.Cost) / float64(s.Waiting)
 		p := leaky.Pacer{Rate: s.Rate, Burst: s.Burst, Horizon: queue.Horizon}
-		one := pool{tap: c.tap(p, s.Bucket, cost, verdict{}), jobCost: cost}
+		one := pool{tap: c.tap(p, s.Bucket, cost, verdict{}), jobCost: cost, weight: float64(max(1, s.Weight))}
 		one.pour(float64(s.Cost))
 		c.siblings = append(c.siblings, one)
-		members, waiting = members-1, waiting-s.Waiting
+		members, waiting, weight = members-1, waiting-s.Waiting, weight-s.Weight
 	}
 	if len(c.lineup.Siblings) == queue.MaxSiblings && members > 0 && waiting > 0 {
-		rest := pool{tap: open(cause.Rate), jobCost: 1}
+		rest := pool{tap: open(cause.Rate), jobCost: 1, weight: max(1, float64(weight)/float64(members))}
 		rest.add(laneEnd{float64(waiting) / float64(members), float64(members), -1})
 		c.siblings = append(c.siblings, rest)
 	}

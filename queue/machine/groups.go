@@ -22,15 +22,17 @@ type group struct {
 	ready    heap[*queueState] // by tag
 	claims   heap[*queueState] // pull children whose clients wait for a departure, by tag
 	served   int64             // the tag of the member that was served last
-	floor    int64             // the least tag that counts, except for pull children
+	floor    int64             // served, as of the latest job of a pull child
 	leftFor  leaky.Instant     // when to look again at a slot that the visit under way left to others; 0 if it left none
 	since    leaky.Instant
 	children int
 
-	waiting         int64 // waiting jobs in all members
-	membersWaiting  int64 // members with waiting jobs
-	incoming        int64 // incoming jobs that will wait
-	membersIncoming int64 // members with waiting or incoming jobs
+	waiting        int64 // waiting jobs in all members
+	membersWaiting int64 // members with waiting jobs
+	incoming       int64 // incoming jobs that will wait
+	// weights is the sum of the weights of all children; weightWaiting and weightIncoming are those of the members with
+	// waiting jobs, and with waiting or incoming jobs.
+	weights, weightWaiting, weightIncoming int64
 
 	lastFence uint64 // of the latest grant
 	slotBack  bool   // a slot was given back since the group was armed
@@ -149,6 +151,7 @@ func (m *Machine) addMember(g *group, q *queueState, now leaky.Instant) {
 	q.group, q.member = g, &member{}
 	if q != g.queue {
 		g.children++
+		g.weights += q.spec.Share()
 	}
 	g.count(q, 1)
 	m.putOnAgenda(q, able, now)
@@ -163,6 +166,7 @@ func (m *Machine) leaveGroup(q *queueState, now leaky.Instant) {
 	q.member.leave()
 	g.count(q, -1)
 	q.group, q.member = nil, nil
+	g.weights -= q.spec.Share()
 	if g.children--; g.children > 0 {
 		m.armGroup(g, now)
 		return
@@ -185,9 +189,10 @@ func (g *group) count(q *queueState, sign int64) {
 	g.incoming += sign * coming
 	if waiting > 0 {
 		g.membersWaiting += sign
+		g.weightWaiting += sign * q.spec.Share()
 	}
 	if waiting+coming > 0 {
-		g.membersIncoming += sign
+		g.weightIncoming += sign * q.spec.Share()
 	}
 }
 
@@ -197,8 +202,10 @@ func (g *group) addWaiting(q *queueState, n int64) {
 		return
 	}
 	g.waiting += n
-	g.membersWaiting += crossedZero(q.counts[queue.Waiting], n)
-	g.membersIncoming += crossedZero(q.counts[queue.Waiting]+q.incoming.waiting, n)
+	more := crossedZero(q.counts[queue.Waiting], n)
+	g.membersWaiting += more
+	g.weightWaiting += more * q.spec.Share()
+	g.weightIncoming += crossedZero(q.counts[queue.Waiting]+q.incoming.waiting, n) * q.spec.Share()
 }
 
 // addIncoming counts n more incoming jobs of q; n is 1 or -1.
@@ -207,7 +214,7 @@ func (g *group) addIncoming(q *queueState, n int64) {
 		return
 	}
 	g.incoming += n
-	g.membersIncoming += crossedZero(q.counts[queue.Waiting]+q.incoming.waiting, n)
+	g.weightIncoming += crossedZero(q.counts[queue.Waiting]+q.incoming.waiting, n) * q.spec.Share()
 }
 
 // crossedZero returns 1 if adding n made number positive, -1 if it made it 0, else 0.
@@ -304,25 +311,20 @@ func (g *group) makeReady(q *queueState) {
 	g.ready.push(q)
 }
 
-// credit returns how far behind served a member that was passed over may be, because no client came for its jobs.
-func (g *group) credit(now leaky.Instant) int64 {
-	return g.queue.lostSlots(now.Add(-queue.Horizon/2), now)
-}
-
 // tagOf returns the tag by which a member takes its turn.
 func (g *group) tagOf(q *queueState, now leaky.Instant) int64 {
 	if q.spec.Pull {
-		return max(q.member.tag, g.served-g.credit(now))
+		return max(q.member.tag, g.served-g.credit(q, now))
 	}
-	return max(q.member.tag, g.floor)
+	return max(q.member.tag, g.floor-g.credit(q, now))
 }
 
 func (g *group) noteServed(q *queueState, cost int64, now leaky.Instant) {
 	s, tag := q.member, g.tagOf(q, now)
-	g.served, s.finish = tag, tag+cost
+	g.served, s.finish = tag, tag+tagLength(cost, q.spec.Share())
 	s.tag = s.finish
 	if q.spec.Pull {
-		g.floor = max(g.floor, g.served-g.credit(now))
+		g.floor = max(g.floor, g.served)
 	} else {
 		g.ready.fix(s.heapIndex)
 	}

@@ -48,10 +48,10 @@ func (b *bench) checkGroup(name string) {
 	}
 	is := p.group
 	if g.waiting != is.waiting || g.membersWaiting != is.membersWaiting || g.incoming != is.incoming ||
-		g.membersIncoming != is.membersIncoming || is.children != len(b.childrenOf(name)) {
+		g.weightWaiting != is.weightWaiting || g.weightIncoming != is.weightIncoming || is.children != len(b.childrenOf(name)) {
 		b.Errorf(
-			"%d wait in %d, %d are coming, to %d, of %d children; counted %+v", g.waiting, g.membersWaiting, g.incoming,
-			g.membersIncoming, len(b.childrenOf(name)), is,
+			"%d wait in %d, %d are coming, to a weight of %d, of %d children; counted %+v", g.waiting, g.membersWaiting,
+			g.incoming, g.weightIncoming, len(b.childrenOf(name)), is,
 		)
 	}
 }
@@ -198,7 +198,7 @@ func TestAParentKnowsTheCostsOfItsChildren(t *testing.T) {
 	b.MustAppend(j)
 	b.crash()
 	if i := b.MustGet("ses"); i.Group.MaxCost != 7 ||
-		i.Group != (queue.GroupInfo{Children: 2, Members: 1, Waiting: 1, MaxCost: 7}) {
+		i.Group != (queue.GroupInfo{Children: 2, Weights: 2, Members: 1, Weight: 1, Waiting: 1, MaxCost: 7}) {
 		t.Errorf("%+v", i.Group)
 	}
 }

@@ -133,11 +133,13 @@ func (m *Machine) info(q *queueState, now leaky.Instant) queue.Info {
 		i.Bucket, i.Limits = p.bucket, p.limitStates()
 	}
 	i.Lanes = int64(q.lanesWaiting)
+	i.LaneWeights, _ = q.laneWeights()
 	i.Bytes, i.DeadBytes, i.DeferredBytes = q.bytes, m.deadBytesOf(q.name), q.overflow.bytes
 	i.MaxBytes = m.byteLimit(q)
 	if g := q.group; q.isParent() {
 		i.Group = queue.GroupInfo{
 			Children: int64(g.children), Members: g.membersWaiting, Waiting: g.waiting, MaxCost: q.groupMaxCost(),
+			Weight: g.weightWaiting, Weights: g.weights,
 		}
 	}
 	if ln := q.firstLane(); ln != nil {

@@ -24,6 +24,7 @@ type laneTurns struct {
 	resting      *heap[*lane] // by until, which is never for busy lanes
 	changed      *heap[*lane] // lanes that rested or were busy when the rules changed
 	changedAgain bool         // the rules changed again before changed was empty
+	weights      laneWeights
 }
 
 func newLaneTurns() *laneTurns {
@@ -43,9 +44,9 @@ func (q *queueState) pushWaiting(j *job) (first bool) {
 	first = ln.waiting.len() == 0
 	ln.waiting.insert(j)
 	if first {
-		q.lanesWaiting++
+		q.countWaitingLane(ln, 1)
 		if ln.incomingTotal() > 0 {
-			q.incoming.lanes--
+			q.countIncomingLane(ln, -1)
 		}
 	}
 	return first
@@ -64,10 +65,10 @@ func (q *queueState) placeLane(ln *lane, first bool, now leaky.Instant) {
 func (q *queueState) removeWaiting(j *job) {
 	j.lane.waiting.remove(j)
 	if j.lane.waiting.len() == 0 {
-		q.lanesWaiting--
+		q.countWaitingLane(j.lane, -1)
 		j.lane.leave()
 		if j.lane.incomingTotal() > 0 {
-			q.incoming.lanes++
+			q.countIncomingLane(j.lane, 1)
 		}
 	}
 }
@@ -84,7 +85,7 @@ func (t *laneTurns) placeLane(ln *lane) {
 // makeReady makes a lane ready. Having waited gives it no precedence.
 func (t *laneTurns) makeReady(ln *lane) {
 	ln.leave()
-	ln.tag = t.served + int64(ln.waiting.front().cost)
+	ln.tag = t.served + tagLength(int64(ln.waiting.front().cost), ln.share())
 	ln.enter(&t.ready)
 }
 
@@ -244,7 +245,7 @@ func (q *queueState) laneGranted(v *queueVisit, ln *lane, d, now leaky.Instant, 
 	}
 	ln.take(d, now, cost)
 	t.served = ln.tag
-	ln.tag += cost
+	ln.tag += tagLength(cost, ln.share())
 	if ln.waiting.len() == 0 {
 		return
 	}

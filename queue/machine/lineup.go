@@ -141,7 +141,7 @@ func (q *queueState) siblings(now leaky.Instant) (list []queue.Sibling) {
 
 func (q *queueState) asSibling(now leaky.Instant) queue.Sibling {
 	n := q.counts[queue.Waiting]
-	s := queue.Sibling{Waiting: n, Cost: q.costBounds(0, false).ahead(n, q.gap(q.turn))}
+	s := queue.Sibling{Waiting: n, Weight: q.spec.Share(), Cost: q.costBounds(0, false).ahead(n, q.gap(q.turn))}
 	if !q.isParent() {
 		s.Rate, s.Burst, s.Bucket = q.pacer.Rate, q.pacer.Burst, q.bucket
 	}
@@ -154,7 +154,7 @@ const fewLanes = 64
 // kind is what lanes of a pool have in common, rounded.
 type kind struct {
 	rate, credit, opens, cost float64
-	burst                     float64
+	burst, weight             float64
 	hours                     string
 }
 
@@ -200,7 +200,10 @@ func (p *pool) kind() kind {
 		}
 		return math.Exp2(math.Round(math.Log2(v)*16) / 16)
 	}
-	k := kind{rate: round(p.rate), burst: p.burst, opens: math.Ceil(p.opens), cost: round(p.jobCost), credit: p.credit}
+	k := kind{
+		rate: round(p.rate), burst: p.burst, weight: p.weight, opens: math.Ceil(p.opens), cost: round(p.jobCost),
+		credit: p.credit,
+	}
 	if p.hours != nil {
 		k.hours = p.shuts.reason
 	}
@@ -220,7 +223,10 @@ func (c *forecaster) newPool(digest queue.LaneDigest, state *queue.LaneInfo, cos
 	if !own && digest != (queue.LaneDigest{}) {
 		rule = c.spec.Lanes.LaneRule
 	}
-	p := pool{tap: c.tap(rule.Pacer(), state.Bucket, cost, verdict{by: cause.LaneRate}), jobCost: cost}
+	p := pool{
+		tap: c.tap(rule.Pacer(), state.Bucket, cost, verdict{by: cause.LaneRate}), jobCost: cost,
+		weight: float64(rule.Share()),
+	}
 	most, by := rule.MaxInFlight, cause.LaneMaxInFlight
 	if c.spec.Ordered {
 		most, by = 1, cause.Ordered

@@ -53,11 +53,11 @@ func NewRehearsal(i *queue.Info, rate *leaky.Rate) (*Rehearsal, error) {
 	f.goes, _ = q.resumesAt(now)
 	f.clock = f.goes
 	f.costs.groupMaxCost = head.Group.MaxCost
-	f.load = groupLoad{otherMembers: head.Group.Members, waiting: head.Group.Waiting}
+	f.load = groupLoad{others: head.Group.Weight, waiting: head.Group.Waiting}
 	if i.Spec.Pull {
 		f.load.waiting += i.Waiting // the group does not count them
 	} else if i.Waiting > 0 {
-		f.load.otherMembers--
+		f.load.others -= i.Spec.Share()
 	}
 	return f, nil
 }

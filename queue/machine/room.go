@@ -304,9 +304,9 @@ func (q *queueState) laneRetryAfter(ln *lane, jobs int64, now leaky.Instant) tim
 		next = max(next, p.Next(b, now))
 	}
 	next = ln.hours().next(next, now)
-	next = max(
-		next, now+min(intervals(jobs*(int64(q.lanesWaiting)+int64(q.incoming.lanes)), int64(q.interval()), 1), maxRetrySpan),
-	)
+	waiting, coming := q.laneWeights()
+	turns := jobs * (waiting + coming) / ln.share()
+	next = max(next, now+min(intervals(turns, int64(q.interval()), 1), maxRetrySpan))
 	return max(minRetry, next.Sub(now))
 }
 

@@ -173,7 +173,8 @@ func (m *Machine) create(s queue.Spec, p paces, now leaky.Instant) *queueState {
 func (m *Machine) change(q *queueState, s queue.Spec, p paces, now leaky.Instant) {
 	m.countRuleUses(s.Name, s.Rules, 1)
 	m.countRuleUses(q.name, q.spec.Rules, -1)
-	if q.laneTurns != nil && !sameLanes(q.spec, &s) {
+	lanesChanged := !sameLanes(q.spec, &s)
+	if q.laneTurns != nil && lanesChanged {
 		q.laneTurns.rulesChanged()
 	}
 	if q.spec.Pull != s.Pull {
@@ -182,9 +183,13 @@ func (m *Machine) change(q *queueState, s queue.Spec, p paces, now leaky.Instant
 	if q.group != nil {
 		q.group.count(q, -1)
 		defer q.group.count(q, 1) // a pull queue does not count
+		q.group.reweigh(q, s.Share())
 	}
 	m.current.formerPaces = append(m.current.formerPaces, ofQueue[paces]{q, q.paces})
 	m.setSpec(q, s)
+	if lanesChanged {
+		q.recountWeights()
+	}
 	q.paces = p
 	if q.pause.ended(m.wall(now)) {
 		q.pause = pause{}

@@ -211,6 +211,7 @@ type pool struct {
 	served  float64   // what each of them has let out
 	left    float64   // what all of them have left
 	jobCost float64
+	weight  float64 // of each lane
 	opens   float64
 	hours   *hours  // nil if always open
 	shuts   verdict // of the hours
@@ -291,18 +292,19 @@ func (p *pool) changes(t float64) float64 {
 	return next
 }
 
-// share is what a pool asks of something shared, and gets.
+// share is what each lane of a pool asks of something shared, and gets.
 type share struct {
-	asks, weight, gets float64
-	rests              bool
+	asks, gets    float64
+	lanes, weight float64 // number of lanes, and the weight of each
+	rests         bool
 }
 
-// divide divides an amount max-min fairly.
+// divide divides an amount max-min fairly: each lane gets what it asks, or as much for its weight as the others do.
 func divide(amount float64, all []share) {
 	open, level, resting := 0.0, inf, false
 	for i := range all {
 		all[i].gets = -1
-		open += all[i].weight
+		open += all[i].lanes * all[i].weight
 	}
 	left := amount
 	for again := true; again && open > tiny; {
@@ -312,19 +314,19 @@ func divide(amount float64, all []share) {
 		}
 		for i := range all {
 			s := &all[i]
-			if s.gets < 0 && s.asks <= level {
+			if s.gets < 0 && s.asks <= s.level(level) {
 				s.gets, again = s.asks, true
-				resting = resting || s.rests && s.weight > 0 && s.asks > 0
-				open -= s.weight
+				resting = resting || s.rests && s.lanes > 0 && s.asks > 0
+				open -= s.lanes * s.weight
 				if left < inf {
-					left -= s.asks * s.weight
+					left -= s.asks * s.lanes
 				}
 			}
 		}
 	}
 	for i := range all {
 		if all[i].gets < 0 {
-			all[i].gets = min(all[i].asks, level)
+			all[i].gets = min(all[i].asks, all[i].level(level))
 		}
 	}
 	if resting && open > tiny && amount > 0 {
@@ -332,25 +334,33 @@ func divide(amount float64, all []share) {
 	}
 }
 
+// level returns what a lane gets if a lane of weight 1 gets so much.
+func (s *share) level(one float64) float64 {
+	if one >= inf {
+		return inf
+	}
+	return one * s.weight
+}
+
 // divideByTurns divides an amount among lanes that take turns while some of them rest between two jobs. A lane without
-// a burst waits for its turn only once it has rested. So it gets 1/(1/r + wait), where r is its rate and wait what a
-// lane that never rests waits from job to job.
+// a burst waits for its turn only once it has rested. So it gets 1/(1/r + wait/w), where r is its rate, w its weight, and
+// wait what a lane of weight 1 that never rests waits from job to job.
 func divideByTurns(amount float64, all []share) {
 	gets := func(s *share, wait float64) float64 {
 		if s.rests && s.asks > 0 {
-			return 1 / (1/s.asks + wait)
+			return 1 / (1/s.asks + wait/s.weight)
 		}
-		return min(s.asks, 1/wait)
+		return min(s.asks, s.weight/wait)
 	}
 	low, high := 0.0, 0.0
 	for i := range all {
-		high += all[i].weight / amount
+		high += all[i].lanes * all[i].weight / amount
 	}
 	for range 40 {
 		wait, sum := (low+high)/2, 0.0
 		for i := range all {
-			if all[i].weight > 0 {
-				sum += gets(&all[i], wait) * all[i].weight
+			if all[i].lanes > 0 {
+				sum += gets(&all[i], wait) * all[i].lanes
 			}
 		}
 		if sum > amount {

@@ -124,6 +124,16 @@ func laneScenarios() (all []scenario) {
 				r.acceptJobs(j)
 			}
 		}},
+		scenario{name: "lanes of different weights", set: func(r *rig) {
+			r.queue("q", "20/s", except("lane-0", weight(10)), except("lane-1", weight(3)))
+			r.spread("q", 200, 200, 200, 50)
+			r.fills("q", 40)
+		}},
+		scenario{name: "lanes of different weights, some with rates", set: func(r *rig) {
+			heavy := queue.LaneRule{Weight: 20, Rate: leaky.PerSecond(4)}
+			r.queue("q", "20/s", everyLane(weight(2)), except("lane-0", heavy), except("lane-1", weight(6)))
+			r.spread("q", 100, 200, 150, 50)
+		}},
 		scenario{name: "many lanes of one job", set: func(r *rig) {
 			r.queue("q", "20/s", everyLane(queue.LaneRule{Rate: leaky.PerSecond(1)}))
 			r.spread("q", slices.Repeat([]int{1}, 300)...)
@@ -342,6 +352,15 @@ var groupScenarios = []scenario{
 		children("10/s", "20/s", 0, 60)(r)
 		r.queue("g.q", "20/s", pulled)
 		r.fills("g.q", 80)
+	}},
+	{name: "a heavy child", of: "g.q", set: func(r *rig) {
+		r.queue("g", "10/s")
+		r.queue("g.q", "20/s", weighs(3))
+		r.queue("g.a", "20/s")
+		r.queue("g.b", "20/s", weighs(6))
+		r.fills("g.q", 100)
+		r.fills("g.a", 60)
+		r.fills("g.b", 60)
 	}},
 	{name: "a child with lanes", of: "g.q", set: func(r *rig) {
 		r.queue("g", "10/s")

@@ -231,7 +231,7 @@ var groupChangeRules = []rule{
 	{"a parent shows its children's state", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b unlimited")
 		r.appendGroup("a1*5 a2 b1 p1")
-		want := queue.GroupInfo{Children: 2, Members: 3, Waiting: 4, MaxCost: 5}
+		want := queue.GroupInfo{Children: 2, Members: 3, Weight: 3, Weights: 2, Waiting: 4, MaxCost: 5}
 		if i := r.info("ses"); i.Group != want || i.Parent != nil {
 			r.Errorf("%+v, parent %v; want %+v", i.Group, i.Parent, want)
 		}

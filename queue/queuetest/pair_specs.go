@@ -40,6 +40,7 @@ func (p *pair) inSomeLane(j *queue.Job) {
 // rules draws a spec's settings for lanes, jobs in flight and schedules.
 func (p *pair) rules(s *queue.Spec) {
 	s.MaxInFlight, s.MaxScheduled, s.Ordered, s.Lanes = 0, 0, false, queue.Lanes{}
+	s.Weight = rapid.SampledFrom([]int64{0, 0, 1, 3, 1000}).Draw(p.T, "weight")
 	if !p.lanes {
 		return
 	}
@@ -65,6 +66,7 @@ func (p *pair) laneRule() (r queue.LaneRule) {
 	r.MaxBytes = unit.Bytes(rapid.SampledFrom([]int64{0, 0, 0, 1400, 2300}).Draw(p.T, "lane bytes"))
 	r.MaxInFlight = rapid.SampledFrom([]int64{0, 0, 0, 1, 2}).Draw(p.T, "lane in flight")
 	r.Hours = p.hours("lane hours")
+	r.Weight = rapid.SampledFrom([]int64{0, 0, 1, 3, 10, 999}).Draw(p.T, "lane weight")
 	return r
 }
 
@@ -91,9 +93,9 @@ func rulesOf(s queue.Spec) string {
 	}
 	return fmt.Sprintf(
 		"rules %v limits %v ", s.Rules, limits,
-	) + fmt.Sprintf("in flight %d scheduled %d ordered %v lanes %v burst %d capacity %d bytes %d in flight %d "+
+	) + fmt.Sprintf("weights %d %d in flight %d scheduled %d ordered %v lanes %v burst %d capacity %d bytes %d in flight %d "+
 		"overrides %v",
-		s.MaxInFlight, s.MaxScheduled, s.Ordered,
+		s.Weight, s.Lanes.Weight, s.MaxInFlight, s.MaxScheduled, s.Ordered,
 		s.Lanes.Rate, s.Lanes.Burst, s.Lanes.Capacity, s.Lanes.MaxBytes, s.Lanes.MaxInFlight, s.Lanes.Overrides)
 }
 

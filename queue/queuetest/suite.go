@@ -148,6 +148,7 @@ var chapters = []chapter{
 	{"Lanes", laneRules},
 	{"LaneTurns", laneTurnRules},
 	{"LaneRate", laneRateRules},
+	{"Weights", weightRules},
 	{"LaneChange", laneChangeRules},
 	{"Flight", flightRules},
 	{"LaneFlight", laneFlightRules},

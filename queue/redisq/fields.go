@@ -18,8 +18,9 @@ var storedNames = map[string]string{
 	"links": "also", "ruleNames": "ruled", "receiverText": "said", // see queueTexts
 	"keyedWaiting": "lw", "changedAgain": "again", "maxCostAtOpen": "hm", "lanesUnknownSince": "lheld", // lanes.lua
 	"groupServed": "gserved", "groupSince": "gsince", "groupMaxCost": "gcmax", "groupWaiting": "gwaiting", // groups.lua
-	"membersWaiting": "gmembers", "groupFloor": "gfloor", "toldWaiting": "told",
-	"deferredCost": "dcost", "deferredBytes": "dbytes", "lastTicket": "tickets", "givenUpTo": "givenup", // overflow.lua
+	"membersWaiting": "gmembers", "groupFloor": "gfloor", "toldWaiting": "told", "membersWeight": "gweight",
+	"childrenWeight": "gcweight",
+	"deferredCost":   "dcost", "deferredBytes": "dbytes", "lastTicket": "tickets", "givenUpTo": "givenup", // overflow.lua
 	"olderUpTo": "gen", "generationSince": "genat", "olderJobs": "older", "olderCost": "oldercost",
 	"olderBytes": "olderbytes", "announcedAt": "roomat", "readmittedBytes": "backbytes", "headNeeds": "headneed",
 	"overflowId": "ofid", "holderUntil": "until", // readmit.lua

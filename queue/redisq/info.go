@@ -157,7 +157,7 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 	size := r.int()
 	i.Held = r.int()
 	i.Leased = size - i.Waiting - i.Scheduled - i.Held
-	i.Lanes = r.int()
+	i.Lanes, i.LaneWeights = r.int(), r.int()
 	i.Deferred, i.Dead = r.int(), r.int()
 	i.Counters.Add(r.list().ints())
 	i.OldestWaiting, i.Next = micros(r.int()), micros(r.int())
@@ -168,7 +168,9 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 	i.Ahead, i.DeferredCost, i.Back = r.int(), r.int(), r.int()
 	i.Limits = readLimits(r.list(), spec.Limits)
 	if g := r.list(); g.more() {
-		i.Group = queue.GroupInfo{Children: g.int(), Members: g.int(), Waiting: g.int(), MaxCost: g.int()}
+		i.Group = queue.GroupInfo{
+			Children: g.int(), Weights: g.int(), Members: g.int(), Weight: g.int(), Waiting: g.int(), MaxCost: g.int(),
+		}
 	}
 	if parent := r.list(); parent.more() {
 		p, err := readInfo(parent, nil)

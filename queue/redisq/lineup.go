@@ -99,7 +99,7 @@ func (e *Engine) lineup(ctx context.Context, name, after string, most int, keys 
 		l.due = append(l.due, d)
 	}
 	for siblings.more() {
-		s := queue.Sibling{Waiting: siblings.int(), Cost: siblings.int()}
+		s := queue.Sibling{Waiting: siblings.int(), Cost: siblings.int(), Weight: siblings.int()}
 		s.Rate = leaky.RateOf(siblings.int(), siblings.int())
 		s.Burst, s.Bucket = siblings.int(), readBucket(siblings)
 		s.ToWall(ahead)

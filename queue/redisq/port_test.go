@@ -30,9 +30,9 @@ var callOf = map[string]string{
 var partOf = map[string]string{
 	"agenda": "agenda expiry job", "appendjob": "append appendrules overflow room", "auditwrite": "auditlog",
 	"backlog": "overflow", "cancel": "jobacts", "changelog": "changelog jobacts", "delete": "specs",
-	"departures": "pace", "ended": "ended commit", "eta": "eta pause", "importjobs": "import", "readings": "info",
+	"departures": "pace", "ended": "ended commit", "eta": "eta pause weights", "importjobs": "import", "readings": "info",
 	"laneinfo": "info", "groupvisit": "groupvisit groups laneturns grant", "held": "jobacts", "job": "job room",
-	"groups": "groups reserve", "lanes": "laneturns", "lanestate": "laneturns job", "limitchange": "pace",
+	"groups": "groups reserve weights", "lanes": "laneturns", "lanestate": "laneturns job", "limitchange": "pace",
 	"limits":     "pace hours",
 	"list":       "joblist",
 	"lostleases": "leases", "makeroom": "room", "membership": "groups", "memory": "room",

@@ -28,7 +28,7 @@ var withoutScript = map[string]string{
 	"compute a forecast or list lanes, which is the same code for both engines once a script has read the lineup": `
 		addDeferred addLanes addSiblings addStations bend burst depth divide divideByTurns earns ensureOverflow
 		extrapolate fill fillGroup flow flowIn forecast hours inAll inHours isExact jobsLeft lastPart newOpenHours seconds
-		since spans unpass unpassOne keepRates kind lanes limitInFlight
+		since spans unpass unpassOne keepRates kind lanes level limitInFlight
 		newForecaster newPool newRehearsal ownPools passMarks places pool pour remaining renew run runDry simplified
 		station stop sum tap verdict waitingLanes whole within`,
 	"read or write the file of boltq, or the state that it is loaded into": `
@@ -46,7 +46,7 @@ var withoutScript = map[string]string{
 		ruleSubject sizeDead versions writeLog writeOne fields number octet eachQueue code codeTallyHead intern
 		keysWith lastBefore changeFields blob decoder`,
 	"belong to commits, which take effect later; a script takes effect at once": `
-		addIncoming addTally allowsMore arrive arriving arrivingBefore carryOver ceilings clients collect
+		addIncoming addTally countIncomingLane countWaitingLane allowsMore arrive arriving arrivingBefore carryOver ceilings clients collect
 		collectLast commitOf complete covers dropLease dropTallies durable failing forgetForMemory formerPaces
 		holdGrants holdLane jobLike lastWait lease leases lookahead max neededCeilings newCommit noteCost
 		oneGrantCeilings oneGrantTAT countOwed owedAudits paces pending pendingBytes persistLease pickWindows queue
@@ -68,18 +68,18 @@ var withoutScript = map[string]string{
 		allCounters allDefer allLanesBlocked answerDeferred answerDuplicate apartInLane appendOutcome arm
 		armAndWake askRules asksBy asksFor atMaxInFlight attempt bury busy bytes canDepart cancelled chargeRules
 		checkPullRelations checkRevision childrenOf conditionChanged costBounds countBack countChild
-		countOutcome crossedZero deferral deferralLapsed departure dropIdleLanes dropLapsed dropRecord
+		countOutcome credit crossedZero deferral deferralLapsed departure dropIdleLanes dropLapsed dropRecord
 		eachRefunded empty endIdle endLeased endPauseIfOver endPauses endVisit engine ensureDefaultLane
 		ensureLease enter eta findDead fingerprintOf forgetIdleLanes forgetLane forgetLapsed forgetTallies
 		freeEmpty freePlaces freeSince fullSpec gap grantsFrom groupLoad groupLoadIncoming groupMaxCost
 		groupVerdict hasPace heldUpByLanes idle importedLease incomingBefore incomingOf incomingTotal instantOf
-		interval intervals isParent isPullChild job jobsKept judgeETA keepSpec keyed known lane laneDigest laneGranted
+		interval intervals isParent isPullChild job jobsKept judgeETA keepSpec keyed known lane laneDigest laneGranted laneWeights
 		laneRetryAfter lanesTakeTurns leastJobs leaveBehind lookAfter lostSlots markSeen memberTurn namesBehind
 		neededUntil needsSweep negative newLimit newReadmission newReturning newShares noneWaits notPlain note
 		notePause noteServed onAgenda onOverflow opens outlookOf outlookOfNew ownOverflow
 		batch batchOfDeferral deferWith holdBatch jobBatch
 		ownVerdict pace pacing parent passOverGroup patience pauseOf paused peekRule plus possible priority
-		priorityOf pullQueueOf pushWaiting ranOut rateSignal rearm rearmAndWake rearmGroup recall recalling
+		priorityOf pullQueueOf pushWaiting ranOut rateSignal recountWeights rearm rearmAndWake rearmGroup recall recalling
 		recordOf release removeDeferral removeJob renewCalendar repairBuckets reposition restorePassed rule
 		runnable said sameLanes scheduleRetryAfter setExpiry setSpec setState sleeps slowestRate
 		staysDead stillDelays stopOverAt sweepGarbage takeBuckets takeOffAgenda takeTurns takesMuchMemory

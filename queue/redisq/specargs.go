@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -35,6 +36,19 @@ func specFields(s *queue.Spec) []any {
 	)
 }
 
+// laneWeights returns the lanes whose weight differs from that of other lanes, as eta.lua reads them: of each the
+// digest, and the weight in two bytes.
+func laneWeights(l *queue.Lanes) string {
+	var b []byte
+	for _, key := range slices.Sorted(maps.Keys(l.Overrides)) {
+		if rule := l.Overrides[key]; rule.Share() != l.Share() {
+			lane := queue.DigestLane(key)
+			b = binary.BigEndian.AppendUint16(append(b, lane[:]...), uint16(rule.Share()))
+		}
+	}
+	return string(b)
+}
+
 // laneArgs returns the rules of single lanes.
 func laneArgs(s *queue.Spec) (args []any) {
 	hours := s.Lanes.AllHours()
@@ -45,6 +59,9 @@ func laneArgs(s *queue.Spec) (args []any) {
 			own = unbounded
 		}
 		args = append(args, "lane:"+string(lane[:]), own)
+	}
+	if weights := laneWeights(&s.Lanes); weights != "" {
+		args = append(args, "lane:weights", weights)
 	}
 	return args
 }
@@ -79,6 +96,7 @@ func packRule(r queue.LaneRule, hours []queue.Hours) string {
 	b = binary.BigEndian.AppendUint32(b, uint32(r.MaxInFlight))
 	binary.BigEndian.PutUint64(whole[:], uint64(r.MaxBytes))
 	b = append(b, whole[1:]...)
+	b = binary.BigEndian.AppendUint16(b, uint16(r.Share()))
 	if r.Hours.On() {
 		b = binary.BigEndian.AppendUint16(b, uint16(slices.Index(hours, r.Hours)+1))
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/penstock/penstock/internal/cli/show"
@@ -66,6 +67,9 @@ func parentText(p *wire.Parent) string {
 		return ""
 	}
 	text := fmt.Sprintf("%s, %s shared by all its children", p.Name, p.Rate)
+	if p.Guaranteed > 0 {
+		text += fmt.Sprintf(", at least %s of %s for this queue", perSecondText(p.Guaranteed), p.Rate)
+	}
 	if left := quotasText(p.Quotas); left != "" {
 		text += ", " + left
 	}
@@ -74,6 +78,9 @@ func parentText(p *wire.Parent) string {
 	}
 	return text
 }
+
+// perSecondText returns a rate per second with three digits.
+func perSecondText(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) + "/s" }
 
 func childrenText(q *wire.Queue) string {
 	if q.Stats.Children == 0 {
@@ -116,6 +123,9 @@ func laneRuleText(r *queue.LaneRule) string {
 	}
 	if r.Hours.On() {
 		parts = append(parts, r.Hours.String())
+	}
+	if r.Weight > 0 {
+		parts = append(parts, fmt.Sprintf("weight %d", r.Weight))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -21,8 +21,9 @@ type lanesCmd struct {
 }
 
 func (lanesCmd) Help() string {
-	return `Lists the lanes with waiting jobs, the slowest first: how many jobs wait, how many leave per second on average,
-and when the lane will be empty. Assumes that no jobs are added and that deliveries succeed.
+	return `Lists the lanes with waiting jobs, the slowest first: how many jobs wait, how many leave per second on average, how
+many can leave at least while all these lanes have jobs, and when the lane will be empty. Assumes that no jobs are
+added and that deliveries succeed.
 
 Examples:
   penstock queue lanes email
@@ -40,7 +41,7 @@ func laneListText(v wire.Lanes, _ time.Time) string {
 	if v.Total == 0 {
 		return "no jobs are waiting\n"
 	}
-	t := command.NewTable("LANE", ">WAITING", ">PER SECOND", ">LIMIT", ">EMPTY IN", "AT")
+	t := command.NewTable("LANE", ">WEIGHT", ">WAITING", ">PER SECOND", ">AT LEAST", ">LIMIT", ">EMPTY IN", "AT")
 	for n := range v.Lanes {
 		ln := &v.Lanes[n]
 		perSecond, in, at := "-", "never", ""
@@ -50,7 +51,12 @@ func laneListText(v wire.Lanes, _ time.Time) string {
 		if ln.FinishAt != nil {
 			in, at = show.Duration(ln.FinishAt.Sub(v.Now)), show.Instant(ln.FinishAt)
 		}
-		t.Row(ln.Lane, strconv.FormatInt(ln.Waiting, 10), perSecond, ln.Limit, in, at)
+		atLeast := ""
+		if ln.Guaranteed > 0 {
+			atLeast = perSecondText(ln.Guaranteed)
+		}
+		weight := strconv.FormatInt(max(1, ln.Weight), 10)
+		t.Row(ln.Lane, weight, strconv.FormatInt(ln.Waiting, 10), perSecond, atLeast, ln.Limit, in, at)
 	}
 	text := t.String() + fmt.Sprintf("%d of %d lanes, %d jobs waiting", len(v.Lanes), v.Total, v.Waiting)
 	if v.Estimated {

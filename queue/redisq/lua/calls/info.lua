@@ -8,7 +8,8 @@
 --
 -- ARGV[2..]   'get', name, digest of a lane or '' or 'list', after, limit or 'some', names
 -- Returns  {name to continue with, or '', queues, skew (see clock.lua)}: for each {name, spec, revision, who paused it,
---          reason, since or 0, until or 0, waiting, scheduled, size, held, lanes with waiting jobs, deferred, dead,
+--          reason, since or 0, until or 0, waiting, scheduled, size, held, lanes with waiting jobs, the sum of
+--          their weights, deferred, dead,
 --          counters in order of COUNTERS, oldest waiting or 0, next departure, window of the outflow, count, previous
 --          count, now, errors, tat, rem, last, last cost, cost of waiting jobs, of deferred jobs, readmitted jobs,
 --          limits, group, parent, until when it stops or 0, the cause, why, failures in a row, when its circuit opened
@@ -16,8 +17,8 @@
 --          when a job can leave or 0, 1 if all lanes are blocked, when the first scheduled job is due or 0, when a
 --          client last asked for its jobs or 0; of the lane: jobs waiting, size, tat, rem, last, last cost, until
 --          when it stops or 0}, or {name, error}: limits as {tat, rem, last, last cost} or {end, used}; group as
---          {children, members with waiting jobs, waiting jobs, greatest cost}, or empty; parent as such an entry, or
---          empty
+--          {children, their weights, members with waiting jobs, their weights, waiting jobs, greatest cost}, or empty;
+--          parent as such an entry, or empty
 
 begin()
 local names
@@ -118,12 +119,13 @@ local function show(nr, q, name)
   end
   local row = { name, specOf(name), q.revision, by or '', reason or '', tonumber(since) or 0, q.pausedUntil or 0,
     counts.waiting, call('ZCARD', B .. 't' .. nr), q.size, call('ZCARD', B .. 'K' .. nr), counts.lanes,
-    max(q.deferred, q.behind),
+    counts.weights, max(q.deferred, q.behind),
     call('ZCARD', B .. 'd:' .. name), countersOf(q), oldest, nextDeparture(q), tonumber(window) or 0,
     tonumber(count) or 0, tonumber(previous) or 0, now, call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last,
     q.lastCost, eta.aheadOf(q, counts.waiting, q.turn - (counts.head or q.turn), 1, true), tonumber(costBehind) or 0,
     q.readmitted, limitsOf(q),
-    q.group == q and { groups.countChildren(name), q.membersWaiting, q.groupWaiting, q.groupMaxCost } or {},
+    q.group == q and { groups.countChildren(name), q.childrenWeight,
+      q.membersWaiting, q.membersWeight, q.groupWaiting, q.groupMaxCost } or {},
     ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {},
     till, cause, why, failures, opened, probe, fault, q.n, q.d, changes and cmsgpack.unpack(changes) or {} }
   local ready, rest = readyOf(q, counts.waiting)

@@ -11,8 +11,8 @@
 --          the jobs delivered last were in flight, or 0; skew (see clock.lua)}. Eleven entries a lane: digest; jobs
 --          waiting, jobs in all, tat, rem, last, last cost, until when it stops or 0, bytes; cost of the waiting
 --          jobs; the beginning of the record of a job, or ''. Four entries for scheduled jobs that are due at about
---          the same time: when, lane, jobs, cost. Nine entries a sibling: jobs waiting, their cost, n, d, burst, tat,
---          rem, last, last cost. Only the first page has scheduled jobs, siblings and flights
+--          the same time: when, lane, jobs, cost. Ten entries a sibling: jobs waiting, their cost, weight, n, d,
+--          burst, tat, rem, last, last cost. Only the first page has scheduled jobs, siblings and flights
 
 begin()
 local nr = numberOf(ARGV[2])
@@ -91,6 +91,7 @@ local function asSibling(m, list)
   if counts.waiting == 0 then return end
   list[#list + 1] = counts.waiting
   list[#list + 1] = eta.aheadOf(m, counts.waiting, m.turn - (counts.head or m.turn), 1, true)
+  list[#list + 1] = m.weight
   local pace = m.group ~= m and { m.n, m.d, m.burst, m.tat, m.rem, m.last, m.lastCost } or { 0, 1, 1, 0, 0, 0, 0 }
   for _, value in ipairs(pace) do list[#list + 1] = value end
 end
@@ -101,7 +102,7 @@ local function siblings()
   if not g then return list end
   for _, place in ipairs({ 'Y', 'R', 'c' }) do
     for _, member in ipairs(call('ZRANGE', B .. place .. g.nr, 0, MOST_SIBLINGS)) do
-      local m = member ~= nr and #list < 9 * MOST_SIBLINGS and load(member)
+      local m = member ~= nr and #list < 10 * MOST_SIBLINGS and load(member)
       if m and (place ~= 'c' or groups.hasClients(m)) then asSibling(m, list) end
     end
   end

@@ -103,6 +103,7 @@ local function changeSpec()
     set(q, 'pull', pull == '1' and pull or nil)
     if q.group then groups.leaveTurns(q) end
   end
+  if q.group then groups.reweigh(q, tonumber(settings.weight) or 1) end
   return byLanes
 end
 

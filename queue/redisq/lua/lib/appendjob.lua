@@ -85,7 +85,7 @@ local function refuseForLane(q, lane, rule, counts, need)
     or now
   if rule.hours then opens = limits.nextOpen(limits.laneHours(q, rule), opens) end
   local code, wait = refuse(LANE_FULL, max(opens - now,
-    min(leaving(over, bytes, held) * counts.lanes * longestInterval(q), YEAR)))
+    min(floor(leaving(over, bytes, held) * counts.weights / rule.weight) * longestInterval(q), YEAR)))
   if over > 0 then return code, wait, bytes, rule.bytes, need end
   return code, wait
 end
@@ -109,9 +109,10 @@ local function accept(q, id, live, body, h, cost, counts, need)
   checkKeysFor(q, h)
   countIfUnknown(q, counts)
   local W, turn = waitingKey(q, h.lane), q.turn - h.priority * PRIORITY_STEP
-  local inLane = call('ZCARD', W)
+  local inLane, weight = call('ZCARD', W), ruleOf(q, h.lane).weight
   local i = h.priority == 0 and inLane or call('ZCOUNT', W, '-inf', string.format('(%.0f', turn))
-  local eta = etaOfNew(q, h, cost, turn - (counts.head or turn), i, counts.lanes - min(inLane, 1), counts.waiting)
+  local others = counts.weights - min(inLane, 1) * weight
+  local eta = etaOfNew(q, h, cost, turn - (counts.head or turn), i, others, counts.waiting)
   if h.notBefore > wall then eta = max(eta, h.notBefore + skew) end
   if eta - skew > h.expires and not isPausedForGood(q) then return EXPIRED, eta end
   lapsePromises(q, need)
@@ -121,7 +122,7 @@ local function accept(q, id, live, body, h, cost, counts, need)
   if label then batches.noteLast(batches.joinBatch(q, label, now), h, id, turn) end
   counts.entered = counts.entered + 1
   if state == S.scheduled then return ACCEPTED, state, 0, eta, 0 end
-  counts.waiting, counts.lanes = counts.waiting + 1, counts.lanes + (inLane == 0 and 1 or 0)
+  counts.waiting, counts.weights = counts.waiting + 1, counts.weights + (inLane == 0 and weight or 0)
   if h.lane == ZERO then counts.head = min(counts.head or turn, turn) end
   return ACCEPTED, state, i + 1, eta, exact and 1 or 0
 end

@@ -55,25 +55,50 @@ local function outflowEta(q, ahead, goes)
   return at, quota
 end
 
+-- amongOthers returns how much departs before a job that has so much ahead of it in its lane or queue of that weight,
+-- while others with that sum of weights take turns with it.
+local function amongOthers(ahead, others, weight) return ahead + floor((ahead + 1) * others / weight) end
+
 -- groupEta returns when the group lets a job out. The job has the cost a ahead of it in its own queue, where n other
 -- jobs wait; deferred is the part of a on the overflow.
 local function groupEta(q, a, n, cost, deferred, goes)
-  local g, elsewhere, k = q.group, groups.waitingElsewhere(q)
-  return outflowEta(g, min(a * (k + 1) + k, (elsewhere + n) * max(g.groupMaxCost, cost) + deferred), goes)
+  local g, elsewhere, others = q.group, groups.waitingElsewhere(q)
+  local ahead = min(amongOthers(a, others, q.weight), (elsewhere + n) * max(g.groupMaxCost, cost) + deferred)
+  return outflowEta(g, ahead, goes)
 end
 
--- countWaiting counts the waiting jobs and their lanes; head is the turn of the first job in the lane without a key.
+-- extraWeight returns by how much the weights of the lanes with waiting jobs exceed those of as many lanes without an
+-- override.
+local function extraWeight(q)
+  local extra, kept = 0, q.laneOverrides > 0 and call('HGET', B .. 'O' .. q.nr, 'weights')
+  if not kept then return 0 end
+  local digests, weights = {}, {}
+  for at = 1, #kept - 17, 18 do
+    digests[#digests + 1], weights[#weights + 1] = unpackStruct('>c16I2', kept, at)
+  end
+  for _, place in ipairs({ 'L', 'b', 'i' }) do
+    for i, score in ipairs(call('ZMSCORE', B .. place .. q.nr, unpack(digests))) do
+      if score then extra = extra + weights[i] - q.rule.weight end
+    end
+  end
+  return extra
+end
+
+-- countWaiting counts the waiting jobs, their lanes and the sum of the weights of these lanes; head is the turn of the
+-- first job in the lane without a key.
 local function countWaiting(q)
   loadLanes(q)
   local first = call('ZRANGE', B .. 'w' .. q.nr, '0', '0', 'WITHSCORES')[2]
   local waiting = call('ZCARD', B .. 'w' .. q.nr) + q.keyedWaiting
-  local counts = { waiting = waiting, lanes = first and 1 or 0, head = tonumber(first) }
+  local bare = first and 1 or 0
+  local counts = { waiting = waiting, lanes = bare, weights = bare, head = tonumber(first) }
   if not q.laned then return counts end
   for _, place in ipairs({ 'L', 'b', 'i' }) do
     local key = B .. place .. q.nr
     counts.lanes = counts.lanes + call('ZCARD', key)
     if call('ZSCORE', key, ZERO) then counts.lanes = counts.lanes - 1 end
   end
+  counts.weights = bare + (counts.lanes - bare) * q.rule.weight + extraWeight(q)
   return counts
 end
 
@@ -93,10 +118,12 @@ local function etaIsExact(q, counts)
     and not (q.stop and (q.stop > now or q.receiver.opened > 0))
 end
 
--- etaOfNew returns the ETA of a job that has i jobs before it in its lane, while m other lanes and n other jobs wait in
--- all. It also returns what decides the ETA, the quota if one does, and whether it is the parent's.
+-- etaOfNew returns the ETA of a job that has i jobs before it in its lane, while n other jobs wait in all, and the
+-- weights of the other lanes add up to m. It also returns what decides the ETA, the quota if one does, and whether it
+-- is the parent's.
 local function etaOfNew(q, h, cost, behind, i, m, n)
-  local ahead = aheadOf(q, min(n, i * (m + 1) + m), behind, cost, h.flags < LANE)
+  local rule = ruleOf(q, h.lane)
+  local ahead = aheadOf(q, min(n, amongOthers(i, m, rule.weight)), behind, cost, h.flags < LANE)
   local goes = resumesAt(q)
   local at, quota, by = goes, nil, 'rate'
   if q.group ~= q then at, quota = outflowEta(q, ahead, goes) end
@@ -123,15 +150,15 @@ end
 -- is its lease record, if it has one.
 local function etaOf(q, counts, id, job, f)
   local h = headOf(job, 27)
-  local W, head = waitingKey(q, h.lane), counts.head or 0
+  local W, head, weight = waitingKey(q, h.lane), counts.head or 0, ruleOf(q, h.lane).weight
   if not f or f.state == S.waiting then
     local i = call('ZRANK', W, id) or 0
-    return i + 1, etaOfNew(q, h, costOf(job), (tonumber(call('ZSCORE', W, id)) or head) - head, i, counts.lanes - 1,
-      counts.waiting - 1)
+    return i + 1, etaOfNew(q, h, costOf(job), (tonumber(call('ZSCORE', W, id)) or head) - head, i,
+      counts.weights - weight, counts.waiting - 1)
   end
   local i, own = call('ZCOUNT', W, '-inf', string.format('(%.0f', f.turn)), call('ZCARD', W) > 0 and 1 or 0
   local at, by, quota, together = etaOfNew(q, h, costOf(job), max(0, f.turn - (counts.head or f.turn)), i,
-    counts.lanes - own, counts.waiting)
+    counts.weights - own * weight, counts.waiting)
   return 0, max(f.due + skew, at), by, quota, together
 end
 

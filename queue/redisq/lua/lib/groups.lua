@@ -1,22 +1,26 @@
--- needs: limits, pace
+-- needs: limits, pace, weights
 -- gives: loadLimitsAndGroup, placeMember, fileMember, noteGivenBack, countChildren, waitingElsewhere
--- gives: leaveTurns, pullsFrom, placePulled, hasClients, rejoin, claim, wakeClaims
+-- gives: leaveTurns, pullsFrom, placePulled, hasClients, rejoin, claim, wakeClaims, reweigh
 --
 -- The group of a queue, and the places of its members.
 --
 -- The field links of a member has the number of its parent. q.group is the parent, which is its own group. The parent
--- keeps groupServed and groupSince, groupFloor (the least tag that counts, except for pull children), groupMaxCost (the
--- greatest cost of a job), groupWaiting and membersWaiting (how many jobs wait, in how many members). A member keeps
--- finish, and in toldWaiting the number of waiting jobs that it last reported. A pull child reports none: whether it
--- takes any slots is up to its clients. It is on the agenda of the pull queues, and takes part in the turns by its
--- claim.
+-- keeps groupServed and groupSince, groupFloor (groupServed as of the latest job of a pull child), groupMaxCost (the
+-- greatest cost of a job), groupWaiting and membersWaiting (how many jobs wait, in how many members), membersWeight
+-- (the sum of the weights of these members) and childrenWeight (that of all children). A member keeps finish, and in
+-- toldWaiting the number of waiting jobs that it last reported. A pull child reports none: whether it takes any slots
+-- is up to its clients. It is on the agenda of the pull queues, and takes part in the turns by its claim.
 
 local groupInVisit -- the group under visit, which its members share
-local GROUP = { 'groupServed', 'groupSince', 'groupMaxCost', 'groupWaiting', 'membersWaiting', 'groupFloor' }
+local GROUP = { 'groupServed', 'groupSince', 'groupMaxCost', 'groupWaiting', 'membersWaiting', 'groupFloor',
+  'membersWeight', 'childrenWeight' }
+
+-- countChildren counts the queues whose names begin with this one and a dot. A slash is the next byte after a dot.
+local function countChildren(name) return call('ZLEXCOUNT', B .. 'N', '[' .. name .. '.', '(' .. name .. '/') end
 
 local function loadMember(q, nr)
-  local finish, told = unpack(call('HMGET', B .. 'q' .. q.nr, 'finish', 'toldWaiting'))
-  q.finish, q.toldWaiting = tonumber(finish) or 0, tonumber(told) or 0
+  local finish, told, weight = unpack(call('HMGET', B .. 'q' .. q.nr, 'finish', 'toldWaiting', 'weight'))
+  q.finish, q.toldWaiting, q.weight = tonumber(finish) or 0, tonumber(told) or 0, tonumber(weight) or 1
   if nr ~= q.nr then
     -- While a group is visited, its members share one table of it.
     q.group = groupInVisit and groupInVisit.nr == nr and groupInVisit or load(nr)
@@ -26,6 +30,8 @@ local function loadMember(q, nr)
   q.group = q
   local kept = call('HMGET', B .. 'q' .. nr, unpack(GROUP))
   for i, field in ipairs(GROUP) do q[field] = tonumber(kept[i]) or 0 end
+  if not kept[7] then q.membersWeight = q.membersWaiting end -- written before there were weights
+  if not kept[8] then q.childrenWeight = countChildren(q.name) end
 end
 
 -- loadLimitsAndGroup loads the limits and the group of a queue.
@@ -42,7 +48,9 @@ local function reportWaiting(q)
   local g, waiting = q.group, q.pull and 0 or call('ZCARD', B .. 'w' .. q.nr) + (q.keyedWaiting or 0)
   if waiting == q.toldWaiting then return end
   set(g, 'groupWaiting', max(0, g.groupWaiting + waiting - q.toldWaiting))
-  set(g, 'membersWaiting', max(0, g.membersWaiting + (waiting > 0 and 1 or 0) - (q.toldWaiting > 0 and 1 or 0)))
+  local more = (waiting > 0 and 1 or 0) - (q.toldWaiting > 0 and 1 or 0)
+  set(g, 'membersWaiting', max(0, g.membersWaiting + more))
+  set(g, 'membersWeight', max(0, g.membersWeight + more * q.weight))
   set(q, 'toldWaiting', waiting)
 end
 
@@ -101,13 +109,19 @@ local function noteGivenBack(g)
   set(g, 'groupSince', max(g.groupSince, min(now, readyAt(g))))
 end
 
--- countChildren counts the queues whose names begin with this one and a dot. A slash is the next byte after a dot.
-local function countChildren(name) return call('ZLEXCOUNT', B .. 'N', '[' .. name .. '.', '(' .. name .. '/') end
-
--- waitingElsewhere returns how many jobs wait in how many other members.
+-- waitingElsewhere returns how many jobs wait in other members, and the sum of the weights of these members.
 local function waitingElsewhere(q)
   local g = q.group
-  return max(0, g.groupWaiting - q.toldWaiting), max(0, g.membersWaiting - (q.toldWaiting > 0 and 1 or 0))
+  return max(0, g.groupWaiting - q.toldWaiting), max(0, g.membersWeight - (q.toldWaiting > 0 and q.weight or 0))
+end
+
+-- reweigh changes the weight of a member.
+local function reweigh(q, weight)
+  local g, by = q.group, weight - q.weight
+  if by == 0 then return end
+  if q.toldWaiting > 0 then set(g, 'membersWeight', max(0, g.membersWeight + by)) end
+  if q ~= g then set(g, 'childrenWeight', g.childrenWeight + by) end
+  q.weight = weight
 end
 
 local CLAIM_KEPT = HORIZON / 2 -- how late the clients of a pull child may be

@@ -143,13 +143,10 @@ local function putBackChosen(v, m, l)
   turnorder.insert(v.ready, m)
 end
 
--- credit returns how far behind served a member that was passed over may be, because no client came for its jobs.
-local function credit(g) return slots(g, HORIZON / 2) end
-
--- tagOf returns the tag by which a member with a stored tag takes its turn.
-local function tagOf(g, tag, pulled)
-  if pulled then return max(tag, g.groupServed - credit(g)) end
-  return max(tag, g.groupFloor)
+-- tagOf returns the tag by which a member of that weight with a stored tag takes its turn. It may be behind by a credit
+-- if the member was passed over because no client came for its jobs.
+local function tagOf(g, tag, pulled, weight)
+  return max(tag, (pulled and g.groupServed or g.groupFloor) - tagLength(slots(g, HORIZON / 2), weight))
 end
 
 -- grantMemberJob grants a job of a member, to depart at d.
@@ -168,10 +165,10 @@ local function grantMemberJob(v, m, l, d, cost, id, turn, job, entry)
   grant.grantJob(q, m.leases, m.flights, rowsOf(q), id, turn, job, entry, d, state, keyed and l.lane or '')
   set(g, 'lastFence', M.lastFence)
   if m.onlyLane then l.granted, l.pos = l.granted + 1, l.pos + 1 else turns.noteDeparture(m.turns, l, cost, d) end
-  local tag = tagOf(g, m.at, q.pull)
+  local tag = tagOf(g, m.at, q.pull, q.weight)
   set(g, 'groupServed', tag)
-  if q.pull then set(g, 'groupFloor', max(g.groupFloor, tag - credit(g))) end
-  m.at = tag + cost
+  if q.pull then set(g, 'groupFloor', max(g.groupFloor, tag)) end
+  m.at = tag + tagLength(cost, q.weight)
   set(q, 'finish', m.at)
 end
 
@@ -241,8 +238,11 @@ end
 -- othersFirst reports whether it is the turn of a member that other clients serve, and will ask for by an instant.
 local function othersFirst(v, m, opens, till)
   local g = v.g
-  local own = { tie = m.tie, at = tagOf(g, m.at, v.child) }
-  local function isBefore(tie, at, pulled) return turnorder.before({ tie = tie, at = tagOf(g, at, pulled) }, own) end
+  local own = { tie = m.tie, at = tagOf(g, m.at, v.child, m.q.weight) }
+  local function isBefore(tie, at, pulled)
+    local weight = tonumber(redis.pcall('HGET', B .. 'q' .. tie, 'weight')) or 1
+    return turnorder.before({ tie = tie, at = tagOf(g, at, pulled, weight) }, own)
+  end
   local other = firstClaim(v)
   if other and other.asks <= till and isBefore(other.tie, other.at, true) then return true end
   if not v.child or M.watcher == '' or M.watchUntil > till or now >= M.watchUntil + HORIZON / 2 then return false end

@@ -1,4 +1,4 @@
--- needs: pacechange, departures
+-- needs: pacechange, departures, weights
 -- gives: checkLaneKeys, checkKeysFor, loadLanes, waitingKey, ruleOf, laneSize, inFlight, bucketOf, headOf
 --
 -- The lanes of a queue: their rules and buckets.
@@ -7,16 +7,18 @@
 -- that bounds its jobs in flight, its scheduled jobs or its lanes, and by a job with a lane, a priority or a
 -- not-before.
 
-local RULE, RULE_BYTES = '>I4I7I4I4I4I7', 30 -- n, d, burst, capacity, max in flight, max bytes; then perhaps its hours
+-- n, d, burst, capacity, max in flight, max bytes, weight; then perhaps its hours
+local RULE, RULE_BYTES = '>I4I7I4I4I4I7I2', 32
 local TIMED_BYTES = RULE_BYTES + 2
-local NO_RULE = { n = 0, d = 0, burst = 1, capacity = 0, maxInFlight = 0, bytes = 0 }
+local NO_RULE = { n = 0, d = 0, burst = 1, capacity = 0, maxInFlight = 0, bytes = 0, weight = 1 }
 -- The rule that the bucket follows, tat, rem, last, last cost, the run of the server, covered cost.
 local LANE_BUCKET, LANE_BUCKET_BYTES = '>I4I7I4I7I4I7I2c8I2', 45
 
 local function unpackRule(s)
+  if s and #s == RULE_BYTES - 2 then s = s .. '\0\1' end -- written before there were weights
   if not s or #s ~= RULE_BYTES and #s ~= TIMED_BYTES then return NO_RULE end
   local r = {}
-  r.n, r.d, r.burst, r.capacity, r.maxInFlight, r.bytes = unpackStruct(RULE, s)
+  r.n, r.d, r.burst, r.capacity, r.maxInFlight, r.bytes, r.weight = unpackStruct(RULE, s)
   if #s == TIMED_BYTES then r.hours = unpackStruct('>I2', s, RULE_BYTES + 1) end
   return r
 end

@@ -35,7 +35,7 @@ local function makeReady(q, lane, cost)
     if first.err then return call('ZADD', B .. 'b' .. q.nr, now + 2 * SECOND, lane) end
     cost = first[1] and costUnder(q, first[1])
   end
-  if cost then call('ZADD', B .. 'L' .. q.nr, q.served + cost, lane) end
+  if cost then call('ZADD', B .. 'L' .. q.nr, q.served + tagLength(cost, ruleOf(q, lane).weight), lane) end
 end
 
 local function hasPlace(q, lane)

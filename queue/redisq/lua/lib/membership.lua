@@ -27,6 +27,8 @@ local function ensureGroup(g)
   set(g, 'groupSince', 0)
   set(g, 'groupWaiting', 0)
   set(g, 'membersWaiting', 0)
+  set(g, 'membersWeight', 0)
+  set(g, 'childrenWeight', 0)
   set(g, 'groupMaxCost', max(g.groupMaxCost, g.maxCost))
   set(g, 'finish', 0)
   set(g, 'toldWaiting', 0)
@@ -58,7 +60,10 @@ local function addMember(g, nr)
   local text = (q.links and sub(q.links, 1, 1) or '0') .. ':' .. g.nr
   call('HSET', key, 'links', text, 'toldWaiting', waiting, 'finish', 0)
   set(g, 'groupWaiting', g.groupWaiting + waiting)
+  local weight = tonumber(call('HGET', key, 'weight')) or 1
   set(g, 'membersWaiting', g.membersWaiting + (waiting > 0 and 1 or 0))
+  set(g, 'membersWeight', g.membersWeight + (waiting > 0 and weight or 0))
+  set(g, 'childrenWeight', g.childrenWeight + weight)
   restAsOnAgenda(nr, g)
 end
 
@@ -69,7 +74,8 @@ local function joinGroup(q, name)
   local g = nr and load(nr)
   if g then
     if not g.group then ensureGroup(g) end
-    q.group, q.toldWaiting = g, 0
+    q.group, q.toldWaiting, q.weight = g, 0, tonumber(call('HGET', B .. 'q' .. q.nr, 'weight')) or 1
+    set(g, 'childrenWeight', g.childrenWeight + q.weight)
     saveLinks(q)
     armGroup(g)
     return save(g)
@@ -90,6 +96,8 @@ local function leaveGroup(q, name)
   call('ZREM', B .. 'c' .. g.nr, q.nr)
   set(g, 'groupWaiting', max(0, g.groupWaiting - q.toldWaiting))
   set(g, 'membersWaiting', max(0, g.membersWaiting - (q.toldWaiting > 0 and 1 or 0)))
+  set(g, 'membersWeight', max(0, g.membersWeight - (q.toldWaiting > 0 and q.weight or 0)))
+  set(g, 'childrenWeight', max(0, g.childrenWeight - q.weight))
   if countChildren(parentOf(name)) > 0 then
     armGroup(g)
   else

@@ -62,7 +62,7 @@ local function makeLaneReady(v, l)
   l.place = nil
   local id = firstId(v, l)
   if not id then return end
-  l.place, l.at = 'L', v.q.served + costUnder(v.q, id)
+  l.place, l.at = 'L', v.q.served + tagLength(costUnder(v.q, id), l.rule.weight)
   insert(v.ready, l)
 end
 
@@ -149,7 +149,7 @@ local function noteDeparture(v, l, cost, d)
   l.granted, l.pos = l.granted + 1, l.pos + 1
   q.served = l.at
   set(q, 'served', q.served)
-  l.at = l.at + cost
+  l.at = l.at + tagLength(cost, l.rule.weight)
   local b = l.bucket
   if b then
     reign.shiftOne(b)
