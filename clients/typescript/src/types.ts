@@ -334,8 +334,9 @@ export interface ChangedQueue {
     capacity?: number;
     max_bytes?: Bytes;
     max_in_flight?: number;
-    /** Settings of single lanes by key, at most 1,000. Each replaces the settings above as a whole: settings left out are unlimited. */
+    /** Settings of single lanes by key, at most 1,000. Each replaces the settings above as a whole: settings left out are unlimited, and the weight is 1. */
     overrides?: Record<string, LaneRule>;
+    weight?: number;
   };
   lease: string;
   slack?: string;
@@ -440,6 +441,8 @@ export interface ChangedQueue {
     name: string;
     rate: string;
     paused: boolean;
+    /** Jobs per second that this queue can let out whatever its siblings do: its part of the rate by weight. Absent if the parent has no rate. */
+    guaranteed_per_second?: number;
     quotas?: Quota[];
   };
   /** Calls through the proxy of the server that answers; other servers may have more. Absent if the server passes no calls to this queue on. */
@@ -452,6 +455,7 @@ export interface ChangedQueue {
   stats?: Stats;
   rules?: string[];
   learn?: string;
+  weight?: number;
 }
 
 export interface Changes {
@@ -791,6 +795,10 @@ export interface Lane {
   per_second?: number;
   /** The lane's own rate. Absent without one. */
   limit?: string;
+  /** The lane's weight. */
+  weight?: number;
+  /** Jobs of the lane that can leave per second beside the lanes that have waiting jobs now. Absent if the queue has no rate. */
+  guaranteed_per_second?: number;
   /** Until when the receiver asked the lane to wait. */
   stopped_until?: string;
 }
@@ -807,6 +815,8 @@ export interface LaneRule {
   max_bytes?: Bytes;
   /** Maximum number of jobs of a lane leased at a time, over all drainers. Default: no limit. */
   max_in_flight?: number;
+  /** Share of a lane in the queue's rate, in proportion to the other lanes' weights. What a lane does not use, the others get. Jobs without a lane have the weight 1. */
+  weight?: number;
 }
 
 export interface Lanes {
@@ -1440,8 +1450,9 @@ export type Spec = {
     capacity?: number;
     max_bytes?: Bytes;
     max_in_flight?: number;
-    /** Settings of single lanes by key, at most 1,000. Each replaces the settings above as a whole: settings left out are unlimited. */
+    /** Settings of single lanes by key, at most 1,000. Each replaces the settings above as a whole: settings left out are unlimited, and the weight is 1. */
     overrides?: Record<string, LaneRule>;
+    weight?: number;
   };
   /** Time after its departure during which a job belongs to its drainer. From 1s to 24h. */
   lease?: string;
@@ -1514,6 +1525,8 @@ export type Spec = {
   rules?: string[];
   /** Provider whose headers state the remaining budget: ietf, github, shopify, openai or anthropic. Or two header names, of the rest and of its renewal, such as X-Left X-Reset. The rate is lowered so that the budget lasts, and never exceeds the queue's. For http targets and proxied calls. Default: nothing. */
   learn?: string;
+  /** Share of a child in the parent's rate, in proportion to its siblings' weights. What a queue does not use, the others get. A parent's own jobs count as a sibling of its children. */
+  weight?: number;
 };
 
 export type State = "waiting" | "scheduled" | "leased" | "deferred" | "delivered" | "dead" | "held" | "cancelled" | "expired";

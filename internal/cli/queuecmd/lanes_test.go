@@ -21,12 +21,15 @@ func TestLaneListText(t *testing.T) {
 			wire.Lanes{
 				Now: now, Total: 20_000, Waiting: 30_000, Never: 1, Estimated: true, Why: &wire.Bend{Why: "quota"},
 				Lanes: []wire.Lane{
-					{Lane: "", Waiting: 7}, {Lane: "gmail.com", Waiting: 300, PerSecond: 2, Limit: "2/s", FinishAt: &soon},
+					{Lane: "", Waiting: 7, Weight: 1},
+					{
+						Lane: "gmail.com", Waiting: 300, PerSecond: 2, Limit: "2/s", FinishAt: &soon, Weight: 3, Guaranteed: 0.375,
+					},
 				},
 			},
-			"LANE       WAITING  PER SECOND  LIMIT  EMPTY IN  AT\n" +
-				"                 7           -            never\n" +
-				"gmail.com      300        2.00    2/s     2m30s  2026-01-02T03:06:35.000Z\n" +
+			"LANE       WEIGHT  WAITING  PER SECOND  AT LEAST  LIMIT  EMPTY IN  AT\n" +
+				"                1        7           -                      never\n" +
+				"gmail.com       3      300        2.00   0.375/s    2/s     2m30s  2026-01-02T03:06:35.000Z\n" +
 				"2 of 20000 lanes, 30000 jobs waiting, an estimate; 1 never empty: " +
 				"their jobs wait for the next window of the quota\n",
 		},

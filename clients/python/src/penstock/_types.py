@@ -288,6 +288,7 @@ class ChangedQueue(_ChangedQueue, total=False):
     stats: Stats
     rules: Any
     learn: Any
+    weight: Any
 
 
 class _Changes(TypedDict):
@@ -484,6 +485,8 @@ class _Lane(TypedDict):
 class Lane(_Lane, total=False):
     per_second: float
     limit: str
+    weight: int
+    guaranteed_per_second: float
     stopped_until: str
 
 
@@ -493,6 +496,7 @@ class LaneRule(TypedDict, total=False):
     capacity: int
     max_bytes: Bytes
     max_in_flight: int
+    weight: int
 
 
 class _Lanes(TypedDict):
@@ -927,6 +931,7 @@ class Spec(TypedDict, total=False):
     deliver: Dict[str, Any]
     rules: List[str]
     learn: str
+    weight: int
 
 
 class _Stats(TypedDict):
