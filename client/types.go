@@ -193,6 +193,8 @@ type Spec struct {
 	// so that the budget lasts, and never exceeds the queue's. For http targets and proxied calls.
 	// Default: nothing.
 	Learn string `json:"learn,omitempty"`
+	// Times at which jobs may leave.
+	Hours *Hours `json:"hours,omitempty"`
 	// Share of a child in the parent's rate, in proportion to its siblings' weights. What a queue does
 	// not use, the others get. A parent's own jobs count as a sibling of its children.
 	Weight int64 `json:"weight,omitempty"`
@@ -233,20 +235,18 @@ type Queue struct {
 	// Present stop, because of the receiver's answers. Absent without a stop.
 	Stop    *QueueStop `json:"stop,omitempty"`
 	Outlook *Outlook   `json:"outlook,omitempty"`
-	// The rate as adapted to the receiver; absent without adapt or learn.
+	// The rate as adapted to the receiver; absent without adapt.
 	Adapted *QueueAdapted `json:"adapted,omitempty"`
 	// State of the circuit. Its settings are in circuit.
 	CircuitState *QueueCircuitState `json:"circuit_state,omitempty"`
 	// The parent, whose settings apply to this queue and its siblings together. Absent without a
 	// parent, or if the parent does not exist.
 	Parent *QueueParent `json:"parent,omitempty"`
-	// Calls through the proxy of the server that answers; other servers may have more. Absent if the
-	// server passes no calls to this queue on.
-	Calls  *QueueCalls `json:"calls,omitempty"`
-	Stats  *Stats      `json:"stats,omitempty"`
-	Rules  []string    `json:"rules,omitempty"`
-	Learn  string      `json:"learn,omitempty"`
-	Weight int64       `json:"weight,omitempty"`
+	Stats  *Stats       `json:"stats,omitempty"`
+	Rules  []string     `json:"rules,omitempty"`
+	Learn  string       `json:"learn,omitempty"`
+	Hours  *Hours       `json:"hours,omitempty"`
+	Weight int64        `json:"weight,omitempty"`
 	// Raw is the answer as the server sent it, with fields that this version does not know.
 	Raw json.RawMessage `json:"-"`
 }
@@ -364,13 +364,13 @@ type ByteBound struct {
 // lists.
 type JobInfoWhy struct {
 	By string `json:"by"`
-	// Set for scheduled, backing_off, deferred_hours, quota, throttled and down, and for paused if the
-	// queue resumes by itself.
+	// Set for scheduled, backing_off, deferred_hours, hours, lane_hours, quota, throttled and down,
+	// and for paused if the queue resumes by itself.
 	Until time.Time `json:"until,omitzero"`
-	// The parent, if its pause, pace or quota is the cause.
+	// The parent, if its pause, pace, hours or quota are the cause.
 	Queue string `json:"queue,omitempty"`
 	// For paused, the reason of the pause; for backing_off, the answer that caused it; for quota, the
-	// quota.
+	// quota; for hours and lane_hours, the hours.
 	Reason string `json:"reason,omitempty"`
 	// For paused, the authenticated name of who paused it.
 	Who string `json:"who,omitempty"`
@@ -428,6 +428,7 @@ type SpecLanes struct {
 	// Settings of single lanes by key, at most 1,000. Each replaces the settings above as a whole:
 	// settings left out are unlimited, and the weight is 1.
 	Overrides map[string]LaneRule `json:"overrides,omitempty"`
+	Hours     *Hours              `json:"hours,omitempty"`
 	Weight    int64               `json:"weight,omitempty"`
 }
 
@@ -493,13 +494,25 @@ type SpecDeferred struct {
 	LowWater float64 `json:"low_water,omitempty"`
 	// Maximum number of deferred jobs; beyond it, the answer is 429 overflow_full.
 	MaxJobs int64 `json:"max_jobs,omitempty"`
-	// Time of day in which deferred jobs may return. Default: always.
-	ReadmitBetween string `json:"readmit_between,omitempty"`
-	// Time zone of readmit_between, by its IANA name. Default: UTC.
+	// Times at which deferred jobs may return: a span such as 22:00-06:00, or an object like `hours`.
+	// Default: always.
+	ReadmitBetween any `json:"readmit_between,omitempty"`
+	// Time zone of readmit_between, by its IANA name, if that has none of its own. Default: UTC.
 	Timezone string `json:"timezone,omitempty"`
 	// Maximum size of all deferred jobs. If set, deferred jobs do not count toward max_bytes. From
 	// 1KiB to 1TiB. Default: within max_bytes.
 	MaxBytes any `json:"max_bytes,omitempty"`
+}
+
+// Hours is a type of the API. Times of a week at which jobs may leave. Nothing departs outside.
+type Hours struct {
+	// Spans of days and times, at most 28. Examples: "mon-fri 08:00-20:00", "sat,sun 10:00-24:00",
+	// and, for every night, "22:00-06:00". They must not overlap. Default: always.
+	Open []string `json:"open"`
+	// IANA time zone of the times and dates. Default: UTC.
+	Timezone string `json:"timezone,omitempty"`
+	// Dates on which nothing leaves, at most 366. Default: none.
+	Closed []string `json:"closed,omitempty"`
 }
 
 // QueueStatus is a type of the API. What the queue does, and why. If several codes apply, the first
@@ -508,10 +521,11 @@ type QueueStatus struct {
 	// paused, parent_paused: the queue or its parent is paused. no_target: a drainer found no target
 	// for its jobs. no_drainer: it holds jobs, but no drainer has asked for any for 10 s; no_worker:
 	// the same for a pull queue with waiting jobs. circuit_open: its target is down. throttled: its
-	// receiver asked for a break. quota: the quota of this window is used up. max_in_flight, lanes:
-	// the limit of jobs in flight is reached, or the limits of all lanes with waiting jobs. stalled:
-	// for 10 s a job could have left, but none did. flowing: jobs leave at the rate. schedule,
-	// deferred, held: it has only jobs of this kind. idle: it has no jobs.
+	// receiver asked for a break. hours: it is outside its hours. quota: the quota of this window is
+	// used up. max_in_flight, lanes: the limit of jobs in flight is reached, or the limits of all
+	// lanes with waiting jobs. stalled: for 10 s a job could have left, but none did. flowing: jobs
+	// leave at the rate. schedule, deferred, held: it has only jobs of this kind. idle: it has no
+	// jobs.
 	Code string `json:"code"`
 	// The status for people, in UTC: "quota until 21:00 UTC".
 	Text string `json:"text"`
@@ -569,8 +583,7 @@ type Outlook struct {
 	Exact bool `json:"exact"`
 }
 
-// QueueAdapted is a type of the API. The rate as adapted to the receiver; absent without adapt or
-// learn.
+// QueueAdapted is a type of the API. The rate as adapted to the receiver; absent without adapt.
 type QueueAdapted struct {
 	// The present rate, exactly.
 	Rate      string  `json:"rate"`
@@ -602,15 +615,6 @@ type QueueParent struct {
 	// weight. Absent if the parent has no rate.
 	GuaranteedPerSecond float64 `json:"guaranteed_per_second,omitempty"`
 	Quotas              []Quota `json:"quotas,omitempty"`
-}
-
-// QueueCalls is a type of the API. Calls through the proxy of the server that answers; other
-// servers may have more. Absent if the server passes no calls to this queue on.
-type QueueCalls struct {
-	// Calls that wait for their turns.
-	Waiting int64 `json:"waiting"`
-	// Calls that were sent and whose answers have not ended.
-	Active int64 `json:"active"`
 }
 
 // Stats is a type of the API. See the documentation of the API.
@@ -726,6 +730,9 @@ type LaneRule struct {
 	MaxBytes any `json:"max_bytes,omitempty"`
 	// Maximum number of jobs of a lane leased at a time, over all drainers. Default: no limit.
 	MaxInFlight int64 `json:"max_in_flight,omitempty"`
+	// Times at which jobs of a lane may leave, within the queue's hours. The fields are those of
+	// `hours`. Default: the queue's.
+	Hours *Hours `json:"hours,omitempty"`
 	// Share of a lane in the queue's rate, in proportion to the other lanes' weights. What a lane does
 	// not use, the others get. Jobs without a lane have the weight 1.
 	Weight int64 `json:"weight,omitempty"`
