@@ -108,7 +108,7 @@ func TestAppendFull(t *testing.T) {
 	r := newRig(t)
 	spec := specFor("a", 1)
 	now := time.Now().UTC()
-	spec.Deferred.ReadmitBetween.Open = queue.ListOf(
+	spec.Deferred.ReadmitBetween = queue.ReadmitIn(
 		now.Add(2*time.Hour).Format("15:04") + "-" + now.Add(3*time.Hour).Format("15:04"),
 	)
 	putSpec(t, r, spec)

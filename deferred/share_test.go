@@ -122,7 +122,7 @@ func TestWindow(t *testing.T) {
 	now := time.Now().UTC()
 	at := func(d time.Duration) string { return now.Add(d).Format("15:04") }
 	spec := specFor("a", 10)
-	spec.Deferred.ReadmitBetween.Open = queue.ListOf(at(2*time.Hour) + "-" + at(3*time.Hour))
+	spec.Deferred.ReadmitBetween = queue.ReadmitIn(at(2*time.Hour) + "-" + at(3*time.Hour))
 	spec.Deferred.MaxAge = unit.Duration(90 * time.Minute)
 	putSpec(t, r, spec)
 	a := newAppender(t, r, r.stream)

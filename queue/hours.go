@@ -6,13 +6,21 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unique"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// Hours are the times of a week at which jobs may leave. The zero Hours are always open.
-type Hours struct {
+// Hours are OpenHours as a spec holds them: small, since most queues have none, and comparable. The zero Hours are
+// always open.
+type Hours struct{ of unique.Handle[OpenHours] }
+
+// OpenHours are the times of a week at which jobs may leave.
+type OpenHours struct {
 	// Open are spans such as "mon-fri 08:00-20:00". Without days, a span is open every day. A span that ends before it
 	// begins ends on the next day.
 	Open List `json:"open,omitzero"`
@@ -20,6 +28,41 @@ type Hours struct {
 	Timezone string `json:"timezone,omitempty"`
 	// Closed are dates such as "2026-12-25", which are closed from midnight to midnight.
 	Closed List `json:"closed,omitzero"`
+}
+
+// Hours returns the hours as a spec holds them.
+func (h OpenHours) Hours() Hours {
+	if h == (OpenHours{}) {
+		return Hours{}
+	}
+	return Hours{unique.Make(h)}
+}
+
+// Rules returns the spans, the zone and the dates.
+func (h Hours) Rules() (rules OpenHours) {
+	if h.On() {
+		return h.of.Value()
+	}
+	return rules
+}
+
+// MarshalJSON writes an object.
+func (h Hours) MarshalJSON() ([]byte, error) { return json.Marshal(h.Rules()) }
+
+// UnmarshalJSONFrom reads an object, as strictly as the decoder says.
+func (h *Hours) UnmarshalJSONFrom(in *jsontext.Decoder) error {
+	var rules OpenHours
+	err := json.UnmarshalDecode(in, &rules)
+	*h = rules.Hours()
+	return err
+}
+
+// UnmarshalJSON reads an object.
+func (h *Hours) UnmarshalJSON(text []byte) error {
+	var rules OpenHours
+	err := json.Unmarshal(text, &rules)
+	*h = rules.Hours()
+	return err
 }
 
 // Limits of hours.
@@ -39,17 +82,17 @@ func hoursSettings[S any](name string, at func(*S) *Hours) []setting[S] {
 			},
 		},
 		{
-			name: name + ".open", at: func(s *S) any { return &at(s).Open }, absent: "always",
+			name: name + ".open", at: func(s *S) any { return new(at(s).Rules().Open) }, absent: "always",
 			example: "mon-fri 08:00-20:00",
 			doc: "Spans of days and times, at most 28. Examples: \"mon-fri 08:00-20:00\", \"sat,sun 10:00-24:00\"," +
 				" and, for every night, \"22:00-06:00\". They must not overlap.",
 		},
 		{
-			name: name + ".timezone", at: func(s *S) any { return &at(s).Timezone }, absent: "UTC",
+			name: name + ".timezone", at: func(s *S) any { return new(at(s).Rules().Timezone) }, absent: "UTC",
 			example: "Europe/Berlin", doc: "IANA time zone of the times and dates.",
 		},
 		{
-			name: name + ".closed", at: func(s *S) any { return &at(s).Closed }, absent: "none", example: "2026-12-25",
+			name: name + ".closed", at: func(s *S) any { return new(at(s).Rules().Closed) }, absent: "none", example: "2026-12-25",
 			doc: "Dates on which nothing leaves, at most 366.",
 		},
 	}
@@ -57,6 +100,13 @@ func hoursSettings[S any](name string, at func(*S) *Hours) []setting[S] {
 
 // On reports whether there are hours.
 func (h Hours) On() bool { return h != Hours{} }
+
+// In returns the hours in a zone, if they name none.
+func (h Hours) In(timezone string) Hours {
+	rules := h.Rules()
+	rules.Timezone = cmp.Or(rules.Timezone, timezone)
+	return rules.Hours()
+}
 
 // Schedule is Hours, ready to be asked. A nil Schedule is always open.
 type Schedule struct {
@@ -88,27 +138,28 @@ func (h Hours) schedule(field, openField, zoneField string) (*Schedule, error) {
 	if !h.On() {
 		return nil, nil
 	}
-	zone, err := zoneOf(zoneField, h.Timezone)
+	rules := h.Rules()
+	zone, err := zoneOf(zoneField, rules.Timezone)
 	if err != nil {
 		return nil, err
 	}
 	s := &Schedule{zone: zone, closed: map[date]bool{}}
-	open := h.Open.All()
+	open, closed := rules.Open.All(), rules.Closed.All()
 	switch {
 	case len(open) == 0:
 		return nil, invalid.Errorf(openField, "",
 			`has no span, such as "mon-fri 08:00-20:00", so the queue would never open; to stop a queue, pause it`)
 	case len(open) > MaxHoursOpen:
 		return nil, invalid.Errorf(openField, "", "has %d spans, the limit is %d", len(open), MaxHoursOpen)
-	case len(h.Closed.All()) > MaxHoursClosed:
-		return nil, invalid.Errorf(field+".closed", "", "has %d dates, the limit is %d", len(h.Closed.All()), MaxHoursClosed)
+	case len(closed) > MaxHoursClosed:
+		return nil, invalid.Errorf(field+".closed", "", "has %d dates, the limit is %d", len(closed), MaxHoursClosed)
 	}
 	for _, text := range open {
 		if err := s.add(openField, text); err != nil {
 			return nil, err
 		}
 	}
-	for _, text := range h.Closed.All() {
+	for _, text := range closed {
 		d, err := time.Parse(time.DateOnly, text)
 		if err != nil {
 			return nil, invalid.Errorf(field+".closed", text, "is not a date such as 2026-12-25")
@@ -363,10 +414,11 @@ func (h Hours) String() string {
 	if !h.On() {
 		return ""
 	}
-	text := strings.Join(h.Open.All(), ", ") + " " + cmp.Or(h.Timezone, "UTC")
-	if n := len(h.Closed.All()); n > 0 {
-		text += ", closed " + strings.Join(h.Closed.All()[:min(n, 3)], ", ")
-		if n > 3 {
+	rules := h.Rules()
+	text := strings.Join(rules.Open.All(), ", ") + " " + cmp.Or(rules.Timezone, "UTC")
+	if closed := rules.Closed.All(); len(closed) > 0 {
+		text += ", closed " + strings.Join(closed[:min(len(closed), 3)], ", ")
+		if len(closed) > 3 {
 			text += " ..."
 		}
 	}

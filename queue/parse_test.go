@@ -60,7 +60,7 @@ func TestParseSpecReadsEveryField(t *testing.T) {
 		Retention: Retention{For: unit.Duration(90 * time.Minute), Max: 77},
 		Overflow:  Defer,
 		Deferred: Deferral{
-			MaxAge: unit.Duration(80 * time.Minute), LowWater: 0.25, MaxJobs: 9, ReadmitBetween: ReadmitHours{Hours{Open: "22:00-06:00"}},
+			MaxAge: unit.Duration(80 * time.Minute), LowWater: 0.25, MaxJobs: 9, ReadmitBetween: ReadmitIn("22:00-06:00"),
 			Timezone: "Europe/Berlin",
 		},
 		Deliver: json.RawMessage(`{"http":{"url":"https://example.com/","n":12345678901234567890}}`),

@@ -21,22 +21,27 @@ func (d *Deferral) Schedule() (*Schedule, error) {
 		return h.schedule(field, open, field+".timezone")
 	case !h.On():
 		return nil, invalid.Errorf("deferred.timezone", d.Timezone, "has no effect without deferred.readmit_between")
-	case h.Timezone != "":
+	case h.Rules().Timezone != "":
 		return nil, invalid.Errorf("deferred.timezone", d.Timezone, "is given beside %s.timezone; leave it out", field)
 	}
-	h.Timezone = d.Timezone
-	return h.schedule(field, open, "deferred.timezone")
+	return h.In(d.Timezone).schedule(field, open, "deferred.timezone")
 }
 
 // ReadmitHours are Hours that may also be written as a single span, "22:00-06:00".
 type ReadmitHours struct{ Hours }
 
-func (h ReadmitHours) isSpan() bool { return len(h.Open.All()) == 1 && h.Hours == Hours{Open: h.Open} }
+// ReadmitIn returns the hours of a single span, such as "22:00-06:00".
+func ReadmitIn(span string) ReadmitHours { return ReadmitHours{OpenHours{Open: ListOf(span)}.Hours()} }
+
+func (h ReadmitHours) isSpan() bool {
+	rules := h.Rules()
+	return len(rules.Open.All()) == 1 && rules == OpenHours{Open: rules.Open}
+}
 
 // MarshalJSON writes a single span as a string, and other hours as an object.
 func (h ReadmitHours) MarshalJSON() ([]byte, error) {
 	if h.isSpan() {
-		return json.Marshal(string(h.Open))
+		return json.Marshal(string(h.Rules().Open))
 	}
 	return json.Marshal(h.Hours)
 }
@@ -50,7 +55,7 @@ func (h *ReadmitHours) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 	if err := json.UnmarshalDecode(in, &text); err != nil {
 		return err
 	}
-	h.Hours = Hours{Open: ListOf(strings.Join(strings.Fields(text), " "))}
+	*h = ReadmitIn(strings.Join(strings.Fields(text), " "))
 	return nil
 }
 

@@ -42,7 +42,7 @@ func TestReadmitHours(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			d := Deferral{Timezone: tt.zone}
-			d.ReadmitBetween.Open = List(tt.between)
+			d.ReadmitBetween = ReadmitIn(tt.between)
 			w, err := d.Schedule()
 			if err != nil {
 				t.Fatal(err)
@@ -76,7 +76,7 @@ func TestReadmitHoursRefuseNonsense(t *testing.T) {
 		{"", "Europe/Berlin", "deferred.timezone"},
 	} {
 		d := Deferral{Timezone: tt.zone}
-		d.ReadmitBetween.Open = List(tt.between)
+		d.ReadmitBetween = ReadmitIn(tt.between)
 		_, err := d.Schedule()
 		var f *invalid.Error
 		if !errors.As(err, &f) || f.Field != tt.field {

@@ -69,6 +69,8 @@ func namesOf(t reflect.Type, path string, into map[string]bool) {
 			namesOf(of.Elem(), name+"[].", into)
 		case of == reflect.TypeFor[ReadmitHours]() || of == reflect.TypeFor[Hours]() && path != "":
 			// They have the fields of hours.
+		case of == reflect.TypeFor[Hours]():
+			namesOf(reflect.TypeFor[OpenHours](), name+".", into)
 		case of.Kind() == reflect.Struct && of.PkgPath() == t.PkgPath() && of != reflect.TypeFor[Quota]():
 			namesOf(of, name+".", into)
 		}

@@ -68,7 +68,7 @@ func TestParse(t *testing.T) {
 		},
 		Overflow: queue.Defer,
 		Deferred: queue.Deferral{
-			MaxAge: unit.Duration(6 * time.Hour), LowWater: 0.25, MaxJobs: 9, ReadmitBetween: queue.ReadmitHours{Hours: queue.Hours{Open: queue.ListOf("22:00-06:00")}},
+			MaxAge: unit.Duration(6 * time.Hour), LowWater: 0.25, MaxJobs: 9, ReadmitBetween: queue.ReadmitIn("22:00-06:00"),
 			Timezone: "Europe/Berlin",
 		},
 		Deliver: json.RawMessage(`{"http":{"url":"https://api.example.com/v1/send","timeout":"10s"}}`),

@@ -101,7 +101,7 @@ func TestForecastEnds(t *testing.T) {
 		}, 14900 * time.Millisecond},
 		{"deferred jobs that come back at night", func(l *queue.Lineup) {
 			l.Deferred, l.DeferredCost = 50, 50
-			l.Spec.Deferred.ReadmitBetween.Open = "22:00-06:00"
+			l.Spec.Deferred.ReadmitBetween = queue.ReadmitIn("22:00-06:00")
 		}, 14*time.Hour + 4900*time.Millisecond},
 		{"more windows than are followed", func(l *queue.Lineup) {
 			l.Deferred, l.DeferredCost = 10_000_000, 10_000_000

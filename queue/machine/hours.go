@@ -111,13 +111,17 @@ func (ln *lane) hours() *openHours {
 	if !rules.On() {
 		return nil
 	}
-	h, known := q.laneHours[rules]
+	t := q.laneTurns
+	if t == nil {
+		return newOpenHours(rules, q.env)
+	}
+	h, known := t.hours[rules]
 	if !known {
-		if q.laneHours == nil || len(q.laneHours) >= queue.MaxLaneHours {
-			q.laneHours = map[queue.Hours]*openHours{} // earlier ones may be those of an earlier spec
+		if t.hours == nil || len(t.hours) >= queue.MaxLaneHours {
+			t.hours = map[queue.Hours]*openHours{} // earlier ones may be those of an earlier spec
 		}
 		h = newOpenHours(rules, q.env)
-		q.laneHours[rules] = h
+		t.hours[rules] = h
 	}
 	return h
 }

@@ -101,7 +101,7 @@ func (m *Machine) restoreImported(q *queueState, moved *move.Queue, mark string,
 	q.importing = &importState{mark: mark}
 	m.current.putImport(q.number, *q.importing)
 	// The buckets of its lanes are unknown, so lanes are delayed.
-	q.openedAt, q.maxCostAtOpen = now, q.maxCost
+	q.earlier = &earlier{now, q.maxCost}
 	q.pause = pauseOf(moved.Pause)
 	q.continueFrom(moved, now)
 }

@@ -15,9 +15,8 @@ type laneSet struct {
 	laneOrder   *sorted[*lane]             // these, by digest
 	// lanesPeak is the maximum number of lanes since the map was made.
 	lanesPeak    int32
-	lanesWaiting int32                      // number of lanes with waiting jobs
-	laneTurns    *laneTurns                 // nil until the queue has a lane with a key
-	laneHours    map[queue.Hours]*openHours // of the lanes; made when they are first needed
+	lanesWaiting int32      // number of lanes with waiting jobs
+	laneTurns    *laneTurns // nil until the queue has a lane with a key
 	// laneStopsUntil is when the last stop of any lane is over.
 	laneStopsUntil leaky.Instant
 }
@@ -154,7 +153,10 @@ func (ln *lane) keep(b leaky.Bucket, p leaky.Pacer, now leaky.Instant) {
 		ln.pace = &lanePace{}
 	}
 	if unknown {
-		ln.pace.coveredCost = ln.queue.maxCostAtOpen
+		ln.pace.coveredCost = 0
+		if e := ln.queue.earlier; e != nil {
+			ln.pace.coveredCost = e.maxCost
+		}
 	}
 	ln.pace.bucket, ln.pace.pacer = b, p
 }
@@ -163,13 +165,13 @@ func (ln *lane) keep(b leaky.Bucket, p leaky.Pacer, now leaky.Instant) {
 // have left just before the previous process ended. Then the delay is extended.
 func (ln *lane) judge(d, now leaky.Instant) leaky.Instant {
 	at, q := ln.opens(d, now), ln.queue
-	if q.openedAt == 0 || ln.rule().Rate.Unlimited() {
+	if q.earlier == nil || ln.rule().Rate.Unlimited() {
 		return at
 	}
 	p, cost := ln.pace, int64(ln.waiting.front().cost)
-	if cost > p.coveredCost && p.pacer.Delay(leaky.Bucket{}, q.openedAt, cost).TAT > now {
+	if cost > p.coveredCost && p.pacer.Delay(leaky.Bucket{}, q.earlier.until, cost).TAT > now {
 		if p.bucket.TAT <= now {
-			p.bucket = p.pacer.Delay(p.bucket, q.openedAt, cost)
+			p.bucket = p.pacer.Delay(p.bucket, q.earlier.until, cost)
 		} else {
 			p.bucket = p.pacer.Cover(p.bucket, cost-p.coveredCost)
 		}
@@ -198,10 +200,10 @@ func (ln *lane) take(d, now leaky.Instant, cost int64) {
 // unknownBucket returns the bucket of a lane about which nothing is known. Lanes' buckets are not on file, so it covers
 // what an earlier process may have granted, up to the horizon beyond its end.
 func (q *queueState) unknownBucket(p leaky.Pacer) leaky.Bucket {
-	if q.openedAt == 0 {
+	if q.earlier == nil {
 		return leaky.Bucket{}
 	}
-	return p.Delay(leaky.Bucket{}, q.openedAt, q.maxCostAtOpen)
+	return p.Delay(leaky.Bucket{}, q.earlier.until, q.earlier.maxCost)
 }
 
 // lane returns the lane of a key. A lane without jobs is new, and only addToLane stores it.

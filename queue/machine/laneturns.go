@@ -25,6 +25,7 @@ type laneTurns struct {
 	changed      *heap[*lane] // lanes that rested or were busy when the rules changed
 	changedAgain bool         // the rules changed again before changed was empty
 	weights      laneWeights
+	hours        map[queue.Hours]*openHours // of lanes; made when they are first needed
 }
 
 func newLaneTurns() *laneTurns {

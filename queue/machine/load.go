@@ -164,7 +164,7 @@ func (l *loader) loadQueues(ctx context.Context) error {
 			o := q.ownOverflow()
 			o.lastTicket, o.progress = r.tickets, r.progress
 		}
-		q.openedAt, q.maxCostAtOpen = l.now, q.maxCost
+		q.earlier = &earlier{l.now, q.maxCost}
 		q.ceiling = ceilingState{durable: r.ceiling, next: r.ceiling}
 		q.restore(r.ceiling, l.now, q.groupMaxCost())
 		return nil

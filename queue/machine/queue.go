@@ -62,10 +62,15 @@ type queuedJobs struct {
 
 // costHistory summarizes the costs of all jobs ever appended.
 type costHistory struct {
-	maxCost       int64
-	childMaxCost  int64         // the greatest cost of its children's jobs
-	openedAt      leaky.Instant // when it was loaded; 0 if the queue was created since
-	maxCostAtOpen int64         // maxCost as of then
+	maxCost      int64
+	childMaxCost int64    // the greatest cost of its children's jobs
+	earlier      *earlier // nil if this process created the queue
+}
+
+// earlier is what an earlier process, or another store, may have granted.
+type earlier struct {
+	until   leaky.Instant
+	maxCost int64
 }
 
 // stats are the counters of a queue.

@@ -10,11 +10,12 @@ import (
 )
 
 // hoursOf reads hours: spans separated by "; ", then perhaps " in " a zone and " but " dates.
-func hoursOf(text string) (h queue.Hours) {
+func hoursOf(text string) queue.Hours {
+	var h queue.OpenHours
 	text, closed, _ := strings.Cut(text, " but ")
 	text, h.Timezone, _ = strings.Cut(text, " in ")
 	h.Open, h.Closed = queue.ListOf(strings.Split(text, "; ")...), queue.ListOf(strings.Fields(closed)...)
-	return h
+	return h.Hours()
 }
 
 func opening(text string) func(*queue.Spec) { return func(s *queue.Spec) { s.Hours = hoursOf(text) } }

@@ -334,7 +334,7 @@ var whyRules = []rule{
 		now := r.clock.Now().Time().UTC()
 		opens := now.Truncate(time.Minute).Add(3 * time.Hour)
 		night := func(spec *queue.Spec) {
-			spec.Deferred.ReadmitBetween.Open = queue.ListOf(
+			spec.Deferred.ReadmitBetween = queue.ReadmitIn(
 				opens.Format("15:04") + "-" + opens.Add(time.Hour).Format("15:04"),
 			)
 		}

@@ -114,7 +114,7 @@ func (p *pair) hours(label string) (h queue.Hours) {
 	for hour := range 24 {
 		spans = append(spans, fmt.Sprintf("%02d:%02d-%02[1]d:%02[3]d", hour, from, to))
 	}
-	return queue.Hours{Open: queue.ListOf(spans...), Timezone: "Europe/Berlin"}
+	return queue.OpenHours{Open: queue.ListOf(spans...), Timezone: "Europe/Berlin"}.Hours()
 }
 
 // limits draws limits beside the rate of a queue.

@@ -1,7 +1,6 @@
 package queuecmd
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -185,7 +184,5 @@ func overflowText(q *wire.Queue) string {
 	if !d.ReadmitBetween.On() {
 		return text
 	}
-	hours := d.ReadmitBetween.Hours
-	hours.Timezone = cmp.Or(hours.Timezone, d.Timezone)
-	return text + ", " + hours.String()
+	return text + ", " + d.ReadmitBetween.In(d.Timezone).String()
 }
