@@ -66,7 +66,7 @@ func TestPlantedMemberStopsNoSibling(t *testing.T) {
 				if seen["ses"] != 3 || seen["ses.a"] != 3 || seen["ses.b"] != 3 {
 					t.Errorf("mended: %v left, want 3 of each", seen)
 				}
-				if g := v.info("ses").Group; g != (queue.GroupInfo{Children: 2, MaxCost: 1}) {
+				if g := v.info("ses").Group; g != (queue.GroupInfo{Children: 2, Weights: 2, MaxCost: 1}) {
 					t.Errorf("%+v", g)
 				}
 			})
