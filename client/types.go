@@ -235,18 +235,21 @@ type Queue struct {
 	// Present stop, because of the receiver's answers. Absent without a stop.
 	Stop    *QueueStop `json:"stop,omitempty"`
 	Outlook *Outlook   `json:"outlook,omitempty"`
-	// The rate as adapted to the receiver; absent without adapt.
+	// The rate as adapted to the receiver; absent without adapt or learn.
 	Adapted *QueueAdapted `json:"adapted,omitempty"`
 	// State of the circuit. Its settings are in circuit.
 	CircuitState *QueueCircuitState `json:"circuit_state,omitempty"`
 	// The parent, whose settings apply to this queue and its siblings together. Absent without a
 	// parent, or if the parent does not exist.
 	Parent *QueueParent `json:"parent,omitempty"`
-	Stats  *Stats       `json:"stats,omitempty"`
-	Rules  []string     `json:"rules,omitempty"`
-	Learn  string       `json:"learn,omitempty"`
-	Hours  *Hours       `json:"hours,omitempty"`
-	Weight int64        `json:"weight,omitempty"`
+	// Calls through the proxy of the server that answers; other servers may have more. Absent if the
+	// server passes no calls to this queue on.
+	Calls  *QueueCalls `json:"calls,omitempty"`
+	Stats  *Stats      `json:"stats,omitempty"`
+	Rules  []string    `json:"rules,omitempty"`
+	Learn  string      `json:"learn,omitempty"`
+	Hours  *Hours      `json:"hours,omitempty"`
+	Weight int64       `json:"weight,omitempty"`
 	// Raw is the answer as the server sent it, with fields that this version does not know.
 	Raw json.RawMessage `json:"-"`
 }
@@ -583,7 +586,8 @@ type Outlook struct {
 	Exact bool `json:"exact"`
 }
 
-// QueueAdapted is a type of the API. The rate as adapted to the receiver; absent without adapt.
+// QueueAdapted is a type of the API. The rate as adapted to the receiver; absent without adapt or
+// learn.
 type QueueAdapted struct {
 	// The present rate, exactly.
 	Rate      string  `json:"rate"`
@@ -615,6 +619,15 @@ type QueueParent struct {
 	// weight. Absent if the parent has no rate.
 	GuaranteedPerSecond float64 `json:"guaranteed_per_second,omitempty"`
 	Quotas              []Quota `json:"quotas,omitempty"`
+}
+
+// QueueCalls is a type of the API. Calls through the proxy of the server that answers; other
+// servers may have more. Absent if the server passes no calls to this queue on.
+type QueueCalls struct {
+	// Calls that wait for their turns.
+	Waiting int64 `json:"waiting"`
+	// Calls that were sent and whose answers have not ended.
+	Active int64 `json:"active"`
 }
 
 // Stats is a type of the API. See the documentation of the API.

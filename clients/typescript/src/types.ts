@@ -336,6 +336,7 @@ export interface ChangedQueue {
     max_in_flight?: number;
     /** Settings of single lanes by key, at most 1,000. Each replaces the settings above as a whole: settings left out are unlimited, and the weight is 1. */
     overrides?: Record<string, LaneRule>;
+    hours?: Hours;
     weight?: number;
   };
   lease: string;
@@ -387,9 +388,13 @@ export interface ChangedQueue {
     low_water?: number;
     /** Maximum number of deferred jobs; beyond it, the answer is 429 overflow_full. */
     max_jobs?: number;
-    /** Time of day in which deferred jobs may return. Default: always. */
-    readmit_between?: string;
-    /** Time zone of readmit_between, by its IANA name. Default: UTC. */
+    /** Times at which deferred jobs may return: a span such as 22:00-06:00, or an object like `hours`. Default: always. */
+    readmit_between?: string | {
+      open?: string[];
+      timezone?: string;
+      closed?: string[];
+    };
+    /** Time zone of readmit_between, by its IANA name, if that has none of its own. Default: UTC. */
     timezone?: string;
     /** Maximum size of all deferred jobs. If set, deferred jobs do not count toward max_bytes. From 1KiB to 1TiB. Default: within max_bytes. */
     max_bytes?: Bytes;
@@ -455,6 +460,7 @@ export interface ChangedQueue {
   stats?: Stats;
   rules?: string[];
   learn?: string;
+  hours?: Hours;
   weight?: number;
 }
 
@@ -666,6 +672,16 @@ export interface History {
   };
 }
 
+/** Times of a week at which jobs may leave. Nothing departs outside. */
+export interface Hours {
+  /** Spans of days and times, at most 28. Examples: "mon-fri 08:00-20:00", "sat,sun 10:00-24:00", and, for every night, "22:00-06:00". They must not overlap. Default: always. */
+  open: string[];
+  /** IANA time zone of the times and dates. Default: UTC. */
+  timezone?: string;
+  /** Dates on which nothing leaves, at most 366. Default: none. */
+  closed?: string[];
+}
+
 export interface Job {
   /** Any JSON value. It is stored and delivered byte for byte, up to 1,048,576 bytes, nested at most 63 deep. */
   payload?: unknown;
@@ -723,12 +739,12 @@ export interface JobInfo {
   reason?: string;
   /** What delays the job. Absent for leased and ended jobs, and in lists. */
   why?: {
-    by: "rate" | "parent" | "quota" | "lane_rate" | "lane_max_in_flight" | "max_in_flight" | "ordered" | "paused" | "throttled" | "down" | "held" | "scheduled" | "backing_off" | "deferred" | "deferred_hours" | "drainer" | "puller";
-    /** Set for scheduled, backing_off, deferred_hours, quota, throttled and down, and for paused if the queue resumes by itself. */
+    by: "rate" | "parent" | "quota" | "hours" | "lane_hours" | "lane_rate" | "lane_max_in_flight" | "max_in_flight" | "ordered" | "paused" | "throttled" | "down" | "held" | "scheduled" | "backing_off" | "deferred" | "deferred_hours" | "drainer" | "puller";
+    /** Set for scheduled, backing_off, deferred_hours, hours, lane_hours, quota, throttled and down, and for paused if the queue resumes by itself. */
     until?: string;
-    /** The parent, if its pause, pace or quota is the cause. */
+    /** The parent, if its pause, pace, hours or quota are the cause. */
     queue?: string;
-    /** For paused, the reason of the pause; for backing_off, the answer that caused it; for quota, the quota. */
+    /** For paused, the reason of the pause; for backing_off, the answer that caused it; for quota, the quota; for hours and lane_hours, the hours. */
     reason?: string;
     /** For paused, the authenticated name of who paused it. */
     who?: string;
@@ -815,6 +831,8 @@ export interface LaneRule {
   max_bytes?: Bytes;
   /** Maximum number of jobs of a lane leased at a time, over all drainers. Default: no limit. */
   max_in_flight?: number;
+  /** Times at which jobs of a lane may leave, within the queue's hours. The fields are those of `hours`. Default: the queue's. */
+  hours?: Hours;
   /** Share of a lane in the queue's rate, in proportion to the other lanes' weights. What a lane does not use, the others get. Jobs without a lane have the weight 1. */
   weight?: number;
 }
@@ -1148,8 +1166,8 @@ export interface QueueRow {
 
 /** What the queue does, and why. If several codes apply, the first in the order of the enum counts. */
 export interface QueueStatus {
-  /** paused, parent_paused: the queue or its parent is paused. no_target: a drainer found no target for its jobs. no_drainer: it holds jobs, but no drainer has asked for any for 10 s; no_worker: the same for a pull queue with waiting jobs. circuit_open: its target is down. throttled: its receiver asked for a break. quota: the quota of this window is used up. max_in_flight, lanes: the limit of jobs in flight is reached, or the limits of all lanes with waiting jobs. stalled: for 10 s a job could have left, but none did. flowing: jobs leave at the rate. schedule, deferred, held: it has only jobs of this kind. idle: it has no jobs. */
-  code: "paused" | "parent_paused" | "no_target" | "no_drainer" | "no_worker" | "circuit_open" | "throttled" | "quota" | "max_in_flight" | "lanes" | "stalled" | "flowing" | "schedule" | "deferred" | "held" | "idle";
+  /** paused, parent_paused: the queue or its parent is paused. no_target: a drainer found no target for its jobs. no_drainer: it holds jobs, but no drainer has asked for any for 10 s; no_worker: the same for a pull queue with waiting jobs. circuit_open: its target is down. throttled: its receiver asked for a break. hours: it is outside its hours. quota: the quota of this window is used up. max_in_flight, lanes: the limit of jobs in flight is reached, or the limits of all lanes with waiting jobs. stalled: for 10 s a job could have left, but none did. flowing: jobs leave at the rate. schedule, deferred, held: it has only jobs of this kind. idle: it has no jobs. */
+  code: "paused" | "parent_paused" | "no_target" | "no_drainer" | "no_worker" | "circuit_open" | "throttled" | "hours" | "quota" | "max_in_flight" | "lanes" | "stalled" | "flowing" | "schedule" | "deferred" | "held" | "idle";
   /** The status for people, in UTC: "quota until 21:00 UTC". */
   text: string;
   /** When the queue stopped, if known. */
@@ -1452,6 +1470,7 @@ export type Spec = {
     max_in_flight?: number;
     /** Settings of single lanes by key, at most 1,000. Each replaces the settings above as a whole: settings left out are unlimited, and the weight is 1. */
     overrides?: Record<string, LaneRule>;
+    hours?: Hours;
     weight?: number;
   };
   /** Time after its departure during which a job belongs to its drainer. From 1s to 24h. */
@@ -1512,9 +1531,13 @@ export type Spec = {
     low_water?: number;
     /** Maximum number of deferred jobs; beyond it, the answer is 429 overflow_full. */
     max_jobs?: number;
-    /** Time of day in which deferred jobs may return. Default: always. */
-    readmit_between?: string;
-    /** Time zone of readmit_between, by its IANA name. Default: UTC. */
+    /** Times at which deferred jobs may return: a span such as 22:00-06:00, or an object like `hours`. Default: always. */
+    readmit_between?: string | {
+      open?: string[];
+      timezone?: string;
+      closed?: string[];
+    };
+    /** Time zone of readmit_between, by its IANA name, if that has none of its own. Default: UTC. */
     timezone?: string;
     /** Maximum size of all deferred jobs. If set, deferred jobs do not count toward max_bytes. From 1KiB to 1TiB. Default: within max_bytes. */
     max_bytes?: Bytes;
@@ -1525,6 +1548,8 @@ export type Spec = {
   rules?: string[];
   /** Provider whose headers state the remaining budget: ietf, github, shopify, openai or anthropic. Or two header names, of the rest and of its renewal, such as X-Left X-Reset. The rate is lowered so that the budget lasts, and never exceeds the queue's. For http targets and proxied calls. Default: nothing. */
   learn?: string;
+  /** Times at which jobs may leave. */
+  hours?: Hours;
   /** Share of a child in the parent's rate, in proportion to its siblings' weights. What a queue does not use, the others get. A parent's own jobs count as a sibling of its children. */
   weight?: number;
 };

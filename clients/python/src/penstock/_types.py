@@ -288,6 +288,7 @@ class ChangedQueue(_ChangedQueue, total=False):
     stats: Stats
     rules: Any
     learn: Any
+    hours: Any
     weight: Any
 
 
@@ -415,6 +416,15 @@ History = TypedDict("History", {
 }, total=False)
 
 
+class _Hours(TypedDict):
+    open: List[str]
+
+
+class Hours(_Hours, total=False):
+    timezone: str
+    closed: List[str]
+
+
 class Job(TypedDict, total=False):
     payload: Any
     payload_base64: str
@@ -496,6 +506,7 @@ class LaneRule(TypedDict, total=False):
     capacity: int
     max_bytes: Bytes
     max_in_flight: int
+    hours: Hours
     weight: int
 
 
@@ -729,7 +740,7 @@ QueueRow = TypedDict("QueueRow", {
 
 
 class _QueueStatus(TypedDict):
-    code: Literal["paused", "parent_paused", "no_target", "no_drainer", "no_worker", "circuit_open", "throttled", "quota", "max_in_flight", "lanes", "stalled", "flowing", "schedule", "deferred", "held", "idle"]
+    code: Literal["paused", "parent_paused", "no_target", "no_drainer", "no_worker", "circuit_open", "throttled", "hours", "quota", "max_in_flight", "lanes", "stalled", "flowing", "schedule", "deferred", "held", "idle"]
     text: str
     full: bool
 
@@ -931,6 +942,7 @@ class Spec(TypedDict, total=False):
     deliver: Dict[str, Any]
     rules: List[str]
     learn: str
+    hours: Hours
     weight: int
 
 
