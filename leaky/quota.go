@@ -177,7 +177,8 @@ func (q Quota) ETA(p Pacer, w Window, now Instant, ahead int64) Instant {
 }
 
 // Turn returns when the window begins in which a job departs that has a cost of ahead before it, and how much of that
-// departs in the same window. It assumes that they use up one window after the other. rest is -1 for the present window.
+// departs in the same window. It assumes that they use up one window after the other. For the present window, rest is
+// -1.
 func (q Quota) Turn(w Window, now Instant, ahead int64) (begins Instant, rest int64) {
 	w = q.at(w, now)
 	over := ahead - max(0, q.Max-w.Used)

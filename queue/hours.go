@@ -92,8 +92,8 @@ func hoursSettings[S any](name string, at func(*S) *Hours) []setting[S] {
 			example: "Europe/Berlin", doc: "IANA time zone of the times and dates.",
 		},
 		{
-			name: name + ".closed", at: func(s *S) any { return new(at(s).Rules().Closed) }, absent: "none", example: "2026-12-25",
-			doc: "Dates on which nothing leaves, at most 366.",
+			name: name + ".closed", at: func(s *S) any { return new(at(s).Rules().Closed) }, absent: "none",
+			example: "2026-12-25", doc: "Dates on which nothing leaves, at most 366.",
 		},
 	}
 }

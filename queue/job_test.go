@@ -241,12 +241,14 @@ func TestSpecRefuses(t *testing.T) {
 			s.Learn, s.Adapt = "openai", Adapt{Floor: leaky.PerSecond(1), Ceiling: leaky.PerSecond(1)}
 		}},
 		"learns with a burst of ages": {"burst", func(s *Spec) { s.Learn, s.Burst = "openai", 1000 }},
-		"hours":                       {"deferred.readmit_between", func(s *Spec) { s.Deferred.ReadmitBetween = ReadmitIn("at night") }},
-		"retained below":              {"retention.max", func(s *Spec) { s.Retention.Max = -1 }},
-		"retained above":              {"retention.max", func(s *Spec) { s.Retention.Max = 100_000_000 + 1 }},
-		"deliver too long":            {"deliver", func(s *Spec) { s.Deliver = make([]byte, MaxDeliverBytes+1) }},
-		"deliver broken":              {"deliver", func(s *Spec) { s.Deliver = []byte(`{"a":`) }},
-		"deliver no object":           {"deliver", func(s *Spec) { s.Deliver = []byte(`"a"`) }},
+		"hours": {"deferred.readmit_between", func(s *Spec) {
+			s.Deferred.ReadmitBetween = ReadmitIn("at night")
+		}},
+		"retained below":    {"retention.max", func(s *Spec) { s.Retention.Max = -1 }},
+		"retained above":    {"retention.max", func(s *Spec) { s.Retention.Max = 100_000_000 + 1 }},
+		"deliver too long":  {"deliver", func(s *Spec) { s.Deliver = make([]byte, MaxDeliverBytes+1) }},
+		"deliver broken":    {"deliver", func(s *Spec) { s.Deliver = []byte(`{"a":`) }},
+		"deliver no object": {"deliver", func(s *Spec) { s.Deliver = []byte(`"a"`) }},
 	} {
 		s := Spec{Name: "q", Rate: leaky.PerSecond(1)}
 		s.Normalize()

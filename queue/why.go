@@ -11,8 +11,8 @@ type Why struct {
 	By    cause.Cause
 	Until time.Time // zero if unknown; the ETA has the expected time
 	Queue string    // the parent, if it is the parent's pause, pace, hours or quota
-	// Reason is the quota, the hours, the reason of the pause, or the answer that caused a retry, throttling, an outage or a
-	// hold.
+	// Reason is the quota, the hours, the reason of the pause, or the answer that caused a retry, throttling, an outage
+	// or a hold.
 	Reason string
 	Who    string // paused: who paused it; Note is the name they claimed
 	Note   string

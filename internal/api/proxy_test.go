@@ -25,7 +25,7 @@ func TestCallBeforeTheAppsAreKnown(t *testing.T) {
 			server = api.New(e, *o)
 		})
 	w := httptest.NewRecorder()
-	server.ServeHTTP(w, httptest.NewRequest("GET", "/proxy/calls/v1/x", nil))
+	server.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/proxy/calls/v1/x", nil))
 	if text := w.Body.String(); w.Code != 503 || w.Header().Get("Retry-After") == "" ||
 		!strings.Contains(text, `"not_ready"`) || !strings.Contains(text, "was not sent") {
 		t.Errorf("%d %v %s", w.Code, w.Header(), text)

@@ -159,7 +159,12 @@ func TestLeadOfUsualCalls(t *testing.T) {
 		{ms, 20 * ms, 2 * ms},
 		{ms, 300 * ms, 19 * ms},
 		{ms, 300 * ms, 49 * ms}, // the engine grants no further ahead
-		{ms, 0, 49 * ms}, {ms, 0, 49 * ms}, {ms, 0, 49 * ms}, {ms, 0, 49 * ms}, {ms, 0, 49 * ms}, {ms, 0, 49 * ms},
+		{ms, 0, 49 * ms},
+		{ms, 0, 49 * ms},
+		{ms, 0, 49 * ms},
+		{ms, 0, 49 * ms},
+		{ms, 0, 49 * ms},
+		{ms, 0, 49 * ms},
 		{ms, 0, 0}, // eight calls later
 	} {
 		asked := now.Add(c.after)

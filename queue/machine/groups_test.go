@@ -48,7 +48,8 @@ func (b *bench) checkGroup(name string) {
 	}
 	is := p.group
 	if g.waiting != is.waiting || g.membersWaiting != is.membersWaiting || g.incoming != is.incoming ||
-		g.weightWaiting != is.weightWaiting || g.weightIncoming != is.weightIncoming || is.children != len(b.childrenOf(name)) {
+		g.weightWaiting != is.weightWaiting || g.weightIncoming != is.weightIncoming ||
+		is.children != len(b.childrenOf(name)) {
 		b.Errorf(
 			"%d wait in %d, %d are coming, to a weight of %d, of %d children; counted %+v", g.waiting, g.membersWaiting,
 			g.incoming, g.weightIncoming, len(b.childrenOf(name)), is,

@@ -343,8 +343,8 @@ func (s *share) level(one float64) float64 {
 }
 
 // divideByTurns divides an amount among lanes that take turns while some of them rest between two jobs. A lane without
-// a burst waits for its turn only once it has rested. So it gets 1/(1/r + wait/w), where r is its rate, w its weight, and
-// wait what a lane of weight 1 that never rests waits from job to job.
+// a burst waits for its turn only once it has rested. So it gets 1/(1/r + wait/w), where r is its rate, w its weight,
+// and wait what a lane of weight 1 that never rests waits from job to job.
 func divideByTurns(amount float64, all []share) {
 	gets := func(s *share, wait float64) float64 {
 		if s.rests && s.asks > 0 {

@@ -18,7 +18,8 @@ func scenarioRules(list []scenario) (rules []rule) {
 
 func forecastScenarios() []scenario {
 	return slices.Concat(
-		plainScenarios, laneScenarios(), limitScenarios, hoursScenarios, stopScenarios, flightScenarios, scheduleScenarios, groupScenarios,
+		plainScenarios, laneScenarios(), limitScenarios, hoursScenarios, stopScenarios, flightScenarios,
+		scheduleScenarios, groupScenarios,
 	)
 }
 

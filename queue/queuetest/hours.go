@@ -211,7 +211,10 @@ var hoursScenarios = []scenario{
 	{name: "closed nights, and bursts", set: plainly("1/7m", 150, opening("08:00-12:10 in Europe/Berlin"), bursting(5))},
 	{name: "short hours without a rate", set: plainly("unlimited", 30, opening("23:00-23:10"))},
 	{name: "hours and a quota", set: plainly("1/m", 120, opening("06:00-08:00"), limited("quota 50/d"))},
-	{name: "hours too short for a quota", set: plainly("1/m", 100, opening("06:00-06:30; 20:00-20:15"), limited("quota 500/d"))},
+	{
+		name: "hours too short for a quota",
+		set:  plainly("1/m", 100, opening("06:00-06:30; 20:00-20:15"), limited("quota 500/d")),
+	},
 	{name: "hours of a parent", of: "g.a", set: func(r *rig) {
 		r.queue("g", "1/m", opening("07:00-09:00"))
 		r.queue("g.a", "1/90s", opening("08:00-10:00"))

@@ -93,8 +93,8 @@ func rulesOf(s queue.Spec) string {
 	}
 	return fmt.Sprintf(
 		"rules %v limits %v ", s.Rules, limits,
-	) + fmt.Sprintf("weights %d %d in flight %d scheduled %d ordered %v lanes %v burst %d capacity %d bytes %d in flight %d "+
-		"overrides %v",
+	) + fmt.Sprintf("weights %d %d in flight %d scheduled %d ordered %v lanes %v burst %d capacity %d bytes %d "+
+		"in flight %d overrides %v",
 		s.Weight, s.Lanes.Weight, s.MaxInFlight, s.MaxScheduled, s.Ordered,
 		s.Lanes.Rate, s.Lanes.Burst, s.Lanes.Capacity, s.Lanes.MaxBytes, s.Lanes.MaxInFlight, s.Lanes.Overrides)
 }

@@ -112,11 +112,11 @@ var weightRules = []rule{
 		t0 := r.clock.Now()
 		for _, tt := range []struct {
 			lane, id string
-			ahead    time.Duration
+			ahead    int
 		}{{"a", "a50", 50 + 5}, {"b", "b50", 50 + 51}, {"c", "c1", 11}} { // at most all others leave first
 			a := r.acceptJobs(jobOfLane(tt.lane, q, tt.id+"x"))[0]
-			if got := instantOf(a.ETA.At).Sub(t0); got != tt.ahead*time.Second {
-				r.Errorf("%s leaves after %v, want %v", tt.id, got, tt.ahead*time.Second)
+			if got := instantOf(a.ETA.At).Sub(t0); got != time.Duration(tt.ahead)*time.Second {
+				r.Errorf("%s leaves after %v, want %d s", tt.id, got, tt.ahead)
 			}
 		}
 	}},

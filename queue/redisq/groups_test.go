@@ -164,7 +164,8 @@ func TestGroupsLeaveNothing(t *testing.T) {
 		v.put("ses.a", leaky.Unlimited, nil)
 		v.put("ses.b", leaky.PerSecond(3), nil)
 		v.append(job("ses.a", 1), job("ses.b", 2))
-		if g := v.info("ses").Group; g != (queue.GroupInfo{Children: 2, Weights: 2, Members: 3, Weight: 3, Waiting: 3, MaxCost: 1}) {
+		want := queue.GroupInfo{Children: 2, Weights: 2, Members: 3, Weight: 3, Waiting: 3, MaxCost: 1}
+		if g := v.info("ses").Group; g != want {
 			t.Errorf("%+v", g)
 		}
 		for _, name := range []string{"ses.a", "ses.b"} {

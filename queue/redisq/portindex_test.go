@@ -46,8 +46,8 @@ var withoutScript = map[string]string{
 		ruleSubject sizeDead versions writeLog writeOne fields number octet eachQueue code codeTallyHead intern
 		keysWith lastBefore changeFields blob decoder`,
 	"belong to commits, which take effect later; a script takes effect at once": `
-		addIncoming addTally countIncomingLane countWaitingLane allowsMore arrive arriving arrivingBefore carryOver ceilings clients collect
-		collectLast commitOf complete covers dropLease dropTallies durable failing forgetForMemory formerPaces
+		addIncoming addTally countIncomingLane countWaitingLane allowsMore arrive arriving arrivingBefore carryOver ceilings
+		clients collect collectLast commitOf complete covers dropLease dropTallies durable failing forgetForMemory formerPaces
 		holdGrants holdLane jobLike lastWait lease leases lookahead max neededCeilings newCommit noteCost
 		oneGrantCeilings oneGrantTAT countOwed owedAudits paces pending pendingBytes persistLease pickWindows queue
 		raiseForGrant raiseWithAppend raisedAhead readySince removeIncoming replaceCeilings reservePlace
@@ -73,8 +73,8 @@ var withoutScript = map[string]string{
 		ensureLease enter eta findDead fingerprintOf forgetIdleLanes forgetLane forgetLapsed forgetTallies
 		freeEmpty freePlaces freeSince fullSpec gap grantsFrom groupLoad groupLoadIncoming groupMaxCost
 		groupVerdict hasPace heldUpByLanes idle importedLease incomingBefore incomingOf incomingTotal instantOf
-		interval intervals isParent isPullChild job jobsKept judgeETA keepSpec keyed known lane laneDigest laneGranted laneWeights
-		laneRetryAfter lanesTakeTurns leastJobs leaveBehind lookAfter lostSlots markSeen memberTurn namesBehind
+		interval intervals isParent isPullChild job jobsKept judgeETA keepSpec keyed known lane laneDigest laneGranted
+		laneWeights laneRetryAfter lanesTakeTurns leastJobs leaveBehind lookAfter lostSlots markSeen memberTurn namesBehind
 		neededUntil needsSweep negative newLimit newReadmission newReturning newShares noneWaits notPlain note
 		notePause noteServed onAgenda onOverflow opens outlookOf outlookOfNew ownOverflow
 		batch batchOfDeferral deferWith holdBatch jobBatch

@@ -32,7 +32,8 @@ func specArgs(s *queue.Spec, now time.Time) ([]any, error) {
 func specFields(s *queue.Spec) []any {
 	return append(s.Fields(),
 		"mark", s.Mark(), "deferred.max_age.text", s.Deferred.MaxAge.String(), "circuit", circuitField(s),
-		"lanes", packRule(s.Lanes.LaneRule, s.Lanes.AllHours()), "lanes.overrides", len(s.Lanes.Overrides), "regime", regime(s),
+		"lanes", packRule(s.Lanes.LaneRule, s.Lanes.AllHours()), "lanes.overrides", len(s.Lanes.Overrides),
+		"regime", regime(s),
 	)
 }
 

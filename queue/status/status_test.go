@@ -166,7 +166,8 @@ func TestStatusTable(t *testing.T) {
 			"outside its hours until 13:00 UTC",
 		},
 		"within its hours": {
-			[]change{daily(100), func(i *queue.Info) { i.Spec.Hours = queue.OpenHours{Open: "12:00-14:00"}.Hours() }}, quota, "quota until 23:00 UTC",
+			[]change{daily(100), func(i *queue.Info) { i.Spec.Hours = queue.OpenHours{Open: "12:00-14:00"}.Hours() }},
+			quota, "quota until 23:00 UTC",
 		},
 		"quota above its maximum":          {[]change{daily(101)}, quota, "quota until 23:00 UTC"},
 		"quota left":                       {[]change{daily(99)}, only(status.Flowing), "flowing"},
@@ -215,7 +216,9 @@ func TestStatusTable(t *testing.T) {
 			[]change{idle, func(i *queue.Info) { i.Deferred = 1 }}, only(status.Deferred), "deferred",
 		},
 		"deferred until its hours": {
-			[]change{idle, func(i *queue.Info) { i.Deferred, i.Spec.Deferred.ReadmitBetween = 1, queue.ReadmitIn("22:00-06:00") }},
+			[]change{idle, func(i *queue.Info) {
+				i.Deferred, i.Spec.Deferred.ReadmitBetween = 1, queue.ReadmitIn("22:00-06:00")
+			}},
 			at(status.Deferred, noon.Add(10*time.Hour)), "deferred until 22:00 UTC",
 		},
 		"held": {[]change{idle, func(i *queue.Info) { i.Held = 2 }}, only(status.Held), "held"},

@@ -21,8 +21,8 @@ type lanesCmd struct {
 }
 
 func (lanesCmd) Help() string {
-	return `Lists the lanes with waiting jobs, the slowest first: how many jobs wait, how many leave per second on average, how
-many can leave at least while all these lanes have jobs, and when the lane will be empty. Assumes that no jobs are
+	return `Lists the lanes with waiting jobs, the slowest first: how many jobs wait, how many leave per second on average,
+how many can leave at least while all these lanes have jobs, and when the lane will be empty. Assumes that no jobs are
 added and that deliveries succeed.
 
 Examples:
