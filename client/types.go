@@ -429,7 +429,7 @@ type SpecLanes struct {
 	MaxBytes    any    `json:"max_bytes,omitempty"`
 	MaxInFlight int64  `json:"max_in_flight,omitempty"`
 	// Settings of single lanes by key, at most 1,000. Each replaces the settings above as a whole:
-	// settings left out are unlimited, and the weight is 1.
+	// settings left out are unlimited, the weight is 1, and there are no hours.
 	Overrides map[string]LaneRule `json:"overrides,omitempty"`
 	Hours     *Hours              `json:"hours,omitempty"`
 	Weight    int64               `json:"weight,omitempty"`

@@ -53,7 +53,7 @@ func (h Hours) MarshalJSON() ([]byte, error) { return json.Marshal(h.Rules()) }
 func (h *Hours) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 	var rules OpenHours
 	err := json.UnmarshalDecode(in, &rules)
-	*h = rules.Hours()
+	*h = given(rules)
 	return err
 }
 
@@ -61,9 +61,12 @@ func (h *Hours) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 func (h *Hours) UnmarshalJSON(text []byte) error {
 	var rules OpenHours
 	err := json.Unmarshal(text, &rules)
-	*h = rules.Hours()
+	*h = given(rules)
 	return err
 }
+
+// given returns hours that somebody wrote. If they have no span, they are an error and not always open.
+func given(rules OpenHours) Hours { return Hours{unique.Make(rules)} }
 
 // Limits of hours.
 const (
@@ -179,7 +182,8 @@ func (s *Schedule) add(field, text string) error {
 	on := weekdays(days)
 	if !ok || on == nil {
 		return invalid.Errorf(field, text,
-			`must be two times of day such as "22:00-06:00", after days such as "mon-fri" if not for every day`)
+			`must be two times of day such as "08:00-20:00", with two digits each, after days such as "mon-fri" or "sat,sun"`+
+				` if not for every day; each day once`)
 	}
 	if from == to {
 		return invalid.Errorf(field, text,
@@ -207,7 +211,7 @@ func (s *Schedule) insert(field string, day int, p span) error {
 	for _, other := range *list {
 		if p.from < other.to && other.from < p.to {
 			if p.text == other.text {
-				return invalid.Errorf(field, p.text, "overlaps itself on %s", dayNames[day])
+				return invalid.Errorf(field, p.text, "is listed twice, or overlaps itself on %s", dayNames[day])
 			}
 			return invalid.Errorf(field, p.text, "overlaps %q on %s; make them one span", other.text, dayNames[day])
 		}
@@ -319,19 +323,17 @@ func (s *Schedule) spans(t time.Time) func(yield func(from, to time.Time) bool) 
 			if s.closed[d] {
 				continue
 			}
-			for _, p := range s.week[on.Weekday()] {
-				begins, ends := s.instant(d, p.from), s.instant(d, p.to)
+			for _, p := range s.day(d, s.week[on.Weekday()]) {
 				switch {
-				case !ends.After(begins):
 				case from.IsZero():
-					from, to = begins, ends
-				case !begins.After(to):
-					from, to = earlier(from, begins), later(to, ends)
+					from, to = p.begins, p.ends
+				case !p.begins.After(to):
+					to = later(to, p.ends)
 				default:
 					if to.After(t) && !yield(from, to) {
 						return
 					}
-					from, to = begins, ends
+					from, to = p.begins, p.ends
 				}
 			}
 		}
@@ -339,6 +341,23 @@ func (s *Schedule) spans(t time.Time) func(yield func(from, to time.Time) bool) 
 			yield(from, to)
 		}
 	}
+}
+
+// opening is a span of a certain day.
+type opening struct{ begins, ends time.Time }
+
+// day returns the spans of a day in the order in which they begin. A skipped span is moved, so it may begin after later
+// ones. If only its begin is skipped, and it would be over by then, it is as long as on other days.
+func (s *Schedule) day(d date, spans []span) (list []opening) {
+	for _, p := range spans {
+		o := opening{s.instant(d, p.from), s.instant(d, p.to)}
+		if !o.ends.After(o.begins) {
+			o.ends = o.begins.Add(time.Duration(p.to-p.from) * time.Minute)
+		}
+		list = append(list, o)
+	}
+	slices.SortFunc(list, func(a, b opening) int { return a.begins.Compare(b.begins) })
+	return list
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -366,12 +385,14 @@ func (s *Schedule) Span(t time.Time) (from, to time.Time, ok bool) {
 // Open reports whether jobs may leave at t.
 func (s *Schedule) Open(t time.Time) bool { return !s.Opens(t).After(t) }
 
-// Opens returns the first instant, not before t, at which jobs may leave; t if the next one is years away.
+// Opens returns the first instant, not before t, at which jobs may leave. If it is not within maxDays, it returns their
+// end.
 func (s *Schedule) Opens(t time.Time) time.Time {
 	if s != nil {
 		for from := range s.spans(t) {
 			return later(from, t)
 		}
+		return t.AddDate(0, 0, maxDays)
 	}
 	return t
 }

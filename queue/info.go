@@ -113,27 +113,39 @@ func (i *Info) Size() int64 { return i.Waiting + i.Scheduled + i.Leased + i.Held
 // a rate.
 func (i *Info) Guaranteed() (perSecond float64, ok bool) {
 	p := i.Parent
-	if p == nil || p.Rate.Unlimited() {
+	if p == nil || p.slowest().Unlimited() {
 		return 0, false
 	}
 	own, all := i.Spec.Share(), p.Group.Weights
 	if p.Size()+p.Deferred > 0 {
 		all += p.Spec.Share()
 	}
-	return capped(p.Rate.PerSecond()*float64(own)/float64(max(own, all)), i.Rate), true
+	return capped(p.slowest().PerSecond()*float64(own)/float64(max(own, all)), i.slowest()), true
+}
+
+// slowest returns the lowest of the rate and the further rates.
+func (i *Info) slowest() leaky.Rate {
+	rate := i.Rate
+	for _, l := range i.Spec.Limits {
+		if l.Paced() && l.Rate.Interval() > rate.Interval() {
+			rate = l.Rate
+		}
+	}
+	return rate
 }
 
 // LaneGuaranteed returns how many jobs per second a lane can let out beside the lanes that have waiting jobs now. ok is
 // false if neither the queue nor its parent has a rate.
 func (i *Info) LaneGuaranteed(key string) (perSecond float64, ok bool) {
 	of, child := i.Guaranteed()
-	if !child && i.Rate.Unlimited() {
+	rule, share := i.Spec.Lanes.Of(key), i.Spec.Share()
+	switch {
+	case child:
+	case i.slowest().Unlimited():
 		return 0, false
+	default: // beside its own children, if it has any
+		of = i.slowest().PerSecond() * float64(share) / float64(share+i.Group.Weights)
 	}
-	if !child {
-		of = i.Rate.PerSecond()
-	}
-	rule := i.Spec.Lanes.Of(key)
 	return capped(of*float64(rule.Share())/float64(max(rule.Share(), i.LaneWeights)), rule.Rate), true
 }
 

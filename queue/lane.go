@@ -116,7 +116,7 @@ var laneSettings = []setting[LaneRule]{
 var laneOverrides = Setting{
 	Name: "lanes.overrides", Type: "object",
 	Doc: "Settings of single lanes by key, at most 1,000. Each replaces the settings above as a whole:" +
-		" settings left out are unlimited, and the weight is 1.",
+		" settings left out are unlimited, the weight is 1, and there are no hours.",
 }
 
 func (l *Lanes) validate(field string) error {

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 	_ "time/tzdata"
@@ -81,6 +82,50 @@ func TestReadmitHoursRefuseNonsense(t *testing.T) {
 		var f *invalid.Error
 		if !errors.As(err, &f) || f.Field != tt.field {
 			t.Errorf("%q in %q: %v, want an error of %s", tt.between, tt.zone, err, tt.field)
+		}
+	}
+}
+
+// When clocks go forward in Berlin, on 29 March 2026, the hour from 02:00, which is 01:00 UTC, is skipped.
+func TestHoursWhenClocksGoForward(t *testing.T) {
+	for _, tt := range []struct{ open, want string }{
+		{"02:00-03:00", "01:00-02:00"},
+		{"02:30-03:15", "01:30-02:15"},
+		{"01:30-02:30", "00:30-01:30"},
+		{"02:00-04:00", "01:00-02:00"},
+		{"02:30-02:45; 03:00-03:10", "01:00-01:10 01:30-01:45"},
+		{"22:00-02:30", "21:00-01:30"}, // since the evening before
+	} {
+		h := OpenHours{Open: ListOf(strings.Split(tt.open, "; ")...), Timezone: "Europe/Berlin"}.Hours()
+		s, err := h.Schedule("hours")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for from, to := range s.spans(time.Date(2026, 3, 29, 0, 20, 0, 0, time.UTC)) {
+			if to.After(time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)) {
+				break
+			}
+			got = append(got, from.UTC().Format("15:04")+"-"+to.UTC().Format("15:04"))
+		}
+		if text := strings.Join(got, " "); text != tt.want {
+			t.Errorf("%s is open at %s UTC, want %s", tt.open, text, tt.want)
+		}
+	}
+}
+
+// Hours that never open are an error, however they are written.
+func TestHoursWithoutSpans(t *testing.T) {
+	for _, spec := range []string{
+		`{"hours":{}}`, `{"hours":{"open":[]}}`, `{"hours":{"timezone":"Europe/Berlin"}}`, `{"lanes":{"hours":{"open":[]}}}`,
+		`{"lanes":{"overrides":{"a":{"hours":{}}}}}`, `{"overflow":"defer","deferred":{"readmit_between":{"open":[]}}}`,
+	} {
+		s, err := ParseSpec([]byte(`{"name":"q","rate":"1/s",` + spec[1:]))
+		if err == nil {
+			err = s.Validate()
+		}
+		if err == nil || !strings.Contains(err.Error(), "pause") {
+			t.Errorf("%s: %v", spec, err)
 		}
 	}
 }

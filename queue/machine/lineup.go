@@ -155,7 +155,7 @@ const fewLanes = 64
 type kind struct {
 	rate, credit, opens, cost float64
 	burst, weight             float64
-	hours                     string
+	hours                     queue.Hours
 }
 
 // addLanes adds the lanes with waiting jobs. apart are lanes to follow on their own.
@@ -205,7 +205,7 @@ func (p *pool) kind() kind {
 		credit: p.credit,
 	}
 	if p.hours != nil {
-		k.hours = p.shuts.reason
+		k.hours = p.rules
 	}
 	if p.credit < inf {
 		k.credit = math.Round(p.credit / p.jobCost)
@@ -242,7 +242,8 @@ func (c *forecaster) newPool(digest queue.LaneDigest, state *queue.LaneInfo, cos
 	}
 	if rule.Hours.On() {
 		s, _ := rule.Hours.Schedule("hours") // the spec is valid
-		p.hours, p.shuts = c.hours(s), verdict{by: cause.LaneHours, reason: rule.Hours.String()}
+		p.hours, p.rules = c.hours(s), rule.Hours
+		p.shuts = verdict{by: cause.LaneHours, reason: rule.Hours.String()}
 	}
 	return p
 }

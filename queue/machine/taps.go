@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
 )
 
 // tap lets its credit out at once, and then its rate. In return for idleness it earns credit up to its burst.
@@ -213,10 +214,11 @@ type pool struct {
 	jobCost float64
 	weight  float64 // of each lane
 	opens   float64
-	hours   *hours  // nil if always open
-	shuts   verdict // of the hours
-	got     float64 // rate or amount, of each lane
-	flows   float64 // got, as a rate
+	hours   *hours      // nil if always open
+	shuts   verdict     // of the hours
+	rules   queue.Hours // of its lanes
+	got     float64     // rate or amount, of each lane
+	flows   float64     // got, as a rate
 }
 
 // laneEnd is where a lane ends, or several ones of the same depth.

@@ -133,12 +133,12 @@ func TestExpiring(t *testing.T) {
 			Expiring{1, false, false},
 		},
 		{
-			"a slower parent", all(waits(3, 1), child(queue.GroupInfo{Members: 1, Waiting: 3})), expires("", 1, 0, 0.5, 1.5),
+			"a slower parent", all(waits(3, 1), child(queue.GroupInfo{Members: 1, Weight: 1, Waiting: 3})), expires("", 1, 0, 0.5, 1.5),
 			Expiring{1, false, false},
 			Expiring{1, false, false},
 		},
 		{
-			"turns with siblings", all(waits(3, 1), child(queue.GroupInfo{Members: 3, Waiting: 90})),
+			"turns with siblings", all(waits(3, 1), child(queue.GroupInfo{Members: 3, Weight: 3, Waiting: 90})),
 			expires("", 1, 1, 1.5, 9),
 			Expiring{2, false, false},
 			Expiring{2, false, false},

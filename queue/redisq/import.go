@@ -134,7 +134,7 @@ func (e *Engine) importArgs(ctx context.Context, p part[newQueue], by, mark stri
 		revision = max(revision, q.Revision)
 		kind := settingsOf(n.text, q.Spec.Name)
 		if kinds[kind] == 0 {
-			now, err := e.engineNow(ctx, &q.Spec, p.partition)
+			now, err := e.wallNow(ctx, &q.Spec, p.partition)
 			if err != nil {
 				return nil, err
 			}

@@ -120,8 +120,8 @@ func orNever(low leaky.Instant) any {
 	return int64(low)
 }
 
-// engineNow returns the engine's time, which only calendars need.
-func (e *Engine) engineNow(ctx context.Context, s *queue.Spec, partition int) (time.Time, error) {
+// wallNow returns the time by the wall clock, which only calendars and hours need.
+func (e *Engine) wallNow(ctx context.Context, s *queue.Spec, partition int) (time.Time, error) {
 	if !s.Hours.On() && len(s.Lanes.AllHours()) == 0 &&
 		!slices.ContainsFunc(s.Limits, func(l queue.Limit) bool { return !l.Paced() }) {
 		return time.Time{}, nil

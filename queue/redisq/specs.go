@@ -34,7 +34,7 @@ func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again b
 	}
 	ruled := ruleset.Names(spec.Name, nil, spec.Rules)
 	partition := e.Partition(spec.Name)
-	now, err := e.engineNow(ctx, &spec, partition)
+	now, err := e.wallNow(ctx, &spec, partition)
 	if err != nil {
 		return queue.PutResult{}, err
 	}

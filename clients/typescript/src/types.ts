@@ -334,7 +334,7 @@ export interface ChangedQueue {
     capacity?: number;
     max_bytes?: Bytes;
     max_in_flight?: number;
-    /** Settings of single lanes by key, at most 1,000. Each replaces the settings above as a whole: settings left out are unlimited, and the weight is 1. */
+    /** Settings of single lanes by key, at most 1,000. Each replaces the settings above as a whole: settings left out are unlimited, the weight is 1, and there are no hours. */
     overrides?: Record<string, LaneRule>;
     hours?: Hours;
     weight?: number;
@@ -1468,7 +1468,7 @@ export type Spec = {
     capacity?: number;
     max_bytes?: Bytes;
     max_in_flight?: number;
-    /** Settings of single lanes by key, at most 1,000. Each replaces the settings above as a whole: settings left out are unlimited, and the weight is 1. */
+    /** Settings of single lanes by key, at most 1,000. Each replaces the settings above as a whole: settings left out are unlimited, the weight is 1, and there are no hours. */
     overrides?: Record<string, LaneRule>;
     hours?: Hours;
     weight?: number;

@@ -100,7 +100,7 @@ class Penstock(Calls):
     def append_many(
         self, queue: str, jobs: Iterable[Mapping[str, Any]], **o: "Unpack[CallOptions]"
     ) -> List[Appended]:
-        """Append jobs. Returns one result per job, in order; a refused job has an ``error``."""
+        """Append jobs, one request after another. Returns a result per job, in order; if refused, with ``error``."""
         stream = self._on_loop()._stream(1 << 60, 0.0, o.get("timeout") or self.core.timeout, eager=False)
         return stream.in_order([*self._append(stream, queue, jobs, o)])
 

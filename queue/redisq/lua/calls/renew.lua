@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Update the calendars and the hours of a queue, or return the time.
+-- Update the calendars and the hours of a queue, or return the time by the wall clock, which they go by.
 --
 -- ARGV[2..5]  queue name or '', until when they are then known far enough, revision of the queue that they belong to,
 --             its hours (see limits.lua) or ''
 -- then     for each quota the name of the limit, its ends, and for each hours of lanes lane:hNUMBER, its edges
--- Returns  now
+-- Returns  wall
 
 local NAME, ENDS = 1, 8 -- in the packed rule of a limit
 
@@ -12,7 +12,7 @@ begin()
 local nr = ARGV[2] ~= '' and numberOf(ARGV[2])
 local q = nr and readQueue(nr)
 local kept = q and (call('HGET', B .. 'q' .. nr, 'limits') or ARGV[5] ~= '' and cmsgpack.pack({}))
-if nr and (not q or q.revision ~= tonumber(ARGV[4])) then return now end -- the change of the queue has updated them
+if nr and (not q or q.revision ~= tonumber(ARGV[4])) then return wall end -- the change of the queue has updated them
 if kept then
   local rules = cmsgpack.unpack(kept)
   for i = 6, #ARGV, 2 do
@@ -28,9 +28,9 @@ end
 -- A queue without calendars, or a deleted one, needs no update.
 if kept and ARGV[3] ~= '' then
   call('ZADD', B .. 'E', ARGV[3], ARGV[2])
-  M.firstChore = min(M.firstChore, ARGV[3] + 0)
+  M.firstChore = min(M.firstChore, ARGV[3] + skew)
 elseif ARGV[2] ~= '' then
   call('ZREM', B .. 'E', ARGV[2])
 end
 finish()
-return now
+return wall

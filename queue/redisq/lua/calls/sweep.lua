@@ -4,7 +4,7 @@
 -- Returns  {1 if there are more, else 0, the names of queues whose calendars must be renewed}
 
 begin()
-local stale = call('ZRANGEBYSCORE', B .. 'E', '-inf', now, 'LIMIT', 0, 20)
+local stale = call('ZRANGEBYSCORE', B .. 'E', '-inf', wall, 'LIMIT', 0, 20)
 local Z = B .. 'z'
 local nr = call('LINDEX', Z, 0)
 if not nr then return { 0, stale } end

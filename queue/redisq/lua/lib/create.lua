@@ -113,7 +113,7 @@ end
 local function noteCalendars(name, s)
   if not s.calendarsUntil then return end
   call('ZADD', B .. 'E', s.calendarsUntil, name)
-  M.firstChore = min(M.firstChore, s.calendarsUntil)
+  M.firstChore = min(M.firstChore, s.calendarsUntil + skew)
 end
 
 -- create makes a queue, which writeCreated writes. seq counts the queues ever made; grave and left are of formerOf.

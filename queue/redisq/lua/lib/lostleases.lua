@@ -121,7 +121,7 @@ local function doChores()
     call('ZREM', B .. 'y', name)
     tryFor(name, forgetDead, name)
   end
-  local garbage = call('LLEN', B .. 'z') + call('ZCOUNT', B .. 'E', '-inf', now)
+  local garbage = call('LLEN', B .. 'z') + call('ZCOUNT', B .. 'E', '-inf', wall)
   M.firstChore = (name or garbage > 0) and now or now + SECOND
   return garbage
 end
