@@ -115,19 +115,24 @@ func peakOf(ctx context.Context, path string, lines int) (float64, error) {
 	}
 	out := bufio.NewWriterSize(in, 1<<20)
 	writeCombined(out, lines, 20_000)
-	if err := errors.Join(out.Flush(), in.Close()); err != nil {
-		return 0, errors.Join(err, cmd.Wait())
-	}
-	// It reads the peak while the program runs. A child's Rusage is never below this process's size when the child
-	// started.
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	// The peak is read while the program runs, at least once before its input ends. A child's Rusage is never below this
+	// process's size when the child started.
 	var most float64
-	for {
+	read := func() {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
 		if m := peakLine.FindSubmatch(text); m != nil {
 			most, _ = strconv.ParseFloat(string(m[1]), 64)
 		}
+	}
+	err = out.Flush()
+	read()
+	if err := errors.Join(err, in.Close()); err != nil {
+		return 0, errors.Join(err, cmd.Wait())
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		read()
 		select {
 		case err := <-ended:
 			if most == 0 {
