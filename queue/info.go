@@ -109,8 +109,8 @@ type GroupInfo struct {
 func (i *Info) Size() int64 { return i.Waiting + i.Scheduled + i.Leased + i.Held }
 
 // Guaranteed returns how many jobs per second a child can let out whatever its siblings do: its part of the parent's
-// rate by weight. A parent counts while it holds jobs of its own. ok is false for other queues, and for a parent without
-// a rate.
+// rate by weight. A parent counts while it holds jobs of its own. ok is false for other queues, and if the parent
+// has no rate.
 func (i *Info) Guaranteed() (perSecond float64, ok bool) {
 	p := i.Parent
 	if p == nil || p.slowest().Unlimited() {

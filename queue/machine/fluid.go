@@ -8,8 +8,8 @@ import (
 
 // fluid computes how jobs leave as if they were a liquid, measured in cost: pools (lanes) flow out through taps (paces)
 // and dams (quotas). What several pools share is divided max-min fairly by weights: no pool gets more by taking from
-// one that has less for its weight (D. Bertsekas, R. Gallager, "Data Networks", 1992, 6.5.2). Between two events all rates
-// are constant, so the fluid goes from event to event.
+// one that has less for its weight (D. Bertsekas, R. Gallager, "Data Networks", 1992, 6.5.2). Between two events all
+// rates are constant, so the fluid goes from event to event.
 //
 // A tap has a credit of one job while the next job can leave, so that the last drop of a job passes when the job
 // departs.

@@ -240,7 +240,8 @@ func describe(i queue.Info) string {
 		"group %+v of %v; limits %s; %s; errors%s", text, err, i.Pause.By+" "+i.Pause.Note, i.Pause.Reason,
 		micro(i.Pause.Since), micro(i.Pause.Until),
 		i.Waiting, i.Scheduled, i.Leased, i.Held, i.Deferred, i.Dead, i.Counters, i.Lanes, i.LaneWeights,
-		micro(i.OldestWaiting), micro(i.Next), micro(i.Now), i.Ahead, i.DeferredCost, i.Back, i.Bytes, i.DeadBytes, i.DeferredBytes,
+		micro(i.OldestWaiting), micro(i.Next), micro(i.Now), i.Ahead, i.DeferredCost, i.Back,
+		i.Bytes, i.DeadBytes, i.DeferredBytes,
 		i.Group, parentOf(i), limitStates(i),
 		stopText(i)+"; "+leavesText(i)+"; "+rateChanges(i), errs)
 }

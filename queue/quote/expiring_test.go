@@ -133,7 +133,8 @@ func TestExpiring(t *testing.T) {
 			Expiring{1, false, false},
 		},
 		{
-			"a slower parent", all(waits(3, 1), child(queue.GroupInfo{Members: 1, Weight: 1, Waiting: 3})), expires("", 1, 0, 0.5, 1.5),
+			"a slower parent", all(waits(3, 1), child(queue.GroupInfo{Members: 1, Weight: 1, Waiting: 3})),
+			expires("", 1, 0, 0.5, 1.5),
 			Expiring{1, false, false},
 			Expiring{1, false, false},
 		},
