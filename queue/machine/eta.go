@@ -196,7 +196,8 @@ func (q *queueState) gap(turn int64) int64 {
 func (q *queueState) etaIsExact(bounds costBounds, now leaky.Instant) bool {
 	return bounds.plain && !q.spec.Pull && q.group == nil && len(q.limits) == 0 && q.hours == nil &&
 		q.counts[queue.Scheduled] == 0 && q.counts[queue.Leased] == 0 && q.counts[queue.Held] == 0 &&
-		!q.pause.active(q.env.wall(now)) && q.receiver.stop <= now && q.receiver.opened == 0 && q.spec.MaxInFlight == 0 && !q.spec.Ordered && q.adapted == nil
+		!q.pause.active(q.env.wall(now)) && q.receiver.stop <= now && q.receiver.opened == 0 &&
+		q.spec.MaxInFlight == 0 && !q.spec.Ordered && q.adapted == nil
 }
 
 // etaOf returns when a waiting or scheduled job is expected to depart.
