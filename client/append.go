@@ -56,7 +56,7 @@ func (c *Client) Append(ctx context.Context, queue string, job Job) (Appended, e
 
 // AppendMany appends jobs, in few requests one after another, and returns a result for each, in the order of the jobs.
 // The error is that of the first job that was not accepted. Requests are repeated, but jobs that are refused are not.
-// The jobs of a repeated request may wait behind those of the next one.
+// If a request is repeated, its jobs may wait behind the jobs of the next request.
 func (c *Client) AppendMany(ctx context.Context, queue string, jobs []Job) ([]Appended, error) {
 	results := make([]Appended, len(jobs))
 	s := newStream(ctx, c, queue, StreamOptions{RetryFor: -1, InFlight: max(1, len(jobs))})

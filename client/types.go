@@ -743,8 +743,8 @@ type LaneRule struct {
 	MaxBytes any `json:"max_bytes,omitempty"`
 	// Maximum number of jobs of a lane leased at a time, over all drainers. Default: no limit.
 	MaxInFlight int64 `json:"max_in_flight,omitempty"`
-	// Times at which jobs of a lane may leave, within the queue's hours. The fields are those of
-	// `hours`. Default: the queue's.
+	// Times at which jobs of a lane may leave, within the queue's hours. Has the fields of `hours`.
+	// Default: the queue's.
 	Hours *Hours `json:"hours,omitempty"`
 	// Share of a lane in the queue's rate, in proportion to the other lanes' weights. What a lane does
 	// not use, the others get. Jobs without a lane have the weight 1.

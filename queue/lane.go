@@ -30,7 +30,7 @@ type LaneRule struct {
 	MaxBytes unit.Bytes `json:"max_bytes,omitzero"`
 	// MaxInFlight is how many jobs of the lane may be leased at a time.
 	MaxInFlight int64 `json:"max_in_flight,omitzero"`
-	// Hours are when jobs of the lane leave, within those of the queue.
+	// Hours are when jobs of the lane leave, within the hours of the queue.
 	Hours Hours `json:"hours,omitzero"`
 	// Weight is the lane's share of the queue in relation to the other lanes' weights; 0 means 1.
 	Weight int64 `json:"weight,omitzero"`
@@ -99,7 +99,7 @@ var laneSettings = []setting[LaneRule]{
 	{
 		name: "hours", at: func(r *LaneRule) any { return &r.Hours },
 		absent: "the queue's",
-		doc:    "Times at which jobs of a lane may leave, within the queue's hours. The fields are those of `hours`.",
+		doc:    "Times at which jobs of a lane may leave, within the queue's hours. Has the fields of `hours`.",
 		check: func(r *LaneRule, field string) error {
 			_, err := r.Hours.Schedule(field)
 			return err
@@ -142,7 +142,7 @@ func (l *Lanes) validate(field string) error {
 	return nil
 }
 
-// AllHours returns the different hours of the lanes: those of the rule, if any, and then of the overrides, in order of
+// AllHours returns the different hours of the lanes: first of the rule, if it has any, then of the overrides, by
 // their keys.
 func (l *Lanes) AllHours() (all []Hours) {
 	add := func(h Hours) {

@@ -30,7 +30,7 @@ type group struct {
 	waiting        int64 // waiting jobs in all members
 	membersWaiting int64 // members with waiting jobs
 	incoming       int64 // incoming jobs that will wait
-	// weights is the sum of the weights of all children; weightWaiting and weightIncoming are those of the members with
+	// weights is the sum of the weights of all children; weightWaiting and weightIncoming count only members with
 	// waiting jobs, and with waiting or incoming jobs.
 	weights, weightWaiting, weightIncoming int64
 

@@ -118,7 +118,7 @@ func (ln *lane) hours() *openHours {
 	h, known := t.hours[rules]
 	if !known {
 		if t.hours == nil || len(t.hours) >= queue.MaxLaneHours {
-			t.hours = map[queue.Hours]*openHours{} // earlier ones may be those of an earlier spec
+			t.hours = map[queue.Hours]*openHours{} // some may belong to an earlier spec
 		}
 		h = newOpenHours(rules, q.env)
 		t.hours[rules] = h

@@ -184,7 +184,7 @@ func (ln *fairLane) later(from *big.Rat, cost int64) *big.Rat {
 	return new(big.Rat).Add(from, big.NewRat(cost, ln.weight))
 }
 
-// laneTrace appends jobs to lanes of random weights, and compares their departures with those of the oracle.
+// laneTrace appends jobs to lanes of random weights, and compares their departures with the oracle.
 func (r *rig) laneTrace(rnd *rand.Rand, name string) {
 	r.Helper()
 	exact := []int64{1, 2, 3, 5, 7, 10, 13, 16} // these divide tagUnit

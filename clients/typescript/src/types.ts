@@ -831,7 +831,7 @@ export interface LaneRule {
   max_bytes?: Bytes;
   /** Maximum number of jobs of a lane leased at a time, over all drainers. Default: no limit. */
   max_in_flight?: number;
-  /** Times at which jobs of a lane may leave, within the queue's hours. The fields are those of `hours`. Default: the queue's. */
+  /** Times at which jobs of a lane may leave, within the queue's hours. Has the fields of `hours`. Default: the queue's. */
   hours?: Hours;
   /** Share of a lane in the queue's rate, in proportion to the other lanes' weights. What a lane does not use, the others get. Jobs without a lane have the weight 1. */
   weight?: number;
