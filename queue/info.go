@@ -70,7 +70,8 @@ type Info struct {
 	Errors []LastError
 }
 
-// LimitState is the state of one of Spec.Limits: the bucket of a pace, or the window of a quota.
+// LimitState is the state of one of Spec.Limits: the bucket of a pace, or the window of a quota. Of a budget, Bucket is
+// that of its leaky.Balance.
 type LimitState struct {
 	Bucket leaky.Bucket
 	Window leaky.Window
@@ -80,7 +81,7 @@ type LimitState struct {
 // i.Limits, or if this machine does not know its time zone.
 func (i *Info) QuotaWindow(k int) (w leaky.Window, ok bool) {
 	l := &i.Spec.Limits[k]
-	if l.Paced() || k >= len(i.Limits) {
+	if !l.HasQuota() || k >= len(i.Limits) {
 		return w, false
 	}
 	calendar, err := l.Calendar(i.Now)
@@ -260,6 +261,7 @@ type JobInfo struct {
 	Position   int64 // 1 is the next of its lane to leave; while waiting, and roughly while deferred
 	ETA        ETA   // while waiting, scheduled or deferred
 	Cost       int64
+	Costs      map[string]int64 // in other units, while the engine keeps the job
 	Lane       string
 	Batch      string
 	Priority   int

@@ -41,6 +41,9 @@ type Job struct {
 	Headers map[string]string
 	// Cost is how many intervals the job uses up; 0 means 1.
 	Cost int64
+	// Costs is what the job uses of units that limits count, such as tokens. What it leaves out is estimated, see
+	// Spec.Estimate. An accepted job has its costs in all units.
+	Costs map[string]int64
 	// Lane is the key of the job's lane, such as its tenant or its recipient's domain. Jobs without a key share a
 	// lane.
 	Lane string
@@ -120,6 +123,9 @@ func (j *Job) Validate() error {
 	}
 	if j.Cost < 1 || j.Cost > leaky.MaxCost {
 		return invalid.Errorf("cost", "", "is %d, must be from 1 to %d", j.Cost, leaky.MaxCost)
+	}
+	if err := ValidateCosts("costs", j.Costs); err != nil {
+		return err
 	}
 	if err := ValidateLane(j.Lane); err != nil {
 		return err
@@ -220,7 +226,8 @@ func validateHeaders(h map[string]string) error {
 
 func notFieldValue(r rune) bool { return r < ' ' && r != '\t' || r > '~' }
 
-// Fingerprint returns a hash of payload, content type, lane and cost. It distinguishes a repeated job from another job
+// Fingerprint returns a hash of payload, content type, lane and cost. Costs in other units are not part of it: they may
+// be estimates, which differ when a client tries again. It distinguishes a repeated job from another job
 // with the same id. It guards against mistakes, not against an attacker who searches for collisions among their own
 // jobs.
 func (j *Job) Fingerprint() uint64 {

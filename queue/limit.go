@@ -14,6 +14,8 @@ import (
 // Limit bounds the outflow beside the rate: either by a further pace, or by a quota for each window of a calendar,
 // such as a day. A job leaves when all limits allow it, and it counts toward all of them.
 type Limit struct {
+	// Unit is what the limit counts, such as tokens; empty or UnitJobs is the cost of jobs.
+	Unit string `json:"unit,omitempty"`
 	// Rate and Burst work as in a Spec: with "500/m" and 100, at most 599 jobs leave in any minute.
 	Rate  leaky.Rate `json:"rate,omitzero"`
 	Burst int64      `json:"burst,omitzero"`
@@ -59,8 +61,22 @@ func (q *Quota) UnmarshalText(b []byte) error {
 		clip.Quote(string(b), 40))
 }
 
-// Paced reports whether l is a pace, not a quota.
-func (l *Limit) Paced() bool { return l.Quota == Quota{} }
+// Paced reports whether l is a pace of jobs: neither a quota nor a budget.
+func (l *Limit) Paced() bool { return !l.HasQuota() && l.Counts() == "" }
+
+// HasQuota reports whether l is a quota, of jobs or of another unit.
+func (l *Limit) HasQuota() bool { return l.Quota != Quota{} }
+
+// IsBudget reports whether l is a rate of another unit than jobs.
+func (l *Limit) IsBudget() bool { return !l.HasQuota() && l.Counts() != "" }
+
+// QuotaText returns a quota with its unit and without its time zone, such as "tokens 5000000/d".
+func (l *Limit) QuotaText() string {
+	if unit := l.Counts(); unit != "" {
+		return unit + " " + l.Quota.String()
+	}
+	return l.Quota.String()
+}
 
 // Pacer returns the pacing rule of a pace.
 func (l *Limit) Pacer() leaky.Pacer {
@@ -70,12 +86,17 @@ func (l *Limit) Pacer() leaky.Pacer {
 // limitSettings is the table of a limit's settings.
 var limitSettings = []setting[Limit]{
 	{
+		name: "unit", at: func(l *Limit) any { return &l.Unit }, absent: UnitJobs, example: "tokens",
+		doc: "What the limit counts: jobs, or another unit in which jobs state their costs." +
+			" A job that costs more than the burst leaves once the whole burst is available.",
+	},
+	{
 		name: "rate", at: func(l *Limit) any { return &l.Rate }, absent: "none", example: "500/m",
 		doc: "Further rate, in addition to the queue's rate.",
 	},
 	{
-		name: "burst", at: func(l *Limit) any { return &l.Burst }, absent: "1", max: leaky.MaxBurst,
-		doc: "Maximum number of jobs that may leave back to back after idleness, by this rate.",
+		name: "burst", at: func(l *Limit) any { return &l.Burst }, absent: "1", max: leaky.MaxUnits,
+		doc: "Maximum number of jobs that may leave back to back after idleness, by this rate. With a unit: maximum cost.",
 	},
 	{
 		name: "quota", at: func(l *Limit) any { return &l.Quota }, absent: "none", example: "50000/d",
@@ -101,13 +122,24 @@ func validateLimits(limits []Limit, field string) error {
 }
 
 func (l *Limit) validate(field string) error {
+	if l.Unit != "" {
+		if err := ValidateUnit(field+".unit", l.Unit); err != nil {
+			return err
+		}
+	}
 	switch {
-	case l.Paced() && l.Rate.Unlimited():
+	case !l.HasQuota() && l.Rate.Unlimited():
 		return invalid.Errorf(field, "", `must have a rate such as "500/m" or a quota such as "50000/d"`)
-	case l.Paced():
+	case !l.HasQuota():
 		if l.Timezone != "" {
 			return invalid.Errorf(field+".timezone", l.Timezone,
 				"has no effect without a quota: a rate is the same everywhere")
+		}
+		if l.IsBudget() {
+			if err := invalid.Range(field+".burst", l.Burst, 0, leaky.MaxUnits); err != nil {
+				return err
+			}
+			return invalid.In(field+".burst", l.Budget().Validate())
 		}
 		if err := invalid.Range(field+".burst", l.Burst, 0, leaky.MaxBurst); err != nil {
 			return err

@@ -67,6 +67,8 @@ func namesOf(t reflect.Type, path string, into map[string]bool) {
 		switch of := f.Type; {
 		case of == reflect.TypeFor[[]Limit]():
 			namesOf(of.Elem(), name+"[].", into)
+		case of == reflect.TypeFor[map[string]Estimate]():
+			namesOf(of.Elem(), name+".UNIT.", into)
 		case of == reflect.TypeFor[ReadmitHours]() || of == reflect.TypeFor[Hours]() && path != "":
 			// They have the fields of hours.
 		case of == reflect.TypeFor[Hours]():

@@ -45,6 +45,8 @@ type Spec struct {
 	MaxBytes unit.Bytes `json:"max_bytes,omitzero"`
 	// Limits apply beside the rate.
 	Limits []Limit `json:"limits,omitempty"`
+	// Estimate says, by unit, what jobs are charged that state no cost in it.
+	Estimate map[string]Estimate `json:"estimate,omitempty"`
 	// Hours are when jobs leave; those of a parent apply to its children, too.
 	Hours Hours `json:"hours,omitzero"`
 	// MaxInFlight is how many jobs may be leased at a time, over all drainers; 0 is no limit.
@@ -169,6 +171,13 @@ var paceSettings = []setting[Spec]{
 		doc: "Further rates and quotas in addition to the rate, at most 4." +
 			" Without a rate, the first further rate takes its place.",
 		check: func(s *Spec, field string) error { return validateLimits(s.Limits, field) },
+	},
+	{
+		name: "estimate", at: func(s *Spec) any { return &s.Estimate },
+		items: describe("estimate.UNIT.", estimateSettings),
+		doc: "Costs, by unit, of jobs that state none, such as estimate.tokens.default. A child without an estimate has its" +
+			" parent's. A job with neither cost nor estimate in a unit that a limit has is refused.",
+		check: func(s *Spec, field string) error { return s.validateEstimate(field) },
 	},
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
@@ -31,13 +32,22 @@ func (s *Spec) Fields() (fields []any) {
 	return fields
 }
 
-// unite maps empty lists and maps to nil, so that equal specs are equal in Go.
+// unite maps empty lists and maps to nil, and the unit jobs to none, so that equal specs are equal in Go.
 func (s *Spec) unite() {
 	if len(s.Lanes.Overrides) == 0 {
 		s.Lanes.Overrides = nil
 	}
 	if len(s.Limits) == 0 {
 		s.Limits = nil
+	}
+	for i := range s.Limits {
+		if s.Limits[i].Unit == UnitJobs {
+			s.Limits = slices.Clone(s.Limits)
+			s.Limits[i].Unit = ""
+		}
+	}
+	if len(s.Estimate) == 0 {
+		s.Estimate = nil
 	}
 	if len(s.Rules) == 0 {
 		s.Rules = nil
@@ -77,7 +87,7 @@ func (s *Spec) EffectiveSlack() time.Duration {
 	}
 	fastest := s.Fastest().Interval()
 	for i := range s.Limits {
-		if r := s.Limits[i].Rate; !r.Unlimited() {
+		if r := s.Limits[i].Rate; !r.Unlimited() && s.Limits[i].Paced() {
 			fastest = min(fastest, r.Interval())
 		}
 	}

@@ -24,12 +24,13 @@ import (
 //	lane         16 bytes, its digest (flag 4)
 //	priority     1 byte (flag 8)
 //	batch        1 byte of length, and its label (flag 32)
+//	costs        2 bytes of length, then for each unit, sorted: 1 byte of length, its name, 4 bytes of cost (flag 64)
 //	content type uvarint length and text (flag 1), else it is application/json
 //	lane's key   uvarint length and text (flag 4)
 //	headers      uvarint count, then uvarint lengths and texts of names and values
 //	payload      the rest
 //
-// A Lua script can read everything before the content type: only the batch has no fixed length.
+// A Lua script can read everything before the content type: only the batch and the costs have no fixed length.
 const (
 	FingerprintAt = 0
 	CostAt        = 8
@@ -42,7 +43,8 @@ const (
 	flagPriority    = 8
 	flagNotBefore   = 16
 	flagBatch       = 32
-	allFlags        = 63
+	flagCosts       = 64
+	allFlags        = 127
 )
 
 // Pack returns the record of a normalized, valid job.
@@ -50,7 +52,8 @@ func Pack(j *queue.Job) []byte { return Append(nil, j) }
 
 // Append returns a copy of b followed by the record, in one allocation.
 func Append(b []byte, j *queue.Job) []byte {
-	n := len(b) + recordBody + 2*pack.InstantBytes + len(queue.LaneDigest{}) + 1 + 1 + len(j.Batch) + 2 + len(j.Lane) +
+	costs := packCosts(j.Costs)
+	n := len(b) + len(costs) + recordBody + 2*pack.InstantBytes + len(queue.LaneDigest{}) + 1 + 1 + len(j.Batch) + 2 + len(j.Lane) +
 		2 + len(j.Payload) + binary.MaxVarintLen16
 	if j.ContentType != queue.DefaultContentType {
 		n += len(j.ContentType)
@@ -79,6 +82,7 @@ func Append(b []byte, j *queue.Job) []byte {
 	if flags&flagBatch != 0 {
 		b = append(append(b, byte(len(j.Batch))), j.Batch...)
 	}
+	b = append(b, costs...)
 	if flags&flagContentType != 0 {
 		b = pack.AppendText(b, j.ContentType)
 	}
@@ -113,6 +117,9 @@ func recordFlags(j *queue.Job) (flags byte) {
 	if j.Batch != "" {
 		flags |= flagBatch
 	}
+	if len(j.Costs) > 0 {
+		flags |= flagCosts
+	}
 	return flags
 }
 
@@ -125,6 +132,7 @@ type Head struct {
 	Lane        queue.LaneDigest
 	Priority    int
 	Batch       string
+	Costs       string // packed, see UnpackCosts
 }
 
 // UnpackHead reads the start of a record. The error wraps ErrCorrupt.
@@ -159,7 +167,12 @@ func unpackHead(b []byte) (h Head, flags byte, rest pack.Reader, err error) {
 			h.Batch = string(rest.Next(int(n[0])))
 		}
 	}
-	if rest.Bad || h.Priority > queue.MaxPriority || (flags&flagBatch != 0) != (h.Batch != "") {
+	if flags&flagCosts != 0 {
+		if n := rest.Next(2); !rest.Bad {
+			h.Costs = string(rest.Next(int(binary.BigEndian.Uint16(n))))
+		}
+	}
+	if rest.Bad || (flags&flagCosts != 0) != (h.Costs != "") || !validCosts(h.Costs) || h.Priority > queue.MaxPriority || (flags&flagBatch != 0) != (h.Batch != "") {
 		return h, 0, rest, fmt.Errorf("%w: the head of a record", queue.ErrCorrupt)
 	}
 	return h, flags, rest, nil
@@ -189,6 +202,9 @@ func WithBatch(b []byte, label string) []byte {
 		return b
 	}
 	end := len(b) - len(rest.Rest)
+	if flags&flagCosts != 0 {
+		end -= 2 + len(h.Costs)
+	}
 	at := end
 	if flags&flagBatch != 0 {
 		at -= 1 + len(h.Batch)
@@ -202,7 +218,7 @@ func WithBatch(b []byte, label string) []byte {
 	return append(out, b[end:]...)
 }
 
-// UnpackInfo sets Lane, Batch, Priority and ExpiresAt of i from a record. It accepts the same prefixes as UnpackLane.
+// UnpackInfo sets Lane, Batch, Priority, Costs and ExpiresAt of i from a record. It accepts the same prefixes as UnpackLane.
 // After an error i is unchanged.
 func UnpackInfo(b []byte, i *queue.JobInfo) error {
 	key, priority, err := UnpackLane(b)
@@ -210,7 +226,7 @@ func UnpackInfo(b []byte, i *queue.JobInfo) error {
 		return err
 	}
 	h, _ := UnpackHead(b) // cannot fail: UnpackLane read it
-	i.Lane, i.Batch, i.Priority = key, h.Batch, priority
+	i.Lane, i.Batch, i.Priority, i.Costs = key, h.Batch, priority, UnpackCosts(h.Costs)
 	if !h.ExpiresAt.IsZero() {
 		i.ExpiresAt = h.ExpiresAt.Local()
 	}
@@ -236,7 +252,7 @@ func Unpack(b []byte, j *queue.Job) error {
 		return err
 	}
 	j.Cost, j.ExpiresAt, j.NotBefore, j.Priority, j.Batch = h.Cost, h.ExpiresAt, h.NotBefore, h.Priority, h.Batch
-	j.ContentType = queue.DefaultContentType
+	j.ContentType, j.Costs = queue.DefaultContentType, UnpackCosts(h.Costs)
 	if flags&flagContentType != 0 {
 		j.ContentType = r.Text(queue.MaxContentTypeBytes)
 	}

@@ -44,6 +44,9 @@ func anyJob(t *rapid.T) queue.Job {
 	j.Lane = lanes.Draw(t, "lane")
 	j.Priority = rapid.IntRange(0, queue.MaxPriority).Draw(t, "priority")
 	j.Batch = rapid.SampledFrom([]string{"", "b", "Frühling", strings.Repeat("x", queue.MaxBatchBytes)}).Draw(t, "batch")
+	j.Costs = rapid.SampledFrom([]map[string]int64{
+		nil, {"tokens": 0}, {"tokens": 1800, "a": queue.MaxUnitCost}, {strings.Repeat("u", queue.MaxUnitBytes): 1},
+	}).Draw(t, "costs")
 	for range rapid.IntRange(0, 5).Draw(t, "headers") {
 		if j.Headers == nil {
 			j.Headers = map[string]string{}
@@ -69,7 +72,7 @@ func TestRecordRoundTrip(t *testing.T) {
 		if !bytes.Equal(back.Payload, j.Payload) || back.ContentType != j.ContentType ||
 			!maps.Equal(back.Headers, j.Headers) || back.Cost != j.Cost ||
 			!back.ExpiresAt.Equal(j.ExpiresAt) || !back.NotBefore.Equal(j.NotBefore) || back.Lane != j.Lane ||
-			back.Priority != j.Priority || back.Batch != j.Batch {
+			back.Priority != j.Priority || back.Batch != j.Batch || !maps.Equal(back.Costs, j.Costs) {
 			t.Fatalf("%+v came back as %+v", j, back)
 		}
 		other := j
@@ -77,9 +80,15 @@ func TestRecordRoundTrip(t *testing.T) {
 		if got := WithBatch(Pack(&j), other.Batch); !bytes.Equal(got, Pack(&other)) {
 			t.Fatalf("in batch %q it is %x, want %x", other.Batch, got, Pack(&other))
 		}
+		other = j
+		other.Costs = rapid.SampledFrom([]map[string]int64{nil, {"images": 2}, j.Costs}).Draw(t, "other costs")
+		if got := WithCosts(Pack(&j), other.Costs); !bytes.Equal(got, Pack(&other)) {
+			t.Fatalf("with costs %v it is %x, want %x", other.Costs, got, Pack(&other))
+		}
 		h, err := UnpackHead(Pack(&j))
 		if want := (Head{
 			j.Fingerprint(), j.Cost, back.ExpiresAt, back.NotBefore, queue.DigestLane(j.Lane), j.Priority, j.Batch,
+			string(packCosts(j.Costs)[min(2, len(packCosts(j.Costs))):]),
 		}); err != nil ||
 
 			h != want {
@@ -121,7 +130,7 @@ func TestRecordCutShort(t *testing.T) {
 	j := queue.Job{
 		Queue: "q", ID: "a", ContentType: "text/plain", Headers: map[string]string{"A": "b", "C": "d"},
 		Payload: []byte("0123456789"),
-		Lane:    "lane", Priority: 9, Batch: "batch", NotBefore: time.UnixMicro(1e15), ExpiresAt: time.UnixMicro(2e15),
+		Lane:    "lane", Priority: 9, Batch: "batch", Costs: map[string]int64{"tokens": 7}, NotBefore: time.UnixMicro(1e15), ExpiresAt: time.UnixMicro(2e15),
 	}
 	j.Normalize()
 	whole := Pack(&j)
@@ -146,6 +155,7 @@ func TestFingerprint(t *testing.T) {
 		"headers":    func(j *queue.Job) { j.Headers = map[string]string{"a": "b"} },
 		"priority":   func(j *queue.Job) { j.Priority = 9 },
 		"batch":      func(j *queue.Job) { j.Batch = "b" },
+		"costs":      func(j *queue.Job) { j.Costs = map[string]int64{"tokens": 1} },
 		"not before": func(j *queue.Job) { j.NotBefore = time.UnixMicro(1e15) },
 		"expires at": func(j *queue.Job) { j.ExpiresAt = time.UnixMicro(1e15) },
 	}

@@ -151,7 +151,7 @@ func (g *queueGauges) quotasOf(info *queue.Info) {
 		if !ok {
 			continue
 		}
-		quota, n := l.Quota.String(), float64(max(0, l.Quota.Max-w.Used))
+		quota, n := l.QuotaText(), float64(max(0, l.Quota.Max-w.Used))
 		if other, ok := left[quota]; ok {
 			n = min(n, other)
 		}

@@ -254,7 +254,7 @@ func (m *Machine) fileAgain(now leaky.Instant) {
 
 // followsWall reports whether the wall clock decides when jobs leave.
 func (p *paces) followsWall() bool {
-	return p.hours != nil || slices.ContainsFunc(p.limits, func(l limit) bool { return !l.Paced() })
+	return p.hours != nil || slices.ContainsFunc(p.limits, func(l limit) bool { return l.HasQuota() })
 }
 
 // fileOne files a queue sooner if what it waits for by the wall clock has come nearer. If it has moved away, a visit

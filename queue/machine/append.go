@@ -152,6 +152,10 @@ func (m *Machine) admitTo(q *queueState, it *appendingJob, now leaky.Instant) (w
 	if it.job.Batch != "" && !m.batchFits(q, it.job.Batch, now) {
 		it.job.Batch, it.record = "", jobrecord.WithBatch(it.record, "")
 	}
+	if err := q.resolveCosts(it); err != nil {
+		it.answer.Outcome, it.answer.Err = queue.Invalid, err
+		return 0
+	}
 	ln, most := q.lane(it.job.Lane, it.lane), m.byteLimit(q)
 	if it.tooLarge(most, false) || it.refusedBySelf(q, ln, now) {
 		return 0
@@ -229,6 +233,7 @@ func (m *Machine) admitNew(it *appendingJob, ln *lane, rc *ruleCharges, now leak
 		id: strings.Clone(it.job.ID), lane: ln, seq: m.store.seq, appended: now,
 		fingerprint: it.fingerprint, size: uint32(len(it.record)), cost: uint16(it.job.Cost),
 	}
+	j.setCosts(it.record)
 	o := q.outlookOfNew(ln, turnOf(q.turn, it.job.Priority), it.job.Cost, it.job.Priority, notPlain(&it.job))
 	eta := q.etaOfNew(o, scheduledUntil(&it.job, m.wall(now)), now)
 	m.reservePlace(j, &it.job, now)
@@ -260,7 +265,7 @@ func (m *Machine) reservePlace(j *job, in *queue.Job, now leaky.Instant) {
 	q.addJob(j)
 	q.setExpiry(j, instantOf(in.ExpiresAt))
 	q.addIncoming(j, scheduledUntil(in, m.wall(now)))
-	m.raiseWithAppend(q, now, cost)
+	m.raiseWithAppend(q, now, j.bill())
 }
 
 // arriving reports whether the job's commit is not durable yet: it has a place and a turn, but is in no lane.

@@ -10,8 +10,8 @@ import (
 )
 
 // ceilings are upper bounds, kept on file, of what answered grants have used. A bucket's bound is its TAT in whole
-// microseconds; a quota's bound is what is used in a window. A further pace stores its TAT as the end of a window in
-// which nothing is used. The slices are immutable.
+// microseconds; a quota's bound is what is used in a window. A further pace or a budget stores its TAT as the
+// end of a window in which nothing is used. The slices are immutable.
 type ceilings struct {
 	tat    leaky.Instant
 	limits []leaky.Window
@@ -93,6 +93,8 @@ func (p *paces) ceilings() ceilings {
 	for _, l := range p.limits {
 		if l.Paced() {
 			c.limits = append(c.limits, leaky.Window{Ends: tat(l.bucket)})
+		} else if l.IsBudget() {
+			c.limits = append(c.limits, leaky.Window{Ends: tat(l.balance.Bucket())})
 		} else {
 			c.limits = append(c.limits, l.window)
 		}
@@ -116,6 +118,8 @@ func (p *paces) raisedAhead(need ceilings) ceilings {
 	for i := range to.limits {
 		if l := &p.limits[i]; l.Paced() {
 			to.limits[i].Ends = to.limits[i].Ends.Add(lookahead(l.pacer))
+		} else if l.IsBudget() {
+			to.limits[i].Ends = to.limits[i].Ends.Add(ceilingAhead)
 		} else {
 			to.limits[i].Used += l.quota.Max / quotaAheadShare
 		}
@@ -151,12 +155,14 @@ func (p *paces) stretchedCeiling(ceiling leaky.Instant, next leaky.Pacer, now le
 
 // oneGrantCeilings lets a job of the given cost leave within the next horizon without a commit of its own. The ceilings
 // are written with the job's append.
-func (p *paces) oneGrantCeilings(now leaky.Instant, cost int64) ceilings {
-	c := ceilings{tat: oneGrantTAT(p.pacer, p.bucket, now, cost)}
+func (p *paces) oneGrantCeilings(now leaky.Instant, of bill) ceilings {
+	c := ceilings{tat: oneGrantTAT(p.pacer, p.bucket, now, of.cost)}
 	for i := range p.limits {
 		l := &p.limits[i]
-		w := l.window
-		if l.Paced() {
+		w, cost := l.window, of.costIn(l)
+		if l.IsBudget() {
+			w = leaky.Window{Ends: l.oneGrantBudget(now, cost)}
+		} else if l.Paced() {
 			w = leaky.Window{Ends: oneGrantTAT(l.pacer, l.bucket, now, cost)}
 		} else if l.quota.Affords(w, l.env.wall(now), cost) {
 			l.quota.Take(&w, l.env.wall(now), cost)
@@ -164,6 +170,16 @@ func (p *paces) oneGrantCeilings(now leaky.Instant, cost int64) ceilings {
 		c.limits = append(c.limits, w)
 	}
 	return c
+}
+
+// oneGrantBudget is oneGrantTAT for a budget.
+func (l *limit) oneGrantBudget(now leaky.Instant, cost int64) leaky.Instant {
+	b, at := l.balance, now.Add(queue.Horizon)
+	l.budget.Take(&b, at, cost)
+	if b.TAT-max(at, l.balance.TAT) > leaky.Instant(oneGrantSlowest.Microseconds()) {
+		return 0
+	}
+	return tat(b.Bucket())
 }
 
 // oneGrantTAT returns the TAT after a grant of that cost within the next horizon. It is 0 for slow paces: a crash would
@@ -182,6 +198,11 @@ func (p *paces) restore(c ceilings, now leaky.Instant, maxCost int64) {
 	for i := range p.limits[:min(len(p.limits), len(c.limits))] {
 		if l := &p.limits[i]; l.Paced() {
 			l.bucket = restoredBucket(l.pacer, c.limits[i].Ends, now, maxCost)
+		} else if l.IsBudget() {
+			l.balance = leaky.Balance{}
+			if ends := c.limits[i].Ends; ends != 0 {
+				l.balance.TAT = max(ends, now).Add(queue.Horizon)
+			}
 		} else {
 			l.window = c.limits[i]
 		}
@@ -212,10 +233,10 @@ func tat(b leaky.Bucket) leaky.Instant {
 	return b.TAT
 }
 
-func (m *Machine) raiseWithAppend(q *queueState, now leaky.Instant, cost int64) {
-	m.raise(q, q.oneGrantCeilings(now, cost))
+func (m *Machine) raiseWithAppend(q *queueState, now leaky.Instant, of bill) {
+	m.raise(q, q.oneGrantCeilings(now, of))
 	if p := q.parent(); p != nil { // its record has the greatest cost of its children
-		m.raise(p, p.oneGrantCeilings(now, cost))
+		m.raise(p, p.oneGrantCeilings(now, of))
 	}
 }
 

@@ -176,6 +176,7 @@ func (m *Machine) nextWithDead(name string) *deadJobs {
 
 // deadRecord is what a Replay needs of a dead job's record.
 type deadRecord struct {
+	costs      *string
 	seq        uint64
 	job        queue.Job // without its payload
 	laneDigest queue.LaneDigest
@@ -224,6 +225,9 @@ func (k *deadRecord) read(t *tables) {
 	if err != nil {
 		k.broken = true
 		return
+	}
+	if h, err := jobrecord.UnpackHead(record); err == nil && h.Costs != "" {
+		k.costs = &h.Costs
 	}
 	k.size, k.laneDigest = len(record), queue.DigestLane(k.job.Lane)
 	k.job.Payload, k.job.Headers = nil, nil // they share memory with the file
@@ -282,7 +286,7 @@ func (m *Machine) replay(
 	own, label := q.endedJobs.byID[d.id] == d, k.job.Batch
 	j := &job{
 		id: d.id, lane: ln, seq: m.store.seq, appended: now, fingerprint: d.fingerprint, size: uint32(k.size),
-		cost: d.cost,
+		cost: d.cost, costs: k.costs,
 	}
 	q.endedJobs.take(d)
 	m.removeDead(m.deadJobs[q.name], d)

@@ -1,8 +1,6 @@
 package machine
 
 import (
-	"strings"
-
 	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -61,7 +59,7 @@ type etaVerdict struct {
 	at    leaky.Instant
 	by    cause.Cause
 	queue *queueState // whose pace or quota decides
-	quota *limit      // set if by is cause.Quota
+	limit *limit      // the quota or budget that decides, or nil
 }
 
 // judgeETA returns when a job is expected to depart, and why then.
@@ -103,11 +101,16 @@ func (q *queueState) ownVerdict(goes, now leaky.Instant, ahead int64) etaVerdict
 
 // verdictBy is the verdict of q's paces; by is the cause to name if its rate decides.
 func (q *queueState) verdictBy(by cause.Cause, goes, now leaky.Instant, ahead int64) etaVerdict {
-	at, quota := q.eta(goes, now, ahead)
-	if quota != nil {
+	return q.verdictOf(q, by, goes, now, ahead)
+}
+
+// verdictOf is verdictBy for a job of another queue.
+func (q *queueState) verdictOf(of *queueState, by cause.Cause, goes, now leaky.Instant, ahead int64) etaVerdict {
+	at, l := q.eta(of, goes, now, ahead)
+	if l != nil && l.HasQuota() {
 		by = cause.Quota
 	}
-	return etaVerdict{at, by, q, quota}
+	return etaVerdict{at, by, q, l}
 }
 
 // groupVerdict is the verdict of the group's paces for a job with that much cost ahead in its queue, some of it
@@ -119,7 +122,7 @@ func (q *queueState) groupVerdict(
 		return etaVerdict{at: goes}
 	}
 	others := amongOthers(ahead, load.others, q.spec.Share())
-	return q.group.queue.verdictBy(cause.Parent, goes, now, min(others, load.waiting*max(1, bounds.groupMaxCost)+deferred))
+	return q.group.queue.verdictOf(q, cause.Parent, goes, now, min(others, load.waiting*max(1, bounds.groupMaxCost)+deferred))
 }
 
 // groupLoad returns what waits in the group around a job of q; waits says whether the job itself waits.
@@ -295,9 +298,9 @@ func (v etaVerdict) why(q *queueState, now leaky.Instant) queue.Why {
 	if v.queue != q {
 		w.Queue = v.queue.name
 	}
-	if quota := v.quota; quota != nil {
-		w.Reason = strings.TrimSpace(quota.Quota.String() + " " + quota.Timezone)
-		if at := quota.opens(now); at > now {
+	if l := v.limit; l != nil {
+		w.Reason = l.String()
+		if at := l.opens(now); at > now {
 			w.Until = at.Time()
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/penstock/penstock/internal/cause"
@@ -127,23 +126,55 @@ func (c *forecaster) station(p *paces, of string) station {
 		by.reason = l.Rate.String()
 		s.taps = append(s.taps, c.tap(l.pacer, l.bucket, c.cost, by))
 	}
+	for l := range p.budgets {
+		by := s.taps[0].by
+		by.reason = l.String()
+		s.taps = append(s.taps, c.budgetTap(l, by))
+	}
 	for l := range p.quotas {
-		d := dam{quota: l.quota, origin: c.now, cost: c.cost, by: verdict{by: cause.Quota, queue: of}}
-		d.by.reason = strings.TrimSpace(l.Quota.String() + " " + l.Timezone)
-		used, ends := l.window.Used, l.quota.Calendar.End(c.now)
-		switch {
-		case l.window.Ends > ends: // jobs were let out ahead: the present window is over
-			d.renew(0, l.quota.Max)
-			d.ahead = used
-		case l.window.Ends < ends:
-			used = 0
-			fallthrough
-		default:
-			d.renew(0, used)
-		}
-		s.dams = append(s.dams, d)
+		s.dams = append(s.dams, c.dam(l, of))
 	}
 	return s
+}
+
+// dam returns a quota as a dam.
+func (c *forecaster) dam(l *limit, of string) dam {
+	d := dam{quota: l.quota, origin: c.now, cost: c.cost, by: verdict{by: cause.Quota, queue: of, reason: l.String()}}
+	used := l.window.Used
+	if l.Unit != "" {
+		d.quota.Max = max(1, int64(float64(d.quota.Max)*c.scale(l)))
+		used = int64(float64(used) * c.scale(l))
+	}
+	switch ends := l.quota.Calendar.End(c.now); {
+	case l.window.Ends > ends: // jobs were let out ahead: the present window is over
+		d.renew(0, d.quota.Max)
+		d.ahead = used
+	case l.window.Ends < ends:
+		d.renew(0, 0)
+	default:
+		d.renew(0, used)
+	}
+	return d
+}
+
+// scale returns how much cost a unit stands for: the costs of waiting jobs in units are not known, so each counts as the
+// estimate.
+func (c *forecaster) scale(l *limit) float64 {
+	var above *queue.Spec
+	if p := c.lineup.Info.Parent; p != nil {
+		above = &p.Spec
+	}
+	cost, _ := queue.EstimateOf(c.spec, above, l.Unit)
+	return c.cost / float64(max(1, cost))
+}
+
+// budgetTap returns a budget as a tap. A job leaves with credit for its cost, or with the whole burst.
+func (c *forecaster) budgetTap(l *limit, by verdict) tap {
+	n, d := l.budget.Rate.Fraction()
+	scale := c.scale(l)
+	t := tap{rate: float64(n) / float64(d) * 1e6 * scale, burst: max(float64(l.budget.Burst)*scale, c.cost), by: by}
+	t.credit = t.burst - float64(l.budget.Used(l.balance, c.now))*scale
+	return t
 }
 
 // tap returns a pace as a tap for jobs of that cost.

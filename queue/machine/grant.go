@@ -101,12 +101,19 @@ func (m *Machine) visitQueue(q *queueState, g *grant, now leaky.Instant) {
 		j := ln.waiting.front()
 		if gone, more := m.expired(j, d, g, now); gone {
 			continue
-		} else if !more || !g.fits(j) || !q.affords(d, int64(j.cost)) {
+		} else if !more || !g.fits(j) {
+			break
+		}
+		of := j.bill()
+		if !q.hasCredit(d, of) {
+			continue // it departs when there is enough
+		}
+		if !q.affords(d, of) {
 			break
 		}
 		q.noteDeparture(d)
 		g.shift(&q.paces)
-		q.take(d, now, int64(j.cost))
+		q.take(d, now, of)
 		m.grantJob(g, &v, j, d, now)
 		if paced {
 			g.notePaced(d)

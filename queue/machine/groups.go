@@ -228,15 +228,15 @@ func crossedZero(number, n int64) int64 {
 	return 0
 }
 
-// refundQuotas gives a departure back to the quotas that counted it. Slots that only this refund makes available do not
-// count as lost.
-func (q *queueState) refundQuotas(ls *lease, cost int64, now leaky.Instant) {
+// refundQuotas gives a departure back to the quotas and budgets that counted it. Slots that only this refund makes
+// available do not count as lost.
+func (q *queueState) refundQuotas(ls *lease, of bill, now leaky.Instant) {
 	if g := q.group; g != nil {
 		g.since = max(g.since, min(now, g.queue.freeSince(now)))
 	}
-	q.refund(ls.due, cost)
+	q.refund(ls.due, now, of)
 	if p := q.parent(); p != nil {
-		p.refund(ls.due, cost)
+		p.refund(ls.due, now, of)
 	}
 }
 
@@ -245,11 +245,12 @@ func (q *queueState) refundQuotas(ls *lease, cost int64, now leaky.Instant) {
 type givenBack struct {
 	lease      *lease
 	own, group bool
+	actual     map[string]int64 // not a departure, but a correction of its charges
 }
 
 // giveBackDeparture gives back a departure that was never used.
-func (q *queueState) giveBackDeparture(ls *lease, cost int64, now leaky.Instant) givenBack {
-	q.refundQuotas(ls, cost, now)
+func (q *queueState) giveBackDeparture(ls *lease, of bill, now leaky.Instant) givenBack {
+	q.refundQuotas(ls, of, now)
 	g, fence := q.group, ls.fence.number
 	b := givenBack{own: fence == q.lastFence && (g == nil || q.parent() != nil), group: g != nil && fence == g.lastFence}
 	if b.own {
@@ -262,18 +263,24 @@ func (q *queueState) giveBackDeparture(ls *lease, cost int64, now leaky.Instant)
 	return b
 }
 
-// takeAgain undoes giveBackDeparture and refundQuotas.
+// takeAgain undoes giveBackDeparture, refundQuotas or correctCharges.
 func (q *queueState) takeAgain(b givenBack, now leaky.Instant) {
-	d, cost := b.lease.due, int64(b.lease.job.cost)
-	q.takeQuotas(d, cost)
-	if p := q.parent(); p != nil {
-		p.takeQuotas(d, cost)
+	d, of := b.lease.due, b.lease.job.bill()
+	p := q.parent()
+	if b.actual != nil {
+		if q.uncorrect(d, now, of, b.actual); p != nil {
+			p.uncorrect(d, now, of, b.actual)
+		}
+		return
+	}
+	if q.takeQuotas(d, now, of); p != nil {
+		p.takeQuotas(d, now, of)
 	}
 	if b.own {
-		q.takeBuckets(d, now, cost)
+		q.takeBuckets(d, now, of.cost)
 	}
 	if b.group && q.group != nil {
-		q.group.queue.takeBuckets(d, now, cost)
+		q.group.queue.takeBuckets(d, now, of.cost)
 	}
 }
 

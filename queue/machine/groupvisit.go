@@ -25,27 +25,22 @@ func (m *Machine) visitGroup(grp *group, pulled *queueState, g *grant, now leaky
 			break
 		}
 		j := ln.waiting.front()
-		cost := int64(j.cost)
+		of := j.bill()
 		gone, more := m.expired(j, d, g, now)
 		if !gone && (!more || !g.fits(j)) {
 			break
 		}
 		// The member's own quotas first: what they refuse must not use up the parent's.
-		if !gone && (q == p || q.affords(d, cost)) {
-			if !p.affords(d, cost) {
-				break
+		if !gone && (q == p || q.hasCredit(d, of)) {
+			if !p.hasCredit(d, of) {
+				continue // it departs when there is enough
 			}
-			q.noteDeparture(d)
-			g.shift(&p.paces)
-			p.take(d, now, cost)
-			if q != p {
-				g.shift(&q.paces)
-				q.take(d, now, cost)
+			if q == p || q.affords(d, of) {
+				if !p.affords(d, of) {
+					break
+				}
+				m.grantOfMember(t, q, j, d, now)
 			}
-			m.grantJob(g, &q.member.visit, j, d, now)
-			g.notePaced(d)
-			q.member.granted++
-			grp.noteServed(q, cost, now)
 		}
 		grp.reposition(q, d, now)
 	}
@@ -53,6 +48,22 @@ func (m *Machine) visitGroup(grp *group, pulled *queueState, g *grant, now leaky
 	if len(g.jobs) > before {
 		g.wait = max(g.wait, m.raiseForGrant(p))
 	}
+}
+
+// grantOfMember grants a job of a member, to depart at d.
+func (m *Machine) grantOfMember(t *groupVisit, q *queueState, j *job, d, now leaky.Instant) {
+	p, g, of := t.group.queue, t.grant, j.bill()
+	q.noteDeparture(d)
+	g.shift(&p.paces)
+	p.take(d, now, of)
+	if q != p {
+		g.shift(&q.paces)
+		q.take(d, now, of)
+	}
+	m.grantJob(g, &q.member.visit, j, d, now)
+	g.notePaced(d)
+	q.member.granted++
+	t.group.noteServed(q, of.cost, now)
 }
 
 type groupVisit struct {

@@ -189,6 +189,8 @@ func (p *paces) continueFrom(moved *move.Queue, now leaky.Instant) {
 		l, w := &p.limits[i], moved.Limits[i].Window
 		if l.Paced() {
 			l.bucket = laterBucket(l.pacer, l.bucket, moved.Limits[i].Bucket, now)
+		} else if l.IsBudget() {
+			l.balance = l.budget.Later(l.balance, leaky.BalanceOf(moved.Limits[i].Bucket), now)
 		} else if allowsMore(w, l.window) {
 			l.window = w
 		}
@@ -310,6 +312,7 @@ func (m *Machine) placeAlive(it *importJob, q *queueState, now leaky.Instant) {
 		appended:    instantOf(it.AppendedAt),
 		fingerprint: it.fingerprint, size: uint32(len(it.Record)), cost: uint16(it.Cost),
 	}
+	j.setCosts(it.Record)
 	if it.Back {
 		q.countReadmitted(j)
 	}

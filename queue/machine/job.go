@@ -22,6 +22,7 @@ type job struct {
 	lease       *lease
 	size        uint32 // of its record
 	cost        uint16
+	costs       *string     // in other units, as packed in its record; nil for none
 	state       queue.State // StateNone while it arrives
 	marks       marks
 }

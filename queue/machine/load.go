@@ -279,6 +279,7 @@ func (l *loader) jobs(ctx context.Context) error {
 			id: h.id, lane: lane, seq: seq, turn: turnOf(h.base, head.Priority), appended: h.appended,
 			fingerprint: [8]byte(record[jobrecord.FingerprintAt:]), size: uint32(len(record)), cost: uint16(head.Cost),
 		}
+		j.setCosts(record)
 		q.addToLane(j)
 		q.plain = q.plain && !lane.keyed() && head.Priority == 0 && head.NotBefore.IsZero()
 		if h.marks&readmitted != 0 {

@@ -31,7 +31,16 @@ func (p *paces) paced(yield func(*limit) bool) {
 // quotas yields the quotas.
 func (p *paces) quotas(yield func(*limit) bool) {
 	for i := range p.limits {
-		if l := &p.limits[i]; !l.Paced() && !yield(l) {
+		if l := &p.limits[i]; l.HasQuota() && !yield(l) {
+			return
+		}
+	}
+}
+
+// budgets yields the budgets.
+func (p *paces) budgets(yield func(*limit) bool) {
+	for i := range p.limits {
+		if l := &p.limits[i]; l.IsBudget() && !yield(l) {
 			return
 		}
 	}
@@ -53,6 +62,8 @@ func (p *paces) freeSince(now leaky.Instant) leaky.Instant {
 	for i := range p.limits {
 		if l := &p.limits[i]; l.Paced() {
 			at = max(at, l.pacer.Free(l.bucket, now))
+		} else if l.IsBudget() {
+			at = max(at, l.budget.Free(l.balance, now))
 		} else if opens := l.opens(now); opens > now {
 			at = max(at, opens)
 		}
@@ -63,15 +74,20 @@ func (p *paces) freeSince(now leaky.Instant) leaky.Instant {
 	return at
 }
 
-// eta returns when a job departs, not before goes, with that much cost ahead of it, and the quota that decides that, or
-// nil.
-func (p *paces) eta(goes, now leaky.Instant, ahead int64) (at leaky.Instant, by *limit) {
+// eta returns when a job of a queue departs, not before goes, with that much cost ahead of it, and the quota or budget
+// that decides that, or nil.
+func (p *paces) eta(of *queueState, goes, now leaky.Instant, ahead int64) (at leaky.Instant, by *limit) {
 	at = p.hours.eta(p.pacer, p.bucket, goes, now, ahead)
 	for l := range p.paced {
 		at = max(at, p.hours.eta(l.pacer, l.bucket, goes, now, ahead))
 	}
+	for l := range p.budgets {
+		if own := l.budgetETA(p.hours, of, goes, now, ahead); own > at {
+			at, by = own, l
+		}
+	}
 	for l := range p.quotas {
-		begins, rest := l.quota.Turn(l.window, l.env.wall(goes), ahead)
+		begins, rest := l.quotaTurn(of, goes, ahead)
 		own := goes
 		if rest >= 0 {
 			own = p.hours.eta(p.pacer, leaky.Bucket{}, l.env.engine(begins), now, rest)
@@ -85,9 +101,9 @@ func (p *paces) eta(goes, now leaky.Instant, ahead int64) (at leaky.Instant, by 
 
 // affords reports whether each quota has enough left for a departure at d, an instant allowed by opens. The first quota
 // that has too little loses the rest of its window. Otherwise later, cheaper jobs would overtake this one forever.
-func (p *paces) affords(d leaky.Instant, cost int64) bool {
-	for i := range p.limits {
-		if l := &p.limits[i]; !l.Paced() && !l.quota.Affords(l.window, l.env.wall(d), cost) {
+func (p *paces) affords(d leaky.Instant, of bill) bool {
+	for l := range p.quotas {
+		if cost := of.costIn(l); !l.quota.Affords(l.window, l.env.wall(d), cost) {
 			l.quota.Take(&l.window, l.env.wall(d), cost)
 			return false
 		}
@@ -95,15 +111,20 @@ func (p *paces) affords(d leaky.Instant, cost int64) bool {
 	return true
 }
 
-// take takes a departure at d, an instant allowed by opens and affords.
-func (p *paces) take(d, now leaky.Instant, cost int64) {
-	p.takeBuckets(d, now, cost)
-	for l := range p.quotas {
-		l.quota.Take(&l.window, l.env.wall(d), cost)
+// take takes a departure at d, an instant allowed by opens, hasCredit and affords.
+func (p *paces) take(d, now leaky.Instant, of bill) {
+	p.takeBuckets(d, now, of.cost)
+	for i := range p.limits {
+		switch l := &p.limits[i]; {
+		case l.HasQuota():
+			l.quota.Take(&l.window, l.env.wall(d), of.costIn(l))
+		case l.IsBudget():
+			l.budget.Take(&l.balance, d, of.costIn(l))
+		}
 	}
 }
 
-// takeBuckets takes a departure from all but the quotas.
+// takeBuckets takes a departure from all but the quotas and budgets.
 func (p *paces) takeBuckets(d, now leaky.Instant, cost int64) {
 	p.pacer.TakeAt(&p.bucket, now, d, cost)
 	for l := range p.paced {
@@ -111,7 +132,7 @@ func (p *paces) takeBuckets(d, now leaky.Instant, cost int64) {
 	}
 }
 
-// giveBack undoes the latest departure, which was never used. Quotas are refunded separately.
+// giveBack undoes the latest departure, which was never used. Quotas and budgets are refunded separately.
 func (p *paces) giveBack() {
 	p.pacer.GiveBack(&p.bucket)
 	for l := range p.paced {
@@ -119,30 +140,49 @@ func (p *paces) giveBack() {
 	}
 }
 
-// refund gives a departure that was never used back to the quotas that counted it.
-func (p *paces) refund(d leaky.Instant, cost int64) {
-	p.eachRefunded(d, func(l *limit) { l.quota.GiveBack(&l.window, l.env.wall(d), cost) })
+// refund gives a departure that was never used back to the quotas and budgets that counted it.
+func (p *paces) refund(d, now leaky.Instant, of bill) {
+	p.eachRefunded(d, func(l *limit) {
+		if l.IsBudget() {
+			l.budget.Correct(&l.balance, now, of.costIn(l), 0)
+		} else {
+			l.quota.GiveBack(&l.window, l.env.wall(d), of.costIn(l))
+		}
+	})
 }
 
 // takeQuotas undoes refund.
-func (p *paces) takeQuotas(d leaky.Instant, cost int64) {
-	p.eachRefunded(d, func(l *limit) { l.quota.TakeAgain(&l.window, l.env.wall(d), cost) })
+func (p *paces) takeQuotas(d, now leaky.Instant, of bill) {
+	p.eachRefunded(d, func(l *limit) {
+		if l.IsBudget() {
+			l.budget.Correct(&l.balance, now, 0, of.costIn(l))
+		} else {
+			l.quota.TakeAgain(&l.window, l.env.wall(d), of.costIn(l))
+		}
+	})
 }
 
-// eachRefunded calls do for each current quota that is known to have counted a departure.
+// eachRefunded calls do for each current quota or budget that is known to have counted a departure.
 func (p *paces) eachRefunded(d leaky.Instant, do func(*limit)) {
 	if p.changed != 0 && d <= p.changed.Add(queue.Horizon) {
 		return
 	}
-	for l := range p.quotas {
-		do(l)
+	for i := range p.limits {
+		if l := &p.limits[i]; !l.Paced() {
+			do(l)
+		}
 	}
 }
 
-// repairWindows corrects windows that no grant can have left, at the beginning of a visit.
+// repairWindows corrects windows and balances that no grant can have left, at the beginning of a visit.
 func (p *paces) repairWindows(now leaky.Instant) {
-	for l := range p.quotas {
-		l.window = l.quota.Repair(l.window, l.env.wall(now))
+	for i := range p.limits {
+		switch l := &p.limits[i]; {
+		case l.HasQuota():
+			l.window = l.quota.Repair(l.window, l.env.wall(now))
+		case l.IsBudget():
+			l.balance = l.budget.Bounded(l.balance, now)
+		}
 	}
 }
 
@@ -212,7 +252,11 @@ func (p *paces) atRest(now leaky.Instant) paces {
 	left := paces{pacer: p.pacer, bucket: atRest(p.pacer, p.bucket, now), limits: slices.Clone(p.limits)}
 	for i := range left.limits {
 		l := &left.limits[i]
-		l.bucket = atRest(l.pacer, l.bucket, now)
+		if l.IsBudget() {
+			l.balance = l.budget.Change(l.balance, l.budget, now)
+		} else {
+			l.bucket = atRest(l.pacer, l.bucket, now)
+		}
 	}
 	return left
 }
@@ -229,24 +273,43 @@ func (p *paces) stillDelays(now leaky.Instant) bool {
 		return true
 	}
 	return slices.ContainsFunc(p.limits, func(l limit) bool {
-		return l.bucket.TAT >= now || l.bucket.Last > now || l.window.Ends > l.env.wall(now) && l.window.Used > 0
+		return l.bucket.TAT >= now || l.bucket.Last > now || l.balance.TAT >= now || l.window.Ends > l.env.wall(now) && l.window.Used > 0
 	})
 }
 
 func (p *paces) limitStates() (list []queue.LimitState) {
 	for _, l := range p.limits {
-		list = append(list, queue.LimitState{Bucket: l.bucket, Window: l.window})
+		list = append(list, l.shown())
 	}
 	return list
 }
 
-// limit is a further pace, with a bucket, or a quota, with a window.
+// shown returns the state of a limit.
+func (l *limit) shown() queue.LimitState {
+	if l.IsBudget() {
+		return queue.LimitState{Bucket: l.balance.Bucket()}
+	}
+	return queue.LimitState{Bucket: l.bucket, Window: l.window}
+}
+
+// setShown sets the state of a limit.
+func (l *limit) setShown(s queue.LimitState) {
+	if l.IsBudget() {
+		l.balance = leaky.BalanceOf(s.Bucket)
+	} else {
+		l.bucket, l.window = s.Bucket, s.Window
+	}
+}
+
+// limit is a further pace, with a bucket, a quota, with a window, or a budget, with a balance.
 type limit struct {
 	queue.Limit
 	pacer   leaky.Pacer
 	bucket  leaky.Bucket
 	quota   leaky.Quota // its windows go by the wall clock
 	window  leaky.Window
+	budget  leaky.Budget
+	balance leaky.Balance
 	renewAt leaky.Instant // when to renew its calendar, which covers a limited number of windows; mostly never
 	env     *Environment  // nil if the clocks show the same
 	// carried is set once it has taken over the state of an earlier limit.
@@ -257,6 +320,9 @@ func newLimit(of queue.Limit, env *Environment, now leaky.Instant) (limit, error
 	if of.Paced() {
 		return limit{Limit: of, pacer: of.Pacer()}, nil
 	}
+	if of.IsBudget() {
+		return limit{Limit: of, budget: of.Budget()}, nil
+	}
 	l := limit{Limit: of, quota: leaky.Quota{Max: of.Quota.Max}, env: env}
 	return l, l.renewCalendar(env.wall(now))
 }
@@ -264,6 +330,9 @@ func newLimit(of queue.Limit, env *Environment, now leaky.Instant) (limit, error
 func (l *limit) opens(now leaky.Instant) leaky.Instant {
 	if l.Paced() {
 		return l.pacer.Next(l.bucket, now)
+	}
+	if l.IsBudget() {
+		return l.budget.Next(l.balance, now)
 	}
 	return l.env.engine(l.quota.Next(l.window, l.env.wall(now)))
 }
@@ -282,7 +351,7 @@ func carryOverLimits(old []limit, spec []queue.Limit, env *Environment, now leak
 	old = slices.Clone(old)
 	for _, like := range []func(a, b *limit) bool{
 		func(a, b *limit) bool { return a.Limit == b.Limit },
-		func(a, b *limit) bool { return a.Paced() == b.Paced() },
+		func(a, b *limit) bool { return a.HasQuota() == b.HasQuota() && a.Unit == b.Unit },
 	} {
 		for i := range next {
 			l := &next[i]
@@ -303,9 +372,11 @@ func (l *limit) carryOver(o *limit, now leaky.Instant) {
 	l.carried = true
 	switch {
 	case l.Limit == o.Limit:
-		l.bucket, l.window = o.bucket, o.window
+		l.bucket, l.window, l.balance = o.bucket, o.window, o.balance
 	case l.Paced():
 		l.bucket = o.pacer.Change(o.bucket, l.pacer, now)
+	case l.IsBudget():
+		l.balance = o.budget.Change(o.balance, l.budget, now)
 	default:
 		l.window = l.quota.Follow(o.quota, o.window, l.env.wall(now))
 	}
@@ -343,7 +414,7 @@ func newCalendars() heap[calendarDue] {
 // noteCalendars notes when the calendars of a queue must be renewed.
 func (m *Machine) noteCalendars(q *queueState) {
 	for i := range q.limits {
-		if l := &q.limits[i]; !l.Paced() && l.renewAt != never {
+		if l := &q.limits[i]; l.HasQuota() && l.renewAt != never {
 			m.calendars.push(calendarDue{l.renewAt, q})
 		}
 	}
@@ -362,7 +433,7 @@ func (m *Machine) Tick(now leaky.Instant) (err error) {
 		}
 		for i := range q.limits {
 			l := &q.limits[i]
-			if l.Paced() || l.renewAt > now {
+			if !l.HasQuota() || l.renewAt > now {
 				continue
 			}
 			if e := l.renewCalendar(now); e != nil {

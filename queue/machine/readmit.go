@@ -345,6 +345,7 @@ func (r *returning) enter(m *Machine, in *readmitJob) {
 	j.appended = r.now
 	b := r.batch(m, in, r.now)
 	j.size = uint32(len(in.record))
+	j.setCosts(in.record)
 	r.queue.countReadmitted(j)
 	m.reservePlace(j, &in.Job, r.now)
 	m.holdBatch(j, b, scheduledUntil(&in.Job, m.wall(r.now)))

@@ -225,14 +225,14 @@ func (q *queueState) opens(now leaky.Instant) leaky.Instant {
 }
 
 // eta is paces.eta, starting where the paces will be when the stop ends.
-func (q *queueState) eta(goes, now leaky.Instant, ahead int64) (leaky.Instant, *limit) {
+func (q *queueState) eta(of *queueState, goes, now leaky.Instant, ahead int64) (leaky.Instant, *limit) {
 	if q.receiver.stop == 0 || q.isParent() {
-		return q.paces.eta(goes, now, ahead)
+		return q.paces.eta(of, goes, now, ahead)
 	}
 	p := q.paces
 	p.limits = slices.Clone(p.limits)
 	p.rise(q.receiver.stop)
-	return p.eta(goes, now, ahead)
+	return p.eta(of, goes, now, ahead)
 }
 
 // rise adjusts paces that were stopped until an instant: they have earned nothing meanwhile.

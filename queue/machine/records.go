@@ -105,7 +105,8 @@ func encodePaces(p *paces) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.fields(&text, &l.bucket, &l.window)
+		s := l.shown()
+		c.fields(&text, &s.Bucket, &s.Window)
 	}
 	return c.b, nil
 }
@@ -124,7 +125,9 @@ func decodePaces(b []byte, env *Environment, now leaky.Instant) (p paces, err er
 		if err != nil {
 			return p, err
 		}
-		c.fields(&l.bucket, &l.window)
+		var s queue.LimitState
+		c.fields(&s.Bucket, &s.Window)
+		l.setShown(s)
 		p.limits = append(p.limits, l)
 	}
 	return p, c.err("bucket")

@@ -75,7 +75,7 @@ func shownQueue(i *queue.Info, now leaky.Instant) (*queueState, error) {
 		return nil, err
 	}
 	for n := range q.limits[:min(len(q.limits), len(i.Limits))] {
-		q.limits[n].bucket, q.limits[n].window = i.Limits[n].Bucket, i.Limits[n].Window
+		q.limits[n].setShown(i.Limits[n])
 	}
 	q.repairWindows(now)
 	return q, nil
@@ -99,6 +99,7 @@ func (f *Rehearsal) Slot() leaky.Instant { return f.queue.memberOpens(f.clock) }
 // returns when it would have departed. An expires of 0 means never.
 func (f *Rehearsal) Depart(key string, due, expires leaky.Instant, cost int64) (at leaky.Instant, expired bool) {
 	q, ln, now := f.queue, f.lane(key), max(f.clock, due)
+	of := bill{queue: q, cost: cost}
 	var d, inLane leaky.Instant
 	for afforded := false; !afforded; {
 		if d = q.memberOpens(now); d > now.Add(queue.Horizon) {
@@ -112,11 +113,11 @@ func (f *Rehearsal) Depart(key string, due, expires leaky.Instant, cost int64) (
 		if expires != 0 && expires < at {
 			return at, true
 		}
-		afforded = q.isParent() || q.affords(d, cost)
+		afforded = q.isParent() || q.hasCredit(d, of) && q.affords(d, of)
 	}
 	if !q.isParent() {
 		q.noteDeparture(d)
-		q.take(d, now, cost)
+		q.take(d, now, of)
 	}
 	ln.take(inLane, inLane, cost)
 	ln.last = inLane

@@ -43,6 +43,10 @@ func (m *Machine) Settle(now leaky.Instant, list []queue.Settlement) (answers []
 			answers[i].Err = invalid.Errorf("verdict", "", "must be deliver, fail, bury, release, hold, throttle or down")
 			continue
 		}
+		if err := queue.ValidateCosts("actual", s.Actual); err != nil {
+			answers[i].Err = err
+			continue
+		}
 		var own uint64
 		c.index = i
 		answers[i], own = m.settle(c, s, now)
@@ -66,6 +70,9 @@ func (m *Machine) settle(c *settling, s *queue.Settlement, now leaky.Instant) (a
 	q, f := m.queues[s.Queue], parseFence(s.Fence)
 	if q == nil {
 		return answer, m.unlessDurable(m.deletedBy)
+	}
+	if err := q.checkActual(s.Actual); err != nil {
+		return queue.Settled{Err: err}, 0
 	}
 	j := q.jobs[s.ID]
 	if j == nil {
@@ -119,7 +126,9 @@ func (m *Machine) endLease(
 	o := &leaseOutcome{job: j, by: s}
 	signal := q.rateSignal(s, j.lane.keyed(), c.adapting[q])
 	open := q.receiver.opened != 0
+	o.unused = s.Unused && s.Verdict == queue.Down || s.NoTarget && s.Verdict == queue.Throttle
 	o.probe = open && ls.due >= q.receiver.opened && (s.Verdict == queue.Down || s.Verdict == queue.Fail && s.Trouble)
+	m.correctCharges(o, s.Actual, now)
 	answer = queue.Settled{Effect: m.updateReceiver(q, s, j.lane.keyed(), ls.due, now)}
 	from, to := c.adapt(q, signal, ls.due, now)
 	if q.adapted != nil && q.adapted.learns != "" {
@@ -150,7 +159,6 @@ func (m *Machine) settleAs(o *leaseOutcome, open bool, effect *queue.Effect, now
 		job: j, attempts: attempts, settled: ls.fence, verdict: s.Verdict, reason: reason, heapIndex: -1,
 	}
 	if spared := throttledOutcome(s.Verdict); spared != queue.UnderWay {
-		o.unused = s.Unused && s.Verdict == queue.Down || s.NoTarget && s.Verdict == queue.Throttle
 		next = *ls
 		next.settled, next.verdict, next.result = ls.fence, s.Verdict, queue.Waiting
 		next.due, next.heapIndex, next.persisted = 0, -1, false
@@ -234,7 +242,7 @@ func (m *Machine) release(j *job, now leaky.Instant) (back givenBack, given bool
 	m.dropLease(j)
 	ls.settled, ls.verdict, ls.result = ls.fence, queue.Release, queue.Waiting
 	if given = ls.fence.epoch == m.epoch; given {
-		back = q.giveBackDeparture(ls, int64(j.cost), now)
+		back = q.giveBackDeparture(ls, j.bill(), now)
 	}
 	q.outflow.add(now, -1)
 	m.putWaiting(j, now)
@@ -251,6 +259,8 @@ type leaseOutcome struct {
 	down    bool              // a failure that counts as the target's fault
 	unused  bool              // the job did not even start
 	probe   bool              // it was a probe of an open circuit, and failed
+	// corrected says that its charges were corrected, so that jobs may leave sooner.
+	corrected bool
 }
 
 func (o *leaseOutcome) ranOut() bool { return o.by == nil }
@@ -273,7 +283,7 @@ func (m *Machine) endLeased(o *leaseOutcome, d *endedJob, timeline []byte, now l
 	freed := m.leaveFlight(j, d.state, now)
 	m.removeJob(j, d.state, now)
 	m.rememberEnded(q, d, now)
-	m.lookAfter(o, freed || o.ranOut(), now)
+	m.lookAfter(o, freed || o.ranOut() || o.corrected, now)
 	return d.state
 }
 
@@ -308,7 +318,7 @@ func (m *Machine) returnLeased(
 		m.leaveFlight(j, queue.Scheduled, now)
 		pushTo(&q.scheduled, byDue, j.lease)
 	case queue.Held:
-		look = m.leaveFlight(j, queue.Held, now) || o.ranOut()
+		look = m.leaveFlight(j, queue.Held, now) || o.ranOut() || o.corrected
 		pushTo(&q.held, byDue, j.lease)
 	default:
 		m.holdLane(j.lane)
@@ -341,9 +351,9 @@ func (o *leaseOutcome) giveBack(now leaky.Instant) (b givenBack, given bool) {
 	q, ls := o.job.lane.queue, o.job.lease
 	switch {
 	case o.unused && (o.by.NoTarget || !q.spec.Circuit.Off):
-		b, given = q.giveBackDeparture(ls, int64(o.job.cost), now), true
+		b, given = q.giveBackDeparture(ls, o.job.bill(), now), true
 	case o.probe:
-		q.refundQuotas(ls, int64(o.job.cost), now)
+		q.refundQuotas(ls, o.job.bill(), now)
 		given = true
 	}
 	if o.unused {

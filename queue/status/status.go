@@ -3,7 +3,6 @@ package status
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
@@ -184,7 +183,7 @@ func (s *Status) quotaOf(i *queue.Info) bool {
 	now := leaky.Instant(i.Now.UnixMicro())
 	for n := range min(len(i.Spec.Limits), len(i.Limits)) {
 		l := &i.Spec.Limits[n]
-		if l.Paced() {
+		if !l.HasQuota() {
 			continue
 		}
 		calendar, err := l.Calendar(i.Now)
@@ -193,7 +192,7 @@ func (s *Status) quotaOf(i *queue.Info) bool {
 		}
 		q := leaky.Quota{Max: l.Quota.Max, Calendar: calendar}
 		if at := q.Next(i.Limits[n].Window, now); at > now && at.Time().After(s.Until) {
-			s.Until, s.Reason = at.Time(), strings.TrimSpace(l.Quota.String()+" "+l.Timezone)
+			s.Until, s.Reason = at.Time(), l.String()
 		}
 	}
 	return !s.Until.IsZero()

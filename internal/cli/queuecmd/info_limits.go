@@ -41,15 +41,11 @@ func bytesText(s *wire.Stats) string {
 }
 
 func limitText(l *queue.Limit) string {
-	switch {
-	case l.Paced() && l.Burst > 1:
-		return fmt.Sprintf("%s burst %d", l.Rate, l.Burst)
-	case l.Paced():
-		return l.Rate.String()
-	case l.Timezone != "":
-		return l.Quota.String() + " " + l.Timezone
+	if l.HasQuota() || l.Burst > 1 {
+		return l.String()
 	}
-	return l.Quota.String()
+	text, _ := strings.CutSuffix(l.String(), " burst 1")
+	return text
 }
 
 // quotasText returns what is left of each quota.

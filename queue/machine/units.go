@@ -1,0 +1,206 @@
+package machine
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/penstock/penstock/internal/jobrecord"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// bill is what a job is charged: its cost, and its costs in other units as its record packs them.
+type bill struct {
+	queue *queueState // which has the estimates
+	cost  int64
+	costs string
+}
+
+func (j *job) bill() bill {
+	of := bill{queue: j.lane.queue, cost: int64(j.cost)}
+	if j.costs != nil {
+		of.costs = *j.costs
+	}
+	return of
+}
+
+// setCosts keeps the costs in a job's record. Most jobs have none.
+func (j *job) setCosts(record []byte) {
+	if !jobrecord.HasCosts(record) {
+		return
+	}
+	if h, err := jobrecord.UnpackHead(record); err == nil && h.Costs != "" {
+		j.costs = &h.Costs
+	}
+}
+
+// costIn returns what a limit charges for a job. A job that was appended before its queue counted the unit is charged
+// the estimate.
+func (of bill) costIn(l *limit) int64 {
+	if l.Unit == "" {
+		return of.cost
+	}
+	if cost, ok := jobrecord.CostIn(of.costs, l.Unit); ok {
+		return cost
+	}
+	return of.queue.estimated(l.Unit)
+}
+
+// estimated returns what a job that states no cost in a unit is charged: the estimate, or 1 without one.
+func (q *queueState) estimated(unit string) int64 {
+	if cost, ok := q.estimate(unit); ok {
+		return cost
+	}
+	return 1
+}
+
+// estimate returns the estimate of the queue, or else of its parent.
+func (q *queueState) estimate(unit string) (cost int64, ok bool) {
+	var above *queue.Spec
+	if p := q.parent(); p != nil {
+		above = p.spec
+	}
+	return queue.EstimateOf(q.spec, above, unit)
+}
+
+// counts reports whether a limit of the queue or its parent counts a unit.
+func (q *queueState) countsUnit(unit string) bool {
+	with := func(l limit) bool { return l.Unit == unit }
+	p := q.parent()
+	return slices.ContainsFunc(q.limits, with) || p != nil && slices.ContainsFunc(p.limits, with)
+}
+
+// resolveCosts gives a new job its costs in all units that limits count: its own, or else the estimates. Errors: an
+// *invalid.Error.
+func (q *queueState) resolveCosts(it *appendingJob) error {
+	for _, unit := range slices.Sorted(maps.Keys(it.job.Costs)) {
+		if !q.countsUnit(unit) {
+			return queue.UncountedUnit("costs", unit, q.name)
+		}
+	}
+	var all map[string]int64
+	for _, p := range [...]*queueState{q, q.parent()} {
+		if p == nil {
+			continue
+		}
+		for i := range p.limits {
+			unit := p.limits[i].Unit
+			if unit == "" {
+				continue
+			}
+			if all == nil {
+				all = maps.Clone(it.job.Costs)
+			}
+			if _, stated := all[unit]; stated {
+				continue
+			}
+			cost, ok := q.estimate(unit)
+			if !ok {
+				return queue.MissingCost(unit, q.name)
+			}
+			if all == nil {
+				all = map[string]int64{}
+			}
+			all[unit] = cost
+		}
+	}
+	if len(all) != len(it.job.Costs) {
+		it.job.Costs, it.record = all, jobrecord.WithCosts(it.record, all)
+	}
+	return nil
+}
+
+// checkActual returns why actual costs cannot be charged, or nil.
+func (q *queueState) checkActual(actual map[string]int64) error {
+	for _, unit := range slices.Sorted(maps.Keys(actual)) {
+		if !q.countsUnit(unit) {
+			return queue.UncountedUnit("actual", unit, q.name)
+		}
+	}
+	return nil
+}
+
+// hasCredit reports whether each budget has enough for a departure at d, an instant allowed by opens. Budgets that have
+// too little open later, when there is enough.
+func (p *paces) hasCredit(d leaky.Instant, of bill) bool {
+	enough := true
+	for l := range p.budgets {
+		if cost := of.costIn(l); !l.budget.Affords(l.balance, d, cost) {
+			l.budget.Want(&l.balance, cost)
+			enough = false
+		}
+	}
+	return enough
+}
+
+// correct charges actual in place of what was charged for a departure at d.
+func (p *paces) correct(d, now leaky.Instant, of bill, actual map[string]int64) {
+	p.eachRefunded(d, func(l *limit) {
+		if cost, stated := actual[l.Unit]; stated && l.Unit != "" {
+			l.recharge(d, now, of.costIn(l), cost)
+		}
+	})
+}
+
+// uncorrect undoes correct.
+func (p *paces) uncorrect(d, now leaky.Instant, of bill, actual map[string]int64) {
+	p.eachRefunded(d, func(l *limit) {
+		if cost, stated := actual[l.Unit]; stated && l.Unit != "" {
+			l.recharge(d, now, cost, of.costIn(l))
+		}
+	})
+}
+
+// recharge charges a cost in place of another one, for a departure at d.
+func (l *limit) recharge(d, now leaky.Instant, charged, actual int64) {
+	if l.IsBudget() {
+		l.budget.Correct(&l.balance, now, charged, actual)
+	} else {
+		l.quota.Correct(&l.window, l.env.wall(d), charged, actual)
+	}
+}
+
+// correctCharges corrects the charges of a lease that ends, and reports whether it changed any.
+func (m *Machine) correctCharges(o *leaseOutcome, actual map[string]int64, now leaky.Instant) {
+	j, q := o.job, o.job.lane.queue
+	if len(actual) == 0 || o.unused || o.probe { // these are given back
+		return
+	}
+	of, was := j.bill(), *j.lease
+	if g := q.group; g != nil {
+		g.since = max(g.since, min(now, g.queue.freeSince(now)))
+		g.slotBack = true
+	}
+	q.correct(was.due, now, of, actual)
+	m.raiseForGrant(q)
+	if p := q.parent(); p != nil {
+		p.correct(was.due, now, of, actual)
+		m.raiseForGrant(p)
+	}
+	m.current.givenBack = append(m.current.givenBack, givenBack{lease: &was, actual: actual})
+	o.corrected = true
+}
+
+// budgetETA returns when a budget lets a job of a queue depart, not before goes, with that many jobs ahead of it.
+func (l *limit) budgetETA(h *openHours, of *queueState, goes, now leaky.Instant, ahead int64) leaky.Instant {
+	typical := of.estimated(l.Unit)
+	more := min(ahead, mostAhead)*typical + l.budget.Used(l.balance, goes) + min(typical, l.budget.Burst) - l.budget.Burst
+	p := leaky.Pacer{Rate: l.budget.Rate, Burst: 1, Horizon: queue.Horizon}
+	return h.eta(p, leaky.Bucket{}, goes, now, max(0, more))
+}
+
+// mostAhead is how many jobs an estimate in other units considers, so that the product stays exact.
+const mostAhead = 4_000_000
+
+// quotaTurn is leaky.Quota.Turn with that many jobs of a queue ahead. rest is a number of jobs.
+func (l *limit) quotaTurn(of *queueState, goes leaky.Instant, ahead int64) (begins leaky.Instant, rest int64) {
+	if l.Unit == "" {
+		return l.quota.Turn(l.window, l.env.wall(goes), ahead)
+	}
+	typical := of.estimated(l.Unit)
+	begins, rest = l.quota.Turn(l.window, l.env.wall(goes), min(ahead, mostAhead)*typical)
+	if rest > 0 {
+		rest /= max(1, typical)
+	}
+	return begins, rest
+}

@@ -1,0 +1,163 @@
+package queue
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/invalid"
+)
+
+// Limits of units.
+const (
+	// UnitJobs is the unit of a job's Cost. A limit without a unit counts it.
+	UnitJobs = "jobs"
+
+	MaxUnitBytes = 32
+	MaxUnitCost  = leaky.MaxUnits // of a job, in one unit
+	MaxCosts     = 2 * MaxLimits  // units of a job, as its queue and the parent may count together
+)
+
+// Estimate says what jobs that state no cost in a unit are charged.
+type Estimate struct {
+	Default int64 `json:"default"` // 0 to MaxUnitCost
+}
+
+// Counts returns the unit that the limit counts, or "" if it counts the cost of jobs.
+func (l *Limit) Counts() string {
+	if l.Unit == UnitJobs {
+		return ""
+	}
+	return l.Unit
+}
+
+// ValidateUnit checks the name of a unit. Its error is an *invalid.Error.
+func ValidateUnit(field, unit string) error {
+	if unit == "" || len(unit) > MaxUnitBytes || !isUnit(unit) {
+		return invalid.Errorf(field, unit,
+			"is not a unit: a lower-case letter, then letters, digits and _, at most %d together, such as tokens", MaxUnitBytes)
+	}
+	return nil
+}
+
+func isUnit(s string) bool {
+	for i, c := range s {
+		if letter := c >= 'a' && c <= 'z'; !letter && (i == 0 || c != '_' && (c < '0' || c > '9')) {
+			return false
+		}
+	}
+	return true
+}
+
+// ValidateCosts checks the costs of a job, or its actual costs, in units other than jobs. Its error is an
+// *invalid.Error.
+func ValidateCosts(field string, costs map[string]int64) error {
+	if len(costs) > MaxCosts {
+		return invalid.Errorf(field, "", "name %d units, the limit is %d", len(costs), MaxCosts)
+	}
+	for _, unit := range slices.Sorted(maps.Keys(costs)) {
+		if unit == UnitJobs {
+			return invalid.Errorf(field+"."+UnitJobs, "", "is not allowed here: the field cost has the cost in jobs")
+		}
+		if err := ValidateUnit(field, unit); err != nil {
+			return err
+		}
+		if err := invalid.Range(field+"."+unit, costs[unit], 0, MaxUnitCost); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// estimateSettings is the table of an estimate's settings.
+var estimateSettings = []setting[Estimate]{
+	{
+		name: "default", at: func(e *Estimate) any { return &e.Default }, max: MaxUnitCost, required: true, example: "1000",
+		doc: "Cost of a job that states none in this unit.",
+	},
+}
+
+func (s *Spec) validateEstimate(field string) error {
+	if len(s.Estimate) > MaxCosts {
+		return invalid.Errorf(field, "", "has %d units, the limit is %d", len(s.Estimate), MaxCosts)
+	}
+	for _, unit := range slices.Sorted(maps.Keys(s.Estimate)) {
+		if err := ValidateUnit(field, unit); err != nil {
+			return err
+		}
+		if unit == UnitJobs {
+			return invalid.Errorf(field, unit, "needs no estimate: the cost of a job in jobs is 1 unless it states another")
+		}
+		e := s.Estimate[unit]
+		if err := invalid.Range(field+"."+unit+".default", e.Default, 0, MaxUnitCost); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// UncountedUnit returns the error for a cost in a unit that no limit counts.
+func UncountedUnit(field, unit, queue string) error {
+	return invalid.Errorf(field+"."+unit, "",
+		"is given, but no limit of %s or its parent has this unit; leave it out, or add a limit with unit %s", queue, unit)
+}
+
+// MissingCost returns the error for a job that states no cost in a unit that a limit counts.
+func MissingCost(unit, queue string) error {
+	return invalid.Errorf("costs."+unit, "",
+		"is missing: a limit counts %[1]s; give the job its cost, or set estimate.%[1]s.default on %[2]s", unit, queue)
+}
+
+// String returns all settings of a limit as a text, such as "tokens 200000/m burst 20000".
+func (l *Limit) String() string {
+	unit := l.Counts()
+	switch {
+	case l.HasQuota() && l.Timezone != "":
+		return l.QuotaText() + " " + l.Timezone
+	case l.HasQuota():
+		return l.QuotaText()
+	case unit != "":
+		unit += " "
+	}
+	return fmt.Sprintf("%s%s burst %d", unit, l.Rate, max(1, l.Burst))
+}
+
+// Budget returns the rule of a limit that IsBudget.
+func (l *Limit) Budget() leaky.Budget { return leaky.Budget{Rate: l.Rate, Burst: max(1, l.Burst)} }
+
+// EstimateOf returns what a job of the queue s is charged in a unit if it states no cost. The parent is nil if there is
+// none.
+func EstimateOf(s, parent *Spec, unit string) (cost int64, ok bool) {
+	if e, ok := s.Estimate[unit]; ok {
+		return e.Default, true
+	}
+	if parent != nil {
+		if e, ok := parent.Estimate[unit]; ok {
+			return e.Default, true
+		}
+	}
+	return 0, false
+}
+
+// CostsText returns costs as a text, such as "images=2 tokens=1800".
+func CostsText(costs map[string]int64) string {
+	var b []byte
+	for i, unit := range slices.Sorted(maps.Keys(costs)) {
+		if i > 0 {
+			b = append(b, ' ')
+		}
+		b = strconv.AppendInt(append(append(b, unit...), '='), costs[unit], 10)
+	}
+	return string(b)
+}
+
+// estimates returns the defaults of a spec's estimates as a text for the scripts in Redis.
+func (s *Spec) estimates() string {
+	defaults := map[string]int64{}
+	for unit, e := range s.Estimate {
+		defaults[unit] = e.Default
+	}
+	return CostsText(defaults)
+}
