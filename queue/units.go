@@ -153,8 +153,8 @@ func CostsText(costs map[string]int64) string {
 	return string(b)
 }
 
-// estimates returns the defaults of a spec's estimates as a text for the scripts in Redis.
-func (s *Spec) estimates() string {
+// Estimates returns the defaults of a spec's estimates as a text for the scripts in Redis.
+func (s *Spec) Estimates() string {
 	defaults := map[string]int64{}
 	for unit, e := range s.Estimate {
 		defaults[unit] = e.Default

@@ -34,16 +34,13 @@ func (j *job) setCosts(record []byte) {
 	}
 }
 
-// costIn returns what a limit charges for a job. A job that was appended before its queue counted the unit is charged
-// the estimate.
-func (of bill) costIn(l *limit) int64 {
-	if l.Unit == "" {
-		return of.cost
+// estimate returns the estimate of the queue, or else of its parent.
+func (q *queueState) estimate(unit string) (cost int64, ok bool) {
+	var above *queue.Spec
+	if p := q.parent(); p != nil {
+		above = p.spec
 	}
-	if cost, ok := jobrecord.CostIn(of.costs, l.Unit); ok {
-		return cost
-	}
-	return of.queue.estimated(l.Unit)
+	return queue.EstimateOf(q.spec, above, unit)
 }
 
 // estimated returns what a job that states no cost in a unit is charged: the estimate, or 1 without one.
@@ -54,13 +51,16 @@ func (q *queueState) estimated(unit string) int64 {
 	return 1
 }
 
-// estimate returns the estimate of the queue, or else of its parent.
-func (q *queueState) estimate(unit string) (cost int64, ok bool) {
-	var above *queue.Spec
-	if p := q.parent(); p != nil {
-		above = p.spec
+// costIn returns what a limit charges for a job. A job that was appended before its queue counted the unit is charged
+// the estimate.
+func (of bill) costIn(l *limit) int64 {
+	if l.Unit == "" {
+		return of.cost
 	}
-	return queue.EstimateOf(q.spec, above, unit)
+	if cost, ok := jobrecord.CostIn(of.costs, l.Unit); ok {
+		return cost
+	}
+	return of.queue.estimated(l.Unit)
 }
 
 // counts reports whether a limit of the queue or its parent counts a unit.

@@ -66,7 +66,7 @@ func readRow(row *reply, items []pendingJob, group []int, answers []queue.Append
 			continue
 		}
 		code := others.int()
-		readOther(a, code, others, number, now)
+		readOther(a, code, others, number, items[i].queue, now)
 		switch {
 		case code == int64(tooFar):
 			h, err := jobrecord.UnpackHead(items[i].body[stampBytes:])
@@ -96,7 +96,23 @@ func readRow(row *reply, items []pendingJob, group []int, answers []queue.Append
 }
 
 // readOther reads the answer for one job that was not just put at the end of the queue.
-func readOther(a *queue.Appended, code int64, r *reply, number string, now leaky.Instant) {
+func readOther(a *queue.Appended, code int64, r *reply, number, name string, now leaky.Instant) {
+	switch appendAnswer(code) {
+	case uncountedUnit:
+		a.Outcome, a.Err = queue.Invalid, queue.UncountedUnit("costs", r.text(), name)
+	case missingCost:
+		a.Outcome, a.Err = queue.Invalid, queue.MissingCost(r.text(), name)
+	default:
+		readCounted(a, code, r, number, now)
+		return
+	}
+	r.int()
+	r.int()
+	r.int()
+}
+
+// readCounted is readOther for an answer of numbers.
+func readCounted(a *queue.Appended, code int64, r *reply, number string, now leaky.Instant) {
 	x, position, eta, more := r.int(), r.int(), r.int(), r.int()
 	switch appendAnswer(code) {
 	case acceptedBefore:

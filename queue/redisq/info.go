@@ -219,7 +219,7 @@ func readLimits(r *reply, limits []queue.Limit) []queue.LimitState {
 	var states []queue.LimitState
 	for k := range limits {
 		var s queue.LimitState
-		if its := r.list(); limits[k].Paced() {
+		if its := r.list(); !limits[k].HasQuota() {
 			s.Bucket = readBucket(its)
 		} else {
 			s.Window = leaky.Window{Ends: leaky.Instant(its.int()), Used: its.int()}

@@ -21,7 +21,7 @@ func limitArgs(s *queue.Spec, now time.Time) ([]any, error) {
 		put := func(name string, value any) { args = append(args, fmt.Sprintf("limit.%d.%s", i+1, name), value) }
 		n, d := l.Rate.Fraction()
 		period, phase, ends, its := leaky.Instant(0), leaky.Instant(0), "", leaky.Instant(0)
-		if !l.Paced() {
+		if l.HasQuota() {
 			calendar, err := l.Calendar(now)
 			if err != nil {
 				return nil, err
@@ -36,6 +36,7 @@ func limitArgs(s *queue.Spec, now time.Time) ([]any, error) {
 		put("period", int64(period))
 		put("phase", int64(phase))
 		put("ends", ends)
+		put("unit", l.Counts())
 		low = sooner(low, its)
 	}
 	hours, its := hoursArgs(s, now)
@@ -90,15 +91,12 @@ func laneHoursArgs(s *queue.Spec, now time.Time) (args []any) {
 	return args
 }
 
-// limitName returns all fields of a limit as a text. Of a quota it is the text in JobInfo.Why.
+// limitName returns all fields of a limit as a text. Of a quota or budget it is the text in JobInfo.Why.
 func limitName(l *queue.Limit) string {
-	switch {
-	case l.Paced():
+	if l.Paced() {
 		return fmt.Sprintf("%s burst %d", l.Rate, l.Burst)
-	case l.Timezone == "":
-		return l.Quota.String()
 	}
-	return l.Quota.String() + " " + l.Timezone
+	return l.String()
 }
 
 // calendarLow is the minimum number of future ends that a calendar should know.
@@ -123,7 +121,7 @@ func orNever(low leaky.Instant) any {
 // wallNow returns the time by the wall clock, which only calendars and hours need.
 func (e *Engine) wallNow(ctx context.Context, s *queue.Spec, partition int) (time.Time, error) {
 	if !s.Hours.On() && len(s.Lanes.AllHours()) == 0 &&
-		!slices.ContainsFunc(s.Limits, func(l queue.Limit) bool { return !l.Paced() }) {
+		!slices.ContainsFunc(s.Limits, func(l queue.Limit) bool { return l.HasQuota() }) {
 		return time.Time{}, nil
 	}
 	v, err := e.ask(ctx, renewScript, partition, e.instant(), "", "", 0)
@@ -145,7 +143,7 @@ func (e *Engine) renew(ctx context.Context, partition int, name string) error {
 	args = append(args, laneHoursArgs(&i.Spec, i.Now)...)
 	for k := range i.Spec.Limits {
 		l := &i.Spec.Limits[k]
-		if l.Paced() {
+		if !l.HasQuota() {
 			continue
 		}
 		c, err := l.Calendar(i.Now)

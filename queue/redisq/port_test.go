@@ -69,7 +69,7 @@ var ownNames = map[string]string{
 		versionsKey waitingKey groupOf parentOf claimsKey`,
 	"packing and unpacking": `
 		adapted auditRow boundsOf bytesOf circuitOf costOf documentOf encodeAdapted endedRecord headOf keptLimits keptText
-		deadRef deferralOf
+		deadRef deferralOf costsAt stateOf billOf
 		batchAt batchIn labelPlace
 		knownBy limitOf numberField numbersOf packLease rulesOf specOf textField textOf timeAt unpackEnded unpackLease
 		packBatch unpackBatch withBatch unpackLimits unpackRule deadlineOf who`,
@@ -87,11 +87,12 @@ var ownNames = map[string]string{
 		addAttempt advance allReadyAt atMostInFlight bounded bucketOf bucketReadyAt burstParts coverLane
 		coverPaces delay delayPaces cover eachPace endAt endOf firstEndAfter giveBackPaces inFlight inFlightLimit isBusy
 		isPaused isPausedForGood laneNext laneSize lastStep nextDeparture rateOf ratio restsUntil ruleOf skip slots
+		span allows creditReadyAt chargeUnits lose changeBudget recount eachUnit
 		takeAll takeAt window windowAt readyAt clearCircuit stopFor stopLane keep lasting less before insert pick unread
 		accept refused taken observe usedUp nextOpen openSince laneHours`,
 	"lanes, groups and leases, whose places in sorted sets are moved in steps of their own": `
 		countInLane endInLane findPlace firstId firstJob hasLaneBy hasPlace letRest makeLaneReady memberIn
-		needsNoPlace nextLane noteGivenBack open passed placeMember putBack putBackChosen putOffUntil
+		needsNoPlace nextLane noteGivenBack open passed placeMember putBack putBackChosen chooseAgain putOffUntil
 		putOnAgendaSooner releaseIfFree reportWaiting restAsOnAgenda childNumbers countChildren step takePlaceAway
 		uncountInLane visitedLane waitingElsewhere waitAgain lostSince grantMemberJob inLanes countLeased
 		leaveTurns placePulled
@@ -103,9 +104,9 @@ var ownNames = map[string]string{
 		writeTogether settleQueue lapses
 		rememberDead trackDeadlines unschedule deferrable refuse refuseForLane remembered answerRepeated tryFor oldest tooOld
 		restoredLease forgetDead doChores tooLate adaptToAnswers giveBackUnstarted heldByRate othersHeldByRate
-		endAttemptUnknown onUnknown putHeld logPauseEnd shownAround extendLast firstOf`,
+		endAttemptUnknown onUnknown putHeld billToCorrect logPauseEnd shownAround extendLast firstOf`,
 	"estimates, which the machine computes in other steps": `
-		aheadOf countWaiting groupEta longestInterval markBytes outflowEta paceEta quotaEta etaWithin
+		aheadOf countWaiting groupEta longestInterval markBytes outflowEta paceEta quotaEta budgetEta etaWithin
 		rankOfDeferred`,
 	"rules and their keys, which the machine has in sharded tables": `
 		askedAnew askers came charge countAgain crowdOf forgetKeys isFull isNew leave leftInHand lookAt

@@ -3,6 +3,8 @@ package redisq
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/penstock/penstock/internal/clip"
@@ -25,6 +27,13 @@ func (e *Engine) Settle(ctx context.Context, settlements []queue.Settlement) ([]
 				Field:  "verdict",
 				Reason: "is none of deliver, fail, bury, release, hold, throttle, down",
 			}
+			continue
+		}
+		if err := queue.ValidateCosts("actual", s.Actual); err != nil {
+			if answers == nil {
+				answers = make([]queue.Settled, len(settlements))
+			}
+			answers[i].Err = err
 			continue
 		}
 		if len(s.Reason) > queue.MaxReasonBytes {
@@ -87,6 +96,10 @@ func (e *Engine) settleSome(
 				answers[i] = queue.Settled{Stale: v == 0, State: queue.State(v)}
 			case []any:
 				said := &reply{v: v}
+				if unit, of := v[0].(string); of {
+					answers[i] = queue.Settled{Err: queue.UncountedUnit("actual", unit, g.name)}
+					continue
+				}
 				answers[i] = queue.Settled{
 					State:  queue.State(said.int()),
 					Effect: queue.Effect{Stopped: said.duration(), Opened: said.int() == 1, Closed: said.int() == 1},
@@ -109,6 +122,10 @@ func budgetArgs(items []queue.Settlement, groups []ofQueue) (args []any) {
 		for k, i := range groups[g].items {
 			if b := items[i].Budget; b.Reset > 0 {
 				args = append(args, g+1, k+1, max(0, b.Remaining), b.Reset.Microseconds())
+			}
+			actual := items[i].Actual
+			for _, unit := range slices.Sorted(maps.Keys(actual)) {
+				args = append(args, g+1, k+1, unit, actual[unit])
 			}
 		}
 	}

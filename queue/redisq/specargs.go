@@ -33,7 +33,7 @@ func specFields(s *queue.Spec) []any {
 	return append(s.Fields(),
 		"mark", s.Mark(), "deferred.max_age.text", s.Deferred.MaxAge.String(), "circuit", circuitField(s),
 		"lanes", packRule(s.Lanes.LaneRule, s.Lanes.AllHours()), "lanes.overrides", len(s.Lanes.Overrides),
-		"regime", regime(s),
+		"regime", regime(s), "estimates", s.Estimates(),
 	)
 }
 

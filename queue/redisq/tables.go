@@ -18,7 +18,7 @@ import (
 // tables are the files of lua/lib that are generated from tables of package queue.
 var tables = map[string]string{
 	"appendoutcomes": luaConstants("", queue.AppendOutcomes()...) +
-		luaConstants("", upTo(acceptedBefore, storeFull)...),
+		luaConstants("", upTo(acceptedBefore, missingCost)...),
 	"attemptoutcomes": luaConstants("ATTEMPT_", upTo(queue.UnderWay, queue.AttemptDown)...),
 	"importoutcomes":  luaConstants("", upTo(move.Placed, move.Failed)...),
 	"readmitoutcomes": luaConstants("", upTo(readmit.NotYet, readmit.TooLarge)...),
@@ -49,12 +49,14 @@ const (
 	cannotAsk                                // invalid: a rule cannot be asked
 	tooLarge                                 // invalid: larger than the bound in bytes
 	storeFull                                // failed: the store is nearly out of memory
+	uncountedUnit                            // invalid: a cost in a unit that no limit has
+	missingCost                              // invalid: no cost in a unit that a limit has
 )
 
 func (a appendAnswer) String() string {
 	return [...]string{
 		"accepted_before", "deferred_before", "too_far", "cannot_ask", "too_large",
-		"store_full",
+		"store_full", "uncounted_unit", "missing_cost",
 	}[a-acceptedBefore]
 }
 

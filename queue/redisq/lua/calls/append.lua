@@ -32,6 +32,7 @@
 --            set_aside: ticket number, position, ETA, since; expired: 0 or ETA
 --            other refusals: retry after in us, and if bytes are missing: bytes held, maximum, what the job takes
 --            tooLarge (for ever): 1 if for its lane, 0, maximum bytes, what the job takes
+--            uncounted_unit, missing_cost: the unit, 0, 0, 0
 --            failed: the key is not a job
 --
 -- Redis refuses this script while Redis is out of memory.

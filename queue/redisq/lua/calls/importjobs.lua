@@ -32,7 +32,7 @@ local STAMP = string.rep('\0', 8)
 
 -- importInBatch counts an imported job in the batch with its label. Without room for the batch it loses its label.
 local function importInBatch(i)
-  if byte(i.record, 11) < BATCHED then return nil end
+  if byte(i.record, 11) % COSTS < BATCHED then return nil end
   withBatches(q)
   local label = batches.batchAt(i.record, 11)
   if label and batches.batchFits(q, label) then return batches.joinBatch(q, label, i.appended) end

@@ -54,7 +54,7 @@ local function stopOf(q)
   if q.stop and q.stop <= now and q.group ~= q then
     receiver.rise(q, q.stop)
     for _, l in ipairs(q.limits or {}) do
-      if l.max == 0 then receiver.rise(l, q.stop) end
+      if l.pace then receiver.rise(l, q.stop) end
     end
   end
   local on = h.stop > now
@@ -65,7 +65,7 @@ end
 local function limitsOf(q)
   local row = {}
   for i, l in ipairs(q.limits or {}) do
-    row[i] = l.max == 0 and { l.tat, l.rem, l.last, l.lastCost } or { l.windowEnds, l.used }
+    row[i] = limits.stateOf(l)
   end
   return row
 end

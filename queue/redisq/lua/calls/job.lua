@@ -95,7 +95,10 @@ local function why(rate, quota, together)
   local away = counts.waiting + call('ZCARD', B .. 't' .. nr) + call('ZCARD', B .. 'K' .. nr)
   if q.maxInFlight > 0 and q.size - away >= q.maxInFlight then return 'max_in_flight', 0, '' end
   if leaves <= now then return q.pull and 'puller' or 'drainer', 0, '' end
-  if quota then return rate, max(limits.usedUp(quota), 0), quota.name, together and parent end
+  if quota then
+    local opens = limits.usedUp(quota)
+    return rate, opens > now and opens or 0, quota.name, together and parent
+  end
   return rate, 0, '', together and parent
 end
 

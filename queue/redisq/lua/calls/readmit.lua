@@ -90,7 +90,7 @@ end
 local function batchFor(old, record, at, givenUp, since)
   local label = old and deferredBatch(q, old)
   if label and batches.batchOf(q, label) then return batches.batchOf(q, label), record end
-  if byte(record, 11) < BATCHED then return nil, record end
+  if byte(record, 11) % COSTS < BATCHED then return nil, record end
   withBatches(q)
   label = batches.batchAt(record, 11)
   if not label then return nil, record end

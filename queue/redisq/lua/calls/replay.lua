@@ -53,11 +53,11 @@ local function judge(id)
   local e, pos = unpackEnded(job)
   if e.state ~= S.dead or e.ended + q.retentionFor <= now then return NOT_DEAD end
   local record = sub(job, pos)
-  if #record < 12 or sub(record, 1, 10) ~= sub(job, 17, 26) or byte(record, 11) > 63 then return BROKEN end
+  if #record < 12 or sub(record, 1, 10) ~= sub(job, 17, 26) or byte(record, 11) > 127 then return BROKEN end
   local h = lanes.headOf(record, 11)
   local before = call('ZCARD', lanes.waitingKey(q, h.lane)) -- this also checks its type
   lanes.checkKeysFor(q, h)
-  if byte(record, 11) >= BATCHED then
+  if byte(record, 11) % COSTS >= BATCHED then
     withBatches(q)
     h.label = batches.batchAt(record, 11)
     if not h.label then return BROKEN end

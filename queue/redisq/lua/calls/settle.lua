@@ -13,8 +13,9 @@
 -- ARGV[2]  number of queues; for each: name, number of settlements; for each: id, fence (8 bytes of epoch, 6 of
 --          number), verdict and its marks (LANE_ONLY, TROUBLE, UNTOLD or unused; NO_TARGET), after in us, reason.
 --          Behind them, for each settlement with a budget of the receiver: numbers of the queue and of its settlement,
---          what remains, time until it is renewed in us
--- Returns  one entry a settlement: the state in which it left the job, 0 if stale, the text of an error; or, if it
+--          what remains, time until it is renewed in us; and for each actual cost: these numbers, the unit, the cost
+-- Returns  one entry a settlement: the state in which it left the job, 0 if stale, the text of an error; {unit} if no
+--          limit has this unit; or, if it
 --          changed the queue, {state, stopped for in us, 1 if the circuit opened, 1 if it closed, n and d of the
 --          adapted rate before and after, if that changed}
 
@@ -59,8 +60,9 @@ local laterEnds -- ended leases of all queues of the call but the first
 
 -- checkSettle checks the keys that the settlements of a queue write. It returns their ids, and whether all jobs were
 -- delivered and nothing else changes.
-local function checkSettle(q, name, count, arg)
-  local ids, mayDie, mayHold, plain = {}, false, false, not (q.laned or q.group or q.receiver or q.adapt)
+local function checkSettle(q, name, count, arg, actuals)
+  local ids, mayDie, mayHold = {}, false, false
+  local plain = not (q.laned or q.group or q.receiver or q.adapt or next(actuals))
   for j = 1, count do
     local verdict = ARGV[arg + 2] % LANE_ONLY
     ids[j], mayDie, mayHold = ARGV[arg], mayDie or verdict == V.retry or verdict == V.dead, mayHold or verdict == V.held
@@ -114,11 +116,11 @@ local function writeSettled(s, name, records, px)
 end
 
 -- settleQueue settles jobs of a queue, and returns an answer each; nil if there is no such queue. budgets has those
--- of its receiver, by settlement.
-local function settleQueue(name, nr, count, arg, budgets)
+-- of its receiver, by settlement, and actuals the actual costs.
+local function settleQueue(name, nr, count, arg, budgets, actuals)
   local q = nr and load(nr)
   if not q then return nil end
-  local ids, plain = checkSettle(q, name, count, arg)
+  local ids, plain = checkSettle(q, name, count, arg, actuals)
   local out, ends, well, gone, flights, freeing, signals = {}, {}, {}, {}, {}, newFreed(), {}
   local s = { q = q, out = out, ends = ends, delivered = well, gone = gone, flights = flights, freeing = freeing,
     signals = signals, dead = {}, stop = q.stop, cameBack = 0, unstarted = 0, released = 0, retried = 0, throttled = 0,
@@ -135,10 +137,20 @@ local function settleQueue(name, nr, count, arg, budgets)
     arg = arg + 5
     local entry = flights[id] or entries[j] -- a call may settle the same job twice
     local marks = entry and byte(entry)
+    local actual, bill, uncounted = actuals[j], nil, nil
+    if actual then
+      local verdict = code % LANE_ONLY
+      local back = verdict == V.released or verdict == V.down and code >= UNTOLD or code == NO_TARGET
+      local failed = verdict == V.down or verdict == V.retry and code >= TROUBLE
+      uncounted = actual[1].unit
+      if q.links then bill, uncounted = limits.billToCorrect(q, id, entry, actual, back, failed) end
+    end
     local key = marks and code % LANE_ONLY == V.delivered and marks % KEYED == S.leased and sub(entry, 18, 31) == token
       and J .. id
     local head = key and redis.pcall('GETRANGE', key, '0', '26')
-    if type(head) == 'table' then
+    if uncounted then
+      out[j] = { uncounted }
+    elseif type(head) == 'table' then
       out[j] = errorText(head) -- for this job only: its lease will run out
     elseif head then
       -- Most jobs are delivered. Their records are made without unpacking the lease record.
@@ -147,7 +159,7 @@ local function settleQueue(name, nr, count, arg, budgets)
       freeing.count, freeing.bytes = freeing.count + 1, freeing.bytes + bytes
       if kind == 'R' then freeing.back, freeing.backBytes = freeing.back + 1, freeing.backBytes + bytes end
       if LIVE[kind] and #head > 25 then
-        if (byte(head, 27) or 0) >= BATCHED then
+        if (byte(head, 27) or 0) % COSTS >= BATCHED then
           withBatches(q)
           batches.countInBatch(q, id, key, S.delivered)
         end
@@ -162,10 +174,12 @@ local function settleQueue(name, nr, count, arg, budgets)
         signals[#signals + 1] = { index = j, departed = departed, learns = learning, budget = budgets[j] }
       end
       if marks >= KEYED then lanestate.endInLane(q, unpackLease(entry)) end
+      if bill then limits.correctCharges(s, departed, bill, actual, token) end
     elseif tokens[id] then
       out[j] = tokens[id] == token and S.delivered or 0
     else
       local answer, f, left = settleOne(s, id, entry, token, code, after, reason)
+      if f and bill then limits.correctCharges(s, left, bill, actual, token) end
       out[j] = f and updateReceiver(q, f, id, left, code, after, reason, answer) or answer
       if f and learning and code % LANE_ONLY ~= V.released then
         signals[#signals + 1] = { index = j, departed = left, learns = true, budget = budgets[j] }
@@ -184,15 +198,20 @@ for i = 1, ARGV[2] + 0 do
   names[i], counts[i] = ARGV[arg], ARGV[arg + 1] + 0
   arg = arg + 2 + 5 * counts[i]
 end
-local stated = {}
+local stated, used = {}, {}
 for i = arg, #ARGV, 4 do
-  local of = ARGV[i] + 0
-  stated[of] = stated[of] or {}
-  stated[of][ARGV[i + 1] + 0] = { remaining = ARGV[i + 2] + 0, reset = ARGV[i + 3] + 0 }
+  local of, at, unit = ARGV[i] + 0, ARGV[i + 1] + 0, not tonumber(ARGV[i + 2]) and ARGV[i + 2]
+  stated[of], used[of] = stated[of] or {}, used[of] or {}
+  if unit then
+    used[of][at] = used[of][at] or {}
+    table.insert(used[of][at], { unit = unit, cost = ARGV[i + 3] + 0 })
+  else
+    stated[of][at] = { remaining = ARGV[i + 2] + 0, reset = ARGV[i + 3] + 0 }
+  end
 end
 arg = 3
 for i, nr in ipairs(call('HMGET', B .. 'n', unpack(names))) do
-  local ok, answer = pcall(settleQueue, names[i], nr, counts[i], arg + 2, stated[i] or NONE)
+  local ok, answer = pcall(settleQueue, names[i], nr, counts[i], arg + 2, stated[i] or NONE, used[i] or NONE)
   settled[i] = { count = counts[i], ok = ok, answer = answer }
   arg = arg + 2 + 5 * counts[i]
 end

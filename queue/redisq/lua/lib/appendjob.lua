@@ -48,7 +48,7 @@ end
 
 -- batchIn returns the label of a job's batch, or nil.
 local function batchIn(q, body)
-  if byte(body, 19) < BATCHED then return nil end
+  if byte(body, 19) % COSTS < BATCHED then return nil end
   withBatches(q)
   return batches.batchAt(body, 19)
 end
@@ -204,6 +204,12 @@ local function admitTo(q, id, live, body, cost, counts)
   if expiresAt(body, 19) <= wall then return EXPIRED end
   local label = batchIn(q, body)
   if label and not batches.batchFits(q, label) then body = batches.withBatch(body, 19) end
+  if q.links or byte(body, 19) >= COSTS then
+    withLimits(q)
+    local resolved, unit, missing = limits.resolveCosts(q, body)
+    if not resolved then return missing and MISSING_COST or UNCOUNTED_UNIT, unit end
+    body = resolved
+  end
   local h, need = ORDINARY, bytesOf(id, #body + 8)
   if need > byteLimit(q) then return TOO_LARGE, 0, 0, byteLimit(q), need end
   if q.laned or byte(body, 19) >= EXPIRES then

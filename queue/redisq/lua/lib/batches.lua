@@ -29,7 +29,7 @@ end
 
 -- batchAt returns the label in a record with its flags at that byte of s, or nil.
 local function batchAt(s, at)
-  if (byte(s, at) or 0) < BATCHED then return nil end
+  if (byte(s, at) or 0) % COSTS < BATCHED then return nil end
   local pos, length = labelPlace(s, at)
   return length > 0 and sub(s, pos + 1, pos + length) or nil
 end
@@ -37,8 +37,8 @@ end
 -- withBatch gives a record with its flags at that byte of s another batch, or none.
 local function withBatch(s, at, label)
   local flags, pos, length = byte(s, at), labelPlace(s, at)
-  local rest = flags < BATCHED and pos or pos + length + 1
-  flags = flags % BATCHED + (label and BATCHED or 0)
+  local rest = flags % COSTS < BATCHED and pos or pos + length + 1
+  flags = flags - flags % COSTS + flags % BATCHED + (label and BATCHED or 0)
   return sub(s, 1, at - 1) .. string.char(flags) .. sub(s, at + 1, pos - 1) ..
     (label and string.char(#label) .. label or '') .. sub(s, rest)
 end

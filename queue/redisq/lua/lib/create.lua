@@ -4,10 +4,10 @@
 --
 -- A script gets the settings of a spec as: how many names and values follow, and these: n, d, burst; pull, '1' or '';
 -- adapt, the rule of its adapted rate or '' (adapt.lua); limits, how many, and of each limit.I.name, n, d, burst, max,
--- period, phase and ends (limits.lua); hours (limits.lua); calendars_until, until when calendars and hours are known
--- far enough, or ''; lane:DIGEST, the rule of a single lane, and lane:hNUMBER, hours of lanes. Then: how many names and
--- values follow, and these: the settings that scripts use and what follows from them, by the names of the table of
--- settings. The queue keeps them as fields, except for empty ones.
+-- period, phase, ends and unit (limits.lua); hours (limits.lua); calendars_until, until when calendars and hours are
+-- known far enough, or ''; lane:DIGEST, the rule of a single lane, and lane:hNUMBER, hours of lanes. Then: how many
+-- names and values follow, and these: the settings that scripts use and what follows from them, by the names of the
+-- table of settings. The queue keeps them as fields, except for empty ones.
 
 local LIMIT_ENDS = 8 -- in the packed rule of a limit
 
@@ -47,7 +47,7 @@ local function specFrom(at)
     for k, field in ipairs({ 'n', 'd', 'burst', 'max', 'period', 'phase' }) do
       rule[k + 1] = tonumber(arg[limit .. field])
     end
-    rule[LIMIT_ENDS] = arg[limit .. 'ends']
+    rule[LIMIT_ENDS], rule[LIMIT_ENDS + 1] = arg[limit .. 'ends'], arg[limit .. 'unit']
     s.rules[i] = rule
   end
   return s, behind + 1

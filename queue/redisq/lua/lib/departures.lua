@@ -9,13 +9,16 @@ local function takeAt(q, d, at, cost)
   q.last, q.lastCost = d, cost
 end
 
--- take grants a departure at d if that is within the horizon, or returns nil.
-local function take(q, cost, d)
+-- take grants a departure of a job at d if that is within the horizon. If it returns nil and true, the job may depart a
+-- little later, when budgets have enough credit.
+local function take(q, cost, d, job)
   if d > now + HORIZON then return nil end
-  if q.limits and not limits.affords(q, d, cost) then return nil end
+  local bill = q.limits and { q = q, cost = cost, job = job }
+  if bill and not limits.hasCredit(q, d, bill) then return nil, true end
+  if bill and not limits.affords(q, d, bill) then return nil end
   if q.stop then receiver.noteDeparture(q, d) end
   reign.shift(q)
-  if q.limits then return limits.takeAll(q, d, cost) end
+  if bill then return limits.takeAll(q, d, bill) end
   takeAt(q, d, bucketReadyAt(q) < d and d or now, cost)
   return d
 end

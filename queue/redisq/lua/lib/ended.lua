@@ -90,7 +90,7 @@ local function endJob(q, id, f, state, verdict, freeing)
   if state == S.dead then
     left, deadBytes[key] = left .. sub(job, 17), bytesOf(id, #job)
   end
-  if (byte(job, 27) or 0) >= BATCHED then
+  if (byte(job, 27) or 0) % COSTS >= BATCHED then
     withBatches(q)
     batches.countInBatch(q, id, key, state)
   end

@@ -25,8 +25,21 @@ local function paceEta(q, ahead, at, stop, h)
   return max(at, min(readyAt(s) + ceil(ahead * q.d / q.n), FARTHEST))
 end
 
+local MOST_AHEAD = 4000000 -- jobs that an estimate in other units considers, so that the product stays exact
+
+-- budgetEta returns when a budget of the queue q lets a job of a queue depart that has so many jobs ahead of it. They
+-- are taken to cost what is estimated.
+local function budgetEta(l, q, ahead, goes, of)
+  local typical = limits.estimated(of, l.unit)
+  local used = l.tat > goes and ceil((l.tat - goes) * l.n / l.d) or 0
+  local more = max(0, min(ahead, MOST_AHEAD) * typical + used + min(typical, l.burst) - l.burst)
+  return paceEta({ n = l.n, d = l.d, burst = 1, tat = 0, rem = 0, last = 0, lastCost = 0 }, more, goes, nil, q.hours)
+end
+
 -- quotaEta is leaky.Quota.ETA for a limit of the queue q.
-local function quotaEta(l, q, ahead, goes)
+local function quotaEta(l, q, ahead, goes, of)
+  local typical = l.unit and limits.estimated(of, l.unit) or 1
+  if l.unit then ahead = min(ahead, MOST_AHEAD) * typical end
   local at = goes - skew
   local ends, used = limits.window(l, at)
   if at >= ends then ends, used = limits.endOf(l, at), 0 end
@@ -34,22 +47,26 @@ local function quotaEta(l, q, ahead, goes)
   if over < 0 then return goes end
   local begins = limits.skip(l, ends, floor(over / l.max))
   local empty = { n = q.n, d = q.d, burst = q.burst, tat = 0, rem = 0, last = 0, lastCost = 0 }
-  return paceEta(empty, over % l.max, begins + skew, nil, q.hours)
+  return paceEta(empty, floor(over % l.max / max(1, typical)), begins + skew, nil, q.hours)
 end
 
 -- outflowEta returns when a job departs with so much cost ahead of it, by the bucket and the limits of the queue. It
--- also returns the quota that decides, if one does.
-local function outflowEta(q, ahead, goes)
+-- also returns the quota or budget that decides, if one does. The job is in the queue of, by default q.
+local function outflowEta(q, ahead, goes, of)
   local stop = q.group ~= q and q.stop or nil
   local at, quota = paceEta(q, ahead, goes, stop, q.hours), nil
   for _, l in ipairs(q.limits or {}) do
-    if l.max == 0 then
+    if l.pace then
       local own = paceEta(l, ahead, goes, stop, q.hours)
       if own >= at then at, quota = own, nil end
     end
   end
   for _, l in ipairs(q.limits or {}) do
-    local own = l.max > 0 and quotaEta(l, q, ahead, goes) or at
+    local own = l.budget and budgetEta(l, q, ahead, goes, of or q) or at
+    if own > at then at, quota = own, l end
+  end
+  for _, l in ipairs(q.limits or {}) do
+    local own = l.max > 0 and quotaEta(l, q, ahead, goes, of or q) or at
     if own > at then at, quota = own, l end
   end
   return at, quota
@@ -64,7 +81,7 @@ local function amongOthers(ahead, others, weight) return ahead + floor((ahead + 
 local function groupEta(q, a, n, cost, deferred, goes)
   local g, elsewhere, others = q.group, groups.waitingElsewhere(q)
   local ahead = min(amongOthers(a, others, q.weight), (elsewhere + n) * max(g.groupMaxCost, cost) + deferred)
-  return outflowEta(g, ahead, goes)
+  return outflowEta(g, ahead, goes, q)
 end
 
 -- extraWeight returns by how much the weights of the lanes with waiting jobs exceed those of as many lanes without an
@@ -127,7 +144,7 @@ local function etaOfNew(q, h, cost, behind, i, m, n)
   local goes = resumesAt(q)
   local at, quota, by = goes, nil, 'rate'
   if q.group ~= q then at, quota = outflowEta(q, ahead, goes) end
-  if quota then by = 'quota' end
+  if quota and quota.max > 0 then by = 'quota' end
   local rule = ruleOf(q, h.lane)
   local own, hours = at, rule.hours and limits.laneHours(q, rule)
   if rule.n > 0 then
@@ -140,7 +157,7 @@ local function etaOfNew(q, h, cost, behind, i, m, n)
   local of
   if q.group then
     local together, its = groupEta(q, ahead, n, cost, 0, goes)
-    if together > at then at, by, quota, of = together, its and 'quota' or 'parent', its, true end
+    if together > at then at, by, quota, of = together, its and its.max > 0 and 'quota' or 'parent', its, true end
   end
   if q.timed or q.group and q.group.timed then at = limits.commonHours(q, hours, at) end
   return at, by, quota, of

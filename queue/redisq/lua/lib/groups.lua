@@ -19,8 +19,10 @@ local GROUP = { 'groupServed', 'groupSince', 'groupMaxCost', 'groupWaiting', 'me
 local function countChildren(name) return call('ZLEXCOUNT', B .. 'N', '[' .. name .. '.', '(' .. name .. '/') end
 
 local function loadMember(q, nr)
-  local finish, told, weight = unpack(call('HMGET', B .. 'q' .. q.nr, 'finish', 'toldWaiting', 'weight'))
+  local finish, told, weight, estimates = unpack(call('HMGET', B .. 'q' .. q.nr, 'finish', 'toldWaiting', 'weight',
+    'estimates'))
   q.finish, q.toldWaiting, q.weight = tonumber(finish) or 0, tonumber(told) or 0, tonumber(weight) or 1
+  q.estimates = estimates
   if nr ~= q.nr then
     -- While a group is visited, its members share one table of it.
     q.group = groupInVisit and groupInVisit.nr == nr and groupInVisit or load(nr)

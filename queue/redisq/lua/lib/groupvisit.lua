@@ -150,15 +150,15 @@ local function tagOf(g, tag, pulled, weight)
 end
 
 -- grantMemberJob grants a job of a member, to depart at d.
-local function grantMemberJob(v, m, l, d, cost, id, turn, job, entry)
-  local q, g = m.q, v.g
+local function grantMemberJob(v, m, l, d, bill, id, turn, entry)
+  local q, g, job, cost = m.q, v.g, bill.job, bill.cost
   if q.stop then receiver.noteDeparture(q, d) end
   reign.notePaced(d)
   reign.shift(g)
-  takeAll(g, d, cost)
+  takeAll(g, d, bill)
   if q ~= g then
     reign.shift(q)
-    takeAll(q, d, cost)
+    takeAll(q, d, bill)
   end
   local keyed = l.lane ~= ZERO
   local state = S.leased + (keyed and KEYED or 0) + (lanestate.needsNoPlace(q, l.lane) and 0 or IN_FLIGHT)
@@ -200,12 +200,14 @@ local function step(v, m, l, d)
         freeHandlers = 0
         return false
       end
-      if q ~= g and not affords(q, d, cost) then
-        putBackChosen(v, m, l) -- it rests until its next window
+      local bill = { q = q, cost = cost, job = job }
+      -- A member rests until it has enough credit, or until its next window.
+      if q ~= g and not hasCredit(q, d, bill) or not hasCredit(g, d, bill) or q ~= g and not affords(q, d, bill) then
+        putBackChosen(v, m, l)
         return true
       end
-      if not affords(g, d, cost) then return false end
-      grantMemberJob(v, m, l, d, cost, id, turn, job, entry)
+      if not affords(g, d, bill) then return false end
+      grantMemberJob(v, m, l, d, bill, id, turn, entry)
     end
   end
   findPlace(v, m, d)

@@ -171,7 +171,7 @@ local function restsUntil(q, lane, rule, at)
   return rule.hours and limits.nextOpen(limits.laneHours(q, rule), opens) or opens, l
 end
 
--- headOf reads the head of a record, with its flags at that byte of s, except for its batch.
+-- headOf reads the head of a record, with its flags at that byte of s, except for its batch and its costs.
 local function headOf(s, at)
   local flags, pos = byte(s, at), at + 1
   local h = { flags = flags % BATCHED, expires = math.huge, notBefore = 0, lane = ZERO, priority = 0 }

@@ -6,25 +6,29 @@
 -- carryOverLimits returns limits under new rules with the states of old ones. A limit with an equal rule keeps its
 -- state. The others take over from the remaining old ones of the same kind, in order. So a change bypasses no limit.
 local function carryOverLimits(rules, old)
-  local limits, taken, paces, quotas = {}, {}, {}, {}
+  local limits, taken, left = {}, {}, {}
+  local function kind(l) return (l.max == 0 and 'pace ' or 'quota ') .. (l.unit or '') end
   for i, rule in ipairs(rules) do
     local l = limitOf(rule, {})
     for k, before in ipairs(old) do
       if not taken[k] and before.name == l.name then
         taken[k], l.carried = true, true
         l.tat, l.rem, l.last, l.lastCost = before.tat, before.rem, before.last, before.lastCost
-        l.windowEnds, l.used = before.windowEnds, before.used
+        l.windowEnds, l.used, l.wants = before.windowEnds, before.used, before.wants
         break
       end
     end
     limits[i] = l
   end
   for k, before in ipairs(old) do
-    if not taken[k] then table.insert(before.max == 0 and paces or quotas, before) end
+    left[kind(before)] = left[kind(before)] or {}
+    if not taken[k] then table.insert(left[kind(before)], before) end
   end
   for _, l in ipairs(limits) do
-    local before = not l.carried and table.remove(l.max == 0 and paces or quotas, 1)
-    if before and l.max == 0 then
+    local before = not l.carried and left[kind(l)] and table.remove(left[kind(l)], 1)
+    if before and l.budget then
+      changeBudget(l, before)
+    elseif before and l.pace then
       change(before, l.n, l.d, l.burst, now, now + HORIZON)
       l.tat, l.rem, l.last, l.lastCost = before.tat, before.rem, before.last, before.lastCost
     elseif before then
@@ -53,7 +57,9 @@ end
 
 local function rulesOf(limits)
   local rules = {}
-  for i, l in ipairs(limits) do rules[i] = { l.name, l.n, l.d, l.burst, l.max, l.period, l.phase, l.ends } end
+  for i, l in ipairs(limits) do 
+    rules[i] = { l.name, l.n, l.d, l.burst, l.max, l.period, l.phase, l.ends, l.unit or '' }
+  end
   return cmsgpack.pack(rules)
 end
 
@@ -65,6 +71,9 @@ local function limitsToKeep(q)
     if l.max > 0 then
       local ends, used = window(l, wall)
       if used > 0 then delaysUntil = max(delaysUntil, ends + skew) end
+    elseif l.budget then
+      changeBudget(l, l)
+      delaysUntil = max(delaysUntil, l.tat + 1)
     else
       atRest(l)
       delaysUntil = max(delaysUntil, l.tat + 1, l.last)

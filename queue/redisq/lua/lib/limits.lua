@@ -1,14 +1,16 @@
--- needs: departures
+-- needs: departures, units
 -- gives: limitStates, saveLimits, endOf, skip, window, repairWindows, usedUp, allReadyAt, affords, takeAll
 -- gives: refund, giveBackPaces, delayPaces, coverPaces, slots, setHours, nextOpen, openSince, laneHours, commonHours
--- gives: etaWithin
+-- gives: etaWithin, stateOf, recount, estimated, resolveCosts, creditReadyAt, hasCredit, billOf
+-- gives: billToCorrect, correctCharges
 --
 -- The limits of a queue beside its rate. Further paces are treated like its own bucket; quotas use the arithmetic of
 -- leaky/quota.go, and their windows go by the wall clock.
 --
--- A limit has a name, by which it is recognized after a change. A pace has n, d and burst. A quota has max and its
--- calendar: period and phase, or the ends of its windows, 7 bytes each. The state of a pace is tat, rem, last and
--- lastCost, of a quota windowEnds and used.
+-- A limit has a name, by which it is recognized after a change, and a unit, unless it counts jobs. A pace and a budget
+-- (a rate of another unit, see units.lua) have n, d and burst. A quota has max and its calendar: period and phase, or
+-- the ends of its windows, 7 bytes each. The state of a pace is tat, rem, last and lastCost, of a budget tat, rem, 0
+-- and wants, of a quota windowEnds and used.
 --
 -- The hours of a queue are the edges of its open spans, 7 bytes each; '-' if only lanes have hours. q.hours are those
 -- of the queue itself. Hours go by the wall clock, like quotas.
@@ -16,12 +18,14 @@
 local END_BYTES, MOST_USED = 7, 2 ^ 40
 
 local function limitOf(rule, state)
-  local name, n, d, burst, most, period, phase, ends = unpack(rule, 1, 8)
-  local l = { name = name, n = n, d = d, burst = burst, max = most, period = period, phase = phase, ends = ends }
+  local name, n, d, burst, most, period, phase, ends, unit = unpack(rule, 1, 9)
+  local l = { name = name, n = n, d = d, burst = burst, max = most, period = period, phase = phase, ends = ends,
+    unit = unit ~= '' and unit or nil }
   if most == 0 then
     local tat, rem, last, lastCost = unpack(state, 1, 4)
     l.tat, l.rem = tonumber(tat) or 0, tonumber(rem) or 0
     l.last, l.lastCost = tonumber(last) or 0, tonumber(lastCost) or 0
+    if l.unit then l.budget, l.wants = true, l.lastCost else l.pace = true end
   else
     local windowEnds, used = unpack(state, 1, 2)
     l.windowEnds, l.used = tonumber(windowEnds) or 0, tonumber(used) or 0
@@ -44,17 +48,21 @@ end
 
 -- loadLimits loads the limits, when they last changed, and the hours.
 local function loadLimits(q)
-  local rules, states, changed, hours = unpack(call('HMGET', B .. 'q' .. q.nr, 'limits', 'limitsState',
-    'limitsChanged', 'hours'))
+  local rules, states, changed, hours, estimates = unpack(call('HMGET', B .. 'q' .. q.nr, 'limits', 'limitsState',
+    'limitsChanged', 'hours', 'estimates'))
+  q.estimates = estimates
   q.limits, q.limitsChanged = rules and unpackLimits(rules, states) or nil, tonumber(changed) or 0
   setHours(q, hours)
 end
 
+local function stateOf(l)
+  if l.max > 0 then return { l.windowEnds, l.used } end
+  return { l.tat, l.rem, l.last, l.wants or l.lastCost }
+end
+
 local function limitStates(limits)
   local states = {}
-  for i, l in ipairs(limits) do
-    states[i] = l.max == 0 and { l.tat, l.rem, l.last, l.lastCost } or { l.windowEnds, l.used }
-  end
+  for i, l in ipairs(limits) do states[i] = stateOf(l) end
   return cmsgpack.pack(states)
 end
 
@@ -174,8 +182,10 @@ local function repairWindows(q)
 end
 
 -- usedUp returns when the next window begins if the window at an instant (by default now) is used up. A window may have
--- been full when a job departed ahead into the next one; then the full one no longer counts.
+-- been full when a job departed ahead into the next one; then the full one no longer counts. Of a budget it returns
+-- when there is the credit that it wants.
 local function usedUp(l, at)
+  if l.budget then return creditReadyAt(l) end
   at = (at or now) - skew
   local ends, used = window(l, at)
   if at < ends and used >= l.max then return ends + skew end
@@ -186,11 +196,11 @@ end
 -- allReadyAt returns from when on all limits let a job out, as seen from at; d is that of the bucket.
 local function allReadyAt(q, d, at)
   for _, l in ipairs(q.limits) do
-    if l.max > 0 then
-      d = max(d, usedUp(l, at))
-    else
+    if l.pace then
       bounded(l)
       d = max(d, bucketReadyAt(l))
+    else
+      d = max(d, usedUp(l, at))
     end
   end
   return d
@@ -206,11 +216,11 @@ end
 
 -- affords reports whether all quotas have enough left for a departure at d. The first one that has not forfeits the
 -- rest of its window.
-local function affords(q, d, cost)
+local function affords(q, d, bill)
   for _, l in ipairs(q.limits or {}) do
     if l.max > 0 then
       local ends, used = windowAt(l, d)
-      if used + min(cost, l.max) > l.max then
+      if used + min(costIn(l, bill), l.max) > l.max then
         l.windowEnds, l.used = ends, max(used, l.max)
         return false
       end
@@ -221,24 +231,39 @@ end
 
 -- takeAll takes from the bucket and all limits for a departure at d, which they allow. A pace that does not decide d
 -- must not lose the fraction of a microsecond by which another delays it (leaky.Pacer.TakeAt).
-local function takeAll(q, d, cost)
-  takeAt(q, d, bucketReadyAt(q) < d and d or now, cost)
+local function takeAll(q, d, bill)
+  takeAt(q, d, bucketReadyAt(q) < d and d or now, bill.cost)
   for _, l in ipairs(q.limits or {}) do
-    if l.max == 0 then
-      takeAt(l, d, bucketReadyAt(l) < d and d or now, cost)
+    if l.pace then
+      takeAt(l, d, bucketReadyAt(l) < d and d or now, bill.cost)
+    elseif l.budget then
+      chargeUnits(l, d, costIn(l, bill))
+      l.wants = 0
     else
       local ends, used = windowAt(l, d)
-      l.windowEnds, l.used = ends, used + min(cost, l.max)
+      l.windowEnds, l.used = ends, used + min(costIn(l, bill), l.max)
     end
   end
   return d
 end
 
--- refund gives a departure at d back to the quotas, unless they may have changed since they counted it.
-local function refund(q, d, cost)
+-- recount is leaky.Quota.Correct: it counts actual in place of an earlier charge for a departure at d.
+local function recount(l, d, charged, actual)
+  if endOf(l, d - skew) == l.windowEnds then
+    l.used = min(MOST_USED, max(0, l.used - min(charged, l.max) + actual))
+  end
+end
+
+-- refund gives a departure at d back to the quotas and budgets, unless they may have changed since they counted it.
+-- What budgets charged in an earlier run of the server is not given back: later charges may have been lost.
+local function refund(q, d, bill, thisRun)
   if not q.limits or d <= q.limitsChanged + HORIZON then return end
   for _, l in ipairs(q.limits) do
-    if l.max > 0 and endOf(l, d - skew) == l.windowEnds then l.used = max(0, l.used - min(cost, l.max)) end
+    if l.max > 0 then
+      recount(l, d, costIn(l, bill), 0)
+    elseif l.budget and thisRun then
+      recharge(l, costIn(l, bill), 0)
+    end
   end
   saveLimits(q)
 end
@@ -246,12 +271,17 @@ end
 -- eachPace calls f with every further pace.
 local function eachPace(q, f, ...)
   for _, l in ipairs(q.limits) do
-    if l.max == 0 then f(l, ...) end
+    if l.pace then f(l, ...) end
   end
 end
 
 local function giveBackPaces(q) eachPace(q, giveBack) end
-local function delayPaces(q, at, cost) eachPace(q, delay, at, cost) end
+local function delayPaces(q, at, cost)
+  eachPace(q, delay, at, cost)
+  for _, l in ipairs(q.limits) do
+    if l.budget then lose(l, at) end
+  end
+end
 local function coverPaces(q, more)
   eachPace(q, function(l)
     l.tat, l.rem = advance(l, l.tat, l.rem, more)
@@ -263,7 +293,7 @@ end
 local function slots(q, span)
   local fit = q.n > 0 and floor(span * q.n / q.d) or math.huge
   for _, l in ipairs(q.limits or {}) do
-    if l.max == 0 then fit = min(fit, floor(span * l.n / l.d)) end
+    if l.pace then fit = min(fit, floor(span * l.n / l.d)) end
   end
   return fit < math.huge and fit or 0
 end

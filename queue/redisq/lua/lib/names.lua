@@ -12,6 +12,6 @@ local MAX_VISITS = 20 -- queue.MaxVisits
 local POLL = 2 * SECOND -- the longest pause between two requests of a client
 local FARTHEST = 253402300799000000 -- as in leaky/pacer.go
 -- The flags of a record. A number below EXPIRES is an ordinary job.
-local EXPIRES, LANE, PRIORITY, NOT_BEFORE, BATCHED = 2, 4, 8, 16, 32
+local EXPIRES, LANE, PRIORITY, NOT_BEFORE, BATCHED, COSTS = 2, 4, 8, 16, 32, 64
 local ZERO = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' -- the lane without a key
 local PRIORITY_STEP = 2 ^ 49 -- a priority is worth so much of turn

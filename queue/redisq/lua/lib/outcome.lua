@@ -62,14 +62,12 @@ local function settleAs(s, id, f, verdict, code, after, reason)
   return state, spared
 end
 
--- refundQuotas gives a departure back to the quotas of a queue and of its group, see also noteGivenBack.
+-- refundQuotas gives a departure back to the quotas and budgets of a queue and of its group, see also noteGivenBack.
 local function refundQuotas(q, id, f)
-  local cost = redis.pcall('GETRANGE', jobKey(q.nr, id), 24, 25)
-  cost = type(cost) == 'string' and #cost == 2 and unpackStruct('>I2', cost) or 1
-  local g = q.group
+  local bill, g, thisRun = limits.billOf(q, id), q.group, f.epoch == M.run
   if g then groups.noteGivenBack(g) end
-  limits.refund(q, f.due, cost)
-  if g and g ~= q then limits.refund(g, f.due, cost) end
+  limits.refund(q, f.due, bill, thisRun)
+  if g and g ~= q then limits.refund(g, f.due, bill, thisRun) end
 end
 
 -- giveBackDeparture gives back a departure that was not used, if it was the last one granted.

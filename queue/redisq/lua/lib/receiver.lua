@@ -175,7 +175,7 @@ local function noteDeparture(q, d)
   local h = q.receiver
   rise(q, q.stop)
   for _, l in ipairs(q.limits or {}) do
-    if l.max == 0 then rise(l, q.stop) end
+    if l.pace then rise(l, q.stop) end
   end
   h.stop, h.cause, h.reason = 0, '', ''
   if h.opened > 0 then

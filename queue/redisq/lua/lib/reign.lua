@@ -62,7 +62,7 @@ local function apart(q, d)
   if not reigns[1] then return d end
   d = apartIn(q, d)
   for _, l in ipairs(q.limits or {}) do
-    if l.max == 0 then d = apartIn(l, d) end
+    if l.pace then d = apartIn(l, d) end
   end
   return d
 end
@@ -77,6 +77,6 @@ local function shift(q)
   if not reigns[1] then return end
   shiftOne(q)
   for _, l in ipairs(q.limits or {}) do
-    if l.max == 0 then shiftOne(l) end
+    if l.pace then shiftOne(l) end
   end
 end

@@ -14,7 +14,7 @@ end
 local function longestInterval(q)
   local T = q.n > 0 and ceil(q.d / q.n) or 0
   for _, l in ipairs(q.limits or {}) do
-    if l.max == 0 then T = max(T, ceil(l.d / l.n)) end
+    if l.pace then T = max(T, ceil(l.d / l.n)) end
   end
   return T
 end

@@ -1,5 +1,6 @@
 -- needs: lanestate, turnorder, departures, stored
 -- gives: visitedLane, firstId, firstJob, beginVisit, chooseLane, hasLaneBy, passOver, noteDeparture, writeTurns
+-- gives: chooseAgain
 --
 -- A visit to a queue with lanes, which take turns. All is worked out in memory; writeTurns writes it at the end.
 --
@@ -124,6 +125,9 @@ local function chooseLane(v, d)
     v.putOff = v.putOff + 1
   end
 end
+
+-- chooseAgain returns a chosen lane to its place.
+local function chooseAgain(v, l) insert(v.ready, l) end
 
 -- hasLaneBy reports whether a lane is ready, or will be by an instant.
 local function hasLaneBy(v, at)

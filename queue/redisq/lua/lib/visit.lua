@@ -76,8 +76,8 @@ local function grantSome(q, v, leases, flights)
   end
   local jobs, entries = call('MGET', unpack(keys)), call('HMGET', F, unpack(ids))
   local rows, taken, more = rowsOf(q), 0, true
-  for i, id in ipairs(ids) do
-    if not more then break end
+  while more and ids[taken + 1] do
+    local i, id, again = taken + 1, ids[taken + 1], nil
     local job = jobs[i]
     if not job or not LIVE[sub(job, 1, 1)] or #job < 28 then
       v.gone[#v.gone + 1] = id
@@ -96,15 +96,17 @@ local function grantSome(q, v, leases, flights)
       end
       local cost = costOf(job)
       if cost > q.coveredCost then cover(q, cost) end
-      local d = take(q, cost, departureFor(q, paced))
-      if not d then
+      local d
+      d, again = take(q, cost, departureFor(q, paced), job)
+      if d then
+        if paced then notePaced(d) end
+        grantJob(q, leases, flights, rows, id, heads[2 * i], job, entries[i], d, S.leased, '')
+      elseif not again then
         more = false
         break
       end
-      if paced then notePaced(d) end
-      grantJob(q, leases, flights, rows, id, heads[2 * i], job, entries[i], d, S.leased, '')
     end
-    taken = taken + 1
+    if not again then taken = taken + 1 end
   end
   v.taken = v.taken + taken
   q.waits = found > taken
@@ -166,13 +168,19 @@ local function grantTurns(q, v, leases, flights)
       end
       local cost = costOf(job)
       if cost > q.coveredCost then cover(q, cost) end
-      d = take(q, cost, departureFor(q, true))
-      if not d then break end
-      notePaced(d)
-      local keyed = l.lane ~= ZERO
-      local state = S.leased + (keyed and KEYED or 0) + (lanestate.needsNoPlace(q, l.lane) and 0 or IN_FLIGHT)
-      grantJob(q, leases, flights, rows, id, turn, job, entry, d, state, keyed and l.lane or '')
-      turns.noteDeparture(v, l, cost, d)
+      local again
+      d, again = take(q, cost, departureFor(q, true), job)
+      if d then
+        notePaced(d)
+        local keyed = l.lane ~= ZERO
+        local state = S.leased + (keyed and KEYED or 0) + (lanestate.needsNoPlace(q, l.lane) and 0 or IN_FLIGHT)
+        grantJob(q, leases, flights, rows, id, turn, job, entry, d, state, keyed and l.lane or '')
+        turns.noteDeparture(v, l, cost, d)
+      elseif again then
+        turns.chooseAgain(v, l)
+      else
+        break
+      end
     end
   end
   closeTurns(q, v, gone, late)
