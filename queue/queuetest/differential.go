@@ -35,7 +35,7 @@ func Differential(t *testing.T, openA, openB Open) {
 			overflows: map[string]*pairOverflow{}, counts: map[string]*answerCounts{},
 			retention: time.Duration(rapid.IntRange(60, 70).Draw(rt, "retention")) * time.Second,
 			lanes:     rapid.IntRange(0, 3).Draw(rt, "lanes") < 3,
-			limited:   rapid.IntRange(0, 2).Draw(rt, "limited") < 2, ruled: rapid.Bool().Draw(rt, "ruled"),
+			limited:   rapid.IntRange(0, 2).Draw(rt, "limited") < 2, metered: rapid.Bool().Draw(rt, "metered"), ruled: rapid.Bool().Draw(rt, "ruled"),
 		}
 		for _, q := range append(pairQueues, "g.keep") {
 			p.counts[q] = newAnswerCounts()
@@ -103,6 +103,7 @@ type pair struct {
 	retention time.Duration // the same for every queue
 	lanes     bool          // whether to use lanes, priorities and schedules
 	limited   bool          // whether to use limits
+	metered   bool          // whether limits count units
 	ruled     bool          // whether to use rules
 	keep      bool          // whether g.keep exists
 	overflows map[string]*pairOverflow
@@ -187,6 +188,7 @@ func (p *pair) spec(name string) queue.Spec {
 		s.Pull = p.somePull(name)
 		if name != pairPull { // limits are compared on the other queues
 			p.limits(s)
+			p.units(s)
 		}
 	})
 }

@@ -67,7 +67,8 @@ func (p *pair) jobInfo(q, id string) {
 		}
 		where := ""
 		if i.State != queue.Deferred && (i.State == queue.Dead || !i.State.Ended()) { // the other states keep no record
-			where = fmt.Sprintf("lane %q batch %q priority %d until %s ", i.Lane, i.Batch, i.Priority, micro(i.ExpiresAt))
+			where = fmt.Sprintf("lane %q batch %q priority %d until %s %v ", i.Lane, i.Batch, i.Priority, micro(i.ExpiresAt),
+				i.Costs)
 		}
 		return where + fmt.Sprintf("%v at %d eta %s %v cost %d attempts %d appended %s due %s held %s ended %s %q "+
 			"why %s %s %q %s %s", i.State, i.Position, micro(i.ETA.At), i.ETA.Exact, i.Cost,

@@ -211,6 +211,7 @@ func (p *pair) someJobs() []queue.Job {
 			j.ExpiresAt = p.clock.Now().Time().Add(time.Duration(in) * time.Millisecond)
 		}
 		p.inSomeLane(&j)
+		j.Costs = p.costs("costs")
 		j.Batch = rapid.SampledFrom(pairBatches).Draw(p.T, "batch")
 		if p.ruled && rapid.Bool().Draw(p.T, "header") {
 			j.Headers = map[string]string{"X": rapid.SampledFrom([]string{"a", "x", ""}).Draw(p.T, "x")}
@@ -239,7 +240,7 @@ func (p *pair) appendBoth(
 		text = append(
 			text,
 			fmt.Sprintf(
-				"%s/%s cost %d %s limited %v until %s %s", j.Queue, j.ID, j.Cost, j.Overflow, j.Limited,
+				"%s/%s cost %d %v %s limited %v until %s %s", j.Queue, j.ID, j.Cost, j.Costs, j.Overflow, j.Limited,
 				micro(j.ExpiresAt), place(j),
 			),
 		)

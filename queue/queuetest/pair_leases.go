@@ -64,9 +64,9 @@ func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []leas
 		var b strings.Builder
 		b.WriteString(kind(err))
 		for _, v := range res.Jobs {
-			fmt.Fprintf(&b, "\n  %s/%s in %v lease %v attempt %d appended %s, %v ago, %s %s cost %d %s", v.Queue, v.ID,
+			fmt.Fprintf(&b, "\n  %s/%s in %v lease %v attempt %d appended %s, %v ago, %s %s cost %d %v %s", v.Queue, v.ID,
 				v.In, v.Lease, v.Attempt, micro(v.AppendedAt), v.Age,
-				v.Payload, v.ContentType, v.Cost, place(v.Job))
+				v.Payload, v.ContentType, v.Cost, v.Costs, place(v.Job))
 		}
 		slices.Sort(res.Expired) // leases that expire at once have no order
 		fmt.Fprintf(&b, "\n  now %s expired %v lost %v", micro(res.Now), res.Expired, res.Lost)
@@ -155,10 +155,10 @@ func (p *pair) settle() {
 		if verdict == queue.Deliver && rapid.IntRange(0, 7).Draw(p.T, "spared") > 0 {
 			after = 0 // or little would leave
 		}
-		budget := p.budget()
+		budget, actual := p.budget(), p.costs("actual")
 		for side, v := range []queue.Reservation{t.a, t.b} {
 			s := settlement(verdict, v)
-			s.Budget = budget
+			s.Budget, s.Actual = budget, actual
 			s.After, s.Reason, s.LaneOnly, s.Trouble, s.Untold, s.Unused = after, "it failed", laneOnly, trouble,
 				untold, unused
 			s.NoTarget = noTarget
@@ -167,8 +167,8 @@ func (p *pair) settle() {
 		text = append(
 			text,
 			fmt.Sprintf(
-				"%v %s/%s (attempt %d) after %v, lane only %v, trouble %v, untold %v, unused %v, no target %v, budget %v", verdict,
-				t.a.Queue, t.a.ID, t.a.Attempt, after, laneOnly, trouble, untold, unused, noTarget, budget,
+				"%v %s/%s (attempt %d) after %v, lane only %v, trouble %v, untold %v, unused %v, no target %v, budget %v, actual %v", verdict,
+				t.a.Queue, t.a.ID, t.a.Attempt, after, laneOnly, trouble, untold, unused, noTarget, budget, actual,
 			),
 		)
 	}
@@ -183,6 +183,9 @@ func (p *pair) settleBoth(what string, sides [2][]queue.Settlement) {
 			answers = out
 		}
 		text := kind(err)
+		if strings.HasPrefix(text, "field") { // an engine may return the error if there is no other answer
+			text = "ok"
+		}
 		for _, s := range out {
 			text += fmt.Sprintf(" %v stale %v %+v %v,", s.State, s.Stale, s.Effect, kind(s.Err))
 		}

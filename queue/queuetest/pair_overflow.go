@@ -318,7 +318,7 @@ func (p *pair) readmitAll() {
 		i.Spec.MaxBytes, i.Spec.Deferred.MaxBytes = 0, 0
 		i.Spec.Adapt, i.Spec.Learn = queue.Adapt{}, ""
 		i.Spec.Lanes, i.Spec.MaxInFlight, i.Spec.MaxScheduled, i.Spec.Ordered = queue.Lanes{}, 0, 0, false
-		i.Spec.Limits, i.Spec.Hours = nil, queue.Hours{}
+		i.Spec.Limits, i.Spec.Estimate, i.Spec.Hours = nil, nil, queue.Hours{}
 		p.putBoth(i.Spec, queue.AnyRevision)
 		s := p.overflowOf(q)
 		for n := 0; s.at < len(s.log); n++ {

@@ -104,6 +104,7 @@ func (p *pair) rush() {
 		j := job(rapid.SampledFrom(pairQueues).Draw(p.T, "queue"), p.id())
 		j.Cost = rapid.Int64Range(0, 3).Draw(p.T, "cost")
 		p.inSomeLane(&j)
+		j.Costs = p.costs("costs")
 		j.Batch = rapid.SampledFrom(pairBatches).Draw(p.T, "batch")
 		list = append(list, j)
 	}

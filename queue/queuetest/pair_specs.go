@@ -85,14 +85,10 @@ func (p *pair) putRules() {
 func rulesOf(s queue.Spec) string {
 	var limits []string
 	for _, l := range s.Limits {
-		if l.Paced() {
-			limits = append(limits, fmt.Sprintf("%s burst %d", l.Rate, l.Burst))
-		} else {
-			limits = append(limits, l.Quota.String()+l.Timezone)
-		}
+		limits = append(limits, l.String())
 	}
 	return fmt.Sprintf(
-		"rules %v limits %v ", s.Rules, limits,
+		"rules %v limits %v estimate %v ", s.Rules, limits, s.Estimate,
 	) + fmt.Sprintf("weights %d %d in flight %d scheduled %d ordered %v lanes %v burst %d capacity %d bytes %d "+
 		"in flight %d overrides %v",
 		s.Weight, s.Lanes.Weight, s.MaxInFlight, s.MaxScheduled, s.Ordered,
@@ -144,8 +140,12 @@ func (p *pair) limits(s *queue.Spec) {
 // limitStates formats the used part of quotas. After a restart an embedded store may show more.
 func limitStates(i queue.Info) string {
 	var b strings.Builder
-	for _, l := range i.Limits {
-		fmt.Fprintf(&b, " %d until %d", l.Window.Used, l.Window.Ends)
+	for k, l := range i.Limits {
+		if i.Spec.Limits[k].IsBudget() {
+			fmt.Fprintf(&b, " from %d %d wants %d", l.Bucket.TAT, l.Bucket.Rem, l.Bucket.LastCost)
+		} else {
+			fmt.Fprintf(&b, " %d until %d", l.Window.Used, l.Window.Ends)
+		}
 	}
 	return b.String()
 }
