@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/internal/coalesce"
 	"github.com/penstock/penstock/internal/departure"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 const (
@@ -186,9 +187,14 @@ func (s *settler) land(batch []pendingSettlement, answers []queue.Settled, err e
 		if err == nil || i < len(answers) && (answers[i].Stale || answers[i].State != queue.StateNone) {
 			failed = answers[i].Err
 		}
+		var refused *invalid.Error
 		switch {
 		case failed == nil:
 			s.answered(p, &answers[i])
+		case errors.As(failed, &refused) && p.Actual != nil: // the queue may count other units by now
+			s.d.log.Error("actual costs are not charged", "queue", p.Queue, "id", p.ID, "error", failed)
+			p.Actual = nil
+			again, last = append(again, *p), failed
 		case now.After(p.until) || errors.Is(failed, queue.ErrCorrupt) || errors.Is(failed, queue.ErrClosed):
 			s.giveUp(p, failed)
 		default:

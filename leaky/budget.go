@@ -18,7 +18,8 @@ const maxDebt = int64(MaxBurstSpan / time.Microsecond)
 // leaves a debt, and the next one waits until the debt is paid.
 //
 // In any half-open window of length W, the charged cost is at most Rate x W + Burst. What the last departure in the
-// window costs beyond Burst comes on top.
+// window costs beyond Burst comes on top. A correction (Correct) is a charge, or a refund, at its own instant
+// or, if that is later, at the latest departure.
 type Budget struct {
 	Rate  Rate  // limited
 	Burst int64 // 1 to MaxUnits
@@ -31,6 +32,8 @@ type Balance struct {
 	// counts as now: idleness earns no more than Burst.
 	TAT Instant
 	Rem int64
+	// Last is the latest departure, which may be ahead.
+	Last Instant
 	// Wants is the credit that the next departure needs. It is 0 until a job was found that needs more than there is.
 	// Later, cheaper jobs then cannot overtake that job forever, and the next opening does not depend on which job is
 	// first.
@@ -75,16 +78,18 @@ func (p Budget) Want(b *Balance, cost int64) { b.Wants = max(b.Wants, min(cost, 
 // Take charges a departure at d, which Affords allows.
 func (p Budget) Take(b *Balance, d Instant, cost int64) {
 	p.charge(b, d, cost)
-	b.Wants = 0
+	b.Last, b.Wants = max(b.Last, d), 0
 }
 
-// Correct charges actual in place of an earlier charge. It gives back at most what makes the whole Burst available now.
+// Correct charges actual in place of an earlier charge. It gives back at most what makes the whole Burst available now,
+// or after the latest departure: what that was charged is not available before.
 func (p Budget) Correct(b *Balance, now Instant, charged, actual int64) {
 	if actual >= charged {
 		p.charge(b, now, actual-charged)
 		return
 	}
-	if b.TAT <= now {
+	at := max(now, b.Last)
+	if b.TAT <= at {
 		return
 	}
 	whole, rest := p.span(charged - actual)
@@ -92,8 +97,8 @@ func (p Budget) Correct(b *Balance, now Instant, charged, actual int64) {
 	if rem < 0 {
 		tat, rem = tat-1, rem+p.Rate.n
 	}
-	if tat < now {
-		tat, rem = now, 0
+	if tat < at {
+		tat, rem = at, 0
 	}
 	b.TAT, b.Rem = tat, rem
 }
@@ -113,7 +118,8 @@ func (p Budget) charge(b *Balance, at Instant, cost int64) {
 	}
 }
 
-// Change converts a balance from the rule p to the rule q, as Pacer.Change does.
+// Change converts a balance from the rule p to the rule q, as Pacer.Change does. What the next departure needs is to be
+// found out again.
 func (p Budget) Change(b Balance, q Budget, now Instant) Balance {
 	b = p.Bounded(b, now)
 	tat := b.TAT
@@ -130,15 +136,19 @@ func (p Budget) Change(b Balance, q Budget, now Instant) Balance {
 			tat++
 		}
 	}
-	return q.Bounded(Balance{TAT: tat, Wants: b.Wants}, now)
+	return q.Bounded(Balance{TAT: tat, Last: b.Last}, now)
 }
 
 // Bucket returns the balance as a Bucket in which the last cost is what the next departure wants. BalanceOf is its
 // inverse.
-func (b Balance) Bucket() Bucket { return Bucket{TAT: b.TAT, Rem: b.Rem, LastCost: b.Wants} }
+func (b Balance) Bucket() Bucket {
+	return Bucket{TAT: b.TAT, Rem: b.Rem, Last: b.Last, LastCost: b.Wants}
+}
 
 // BalanceOf is the inverse of Bucket.
-func BalanceOf(b Bucket) Balance { return Balance{TAT: b.TAT, Rem: b.Rem, Wants: b.LastCost} }
+func BalanceOf(b Bucket) Balance {
+	return Balance{TAT: b.TAT, Rem: b.Rem, Last: b.Last, Wants: b.LastCost}
+}
 
 // Lost returns a balance whose state was, or may have been, lost: none of the burst is left at an instant.
 func (p Budget) Lost(b Balance, at Instant) Balance {
@@ -172,6 +182,7 @@ func (p Budget) Used(b Balance, at Instant) int64 {
 // Bounded returns b within its bounds as of now, so that no foreign balance blocks a queue for good.
 func (p Budget) Bounded(b Balance, now Instant) Balance {
 	b.Rem, b.Wants = min(max(b.Rem, 0), p.Rate.n-1), min(max(b.Wants, 0), p.Burst)
+	b.Last = min(b.Last, now.Add(time.Second))
 	if most := now.Add(MaxBurstSpan + time.Second); b.TAT > most {
 		b.TAT, b.Rem = most, 0
 	}

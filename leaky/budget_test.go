@@ -165,6 +165,13 @@ func TestBudgetRefundAndDebt(t *testing.T) {
 	if b.TAT != now || !p.Affords(b, now, 100) {
 		t.Errorf("refunded twice: %+v", b)
 	}
+	ahead := now.Add(40 * time.Millisecond)
+	p.Take(&b, ahead, 100)
+	p.Correct(&b, now, 1000, 0)
+	if p.Affords(b, now, 100) || b.TAT != ahead {
+		t.Errorf("a departure ahead is paid from a refund: %+v", b)
+	}
+	b = Balance{TAT: now}
 	p.Take(&b, now, 100)
 	p.Correct(&b, now, 100, 1_000_000)
 	if d := p.Next(b, now); d != now.Add(100_000*time.Second-10*time.Second) {

@@ -373,6 +373,7 @@ func (l *limit) carryOver(o *limit, now leaky.Instant) {
 	switch {
 	case l.Limit == o.Limit:
 		l.bucket, l.window, l.balance = o.bucket, o.window, o.balance
+		l.balance.Wants = 0 // the next visit finds out
 	case l.Paced():
 		l.bucket = o.pacer.Change(o.bucket, l.pacer, now)
 	case l.IsBudget():

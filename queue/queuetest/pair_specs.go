@@ -142,7 +142,7 @@ func limitStates(i queue.Info) string {
 	var b strings.Builder
 	for k, l := range i.Limits {
 		if i.Spec.Limits[k].IsBudget() {
-			fmt.Fprintf(&b, " from %d %d wants %d", l.Bucket.TAT, l.Bucket.Rem, l.Bucket.LastCost)
+			fmt.Fprintf(&b, " from %d %d last %d wants %d", l.Bucket.TAT, l.Bucket.Rem, l.Bucket.Last, l.Bucket.LastCost)
 		} else {
 			fmt.Fprintf(&b, " %d until %d", l.Window.Used, l.Window.Ends)
 		}

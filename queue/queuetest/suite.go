@@ -193,6 +193,7 @@ var chapters = []chapter{
 	{"Dead", deadRules},
 	{"Adapt", adaptRules},
 	{"Learn", learnRules},
+	{"Units", unitRules},
 	{"Rules", ruleRules},
 	{"RulesInUse", rulesInUseRules},
 	{"Take", takeRules},

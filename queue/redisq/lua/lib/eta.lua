@@ -25,7 +25,9 @@ local function paceEta(q, ahead, at, stop, h)
   return max(at, min(readyAt(s) + ceil(ahead * q.d / q.n), FARTHEST))
 end
 
-local MOST_AHEAD = 4000000 -- jobs that an estimate in other units considers, so that the product stays exact
+-- How many jobs, and windows of a quota, an estimate in other units considers: the numbers stay exact, and the instants
+-- before the year 9999.
+local MOST_AHEAD, MOST_WINDOWS = 4000000, 90000
 
 -- budgetEta returns when a budget of the queue q lets a job of a queue depart that has so many jobs ahead of it. They
 -- are taken to cost what is estimated.
@@ -39,7 +41,7 @@ end
 -- quotaEta is leaky.Quota.ETA for a limit of the queue q.
 local function quotaEta(l, q, ahead, goes, of)
   local typical = l.unit and limits.estimated(of, l.unit) or 1
-  if l.unit then ahead = min(ahead, MOST_AHEAD) * typical end
+  if l.unit then ahead = min(min(ahead, MOST_AHEAD) * typical, MOST_WINDOWS * l.max) end
   local at = goes - skew
   local ends, used = limits.window(l, at)
   if at >= ends then ends, used = limits.endOf(l, at), 0 end

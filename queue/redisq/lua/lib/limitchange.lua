@@ -14,7 +14,7 @@ local function carryOverLimits(rules, old)
       if not taken[k] and before.name == l.name then
         taken[k], l.carried = true, true
         l.tat, l.rem, l.last, l.lastCost = before.tat, before.rem, before.last, before.lastCost
-        l.windowEnds, l.used, l.wants = before.windowEnds, before.used, before.wants
+        l.windowEnds, l.used = before.windowEnds, before.used
         break
       end
     end

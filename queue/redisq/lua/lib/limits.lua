@@ -9,8 +9,8 @@
 --
 -- A limit has a name, by which it is recognized after a change, and a unit, unless it counts jobs. A pace and a budget
 -- (a rate of another unit, see units.lua) have n, d and burst. A quota has max and its calendar: period and phase, or
--- the ends of its windows, 7 bytes each. The state of a pace is tat, rem, last and lastCost, of a budget tat, rem, 0
--- and wants, of a quota windowEnds and used.
+-- the ends of its windows, 7 bytes each. The state of a pace is tat, rem, last and lastCost, of a budget tat, rem,
+-- last and wants, of a quota windowEnds and used.
 --
 -- The hours of a queue are the edges of its open spans, 7 bytes each; '-' if only lanes have hours. q.hours are those
 -- of the queue itself. Hours go by the wall clock, like quotas.
@@ -238,7 +238,7 @@ local function takeAll(q, d, bill)
       takeAt(l, d, bucketReadyAt(l) < d and d or now, bill.cost)
     elseif l.budget then
       chargeUnits(l, d, costIn(l, bill))
-      l.wants = 0
+      l.last, l.wants = max(l.last, d), 0
     else
       local ends, used = windowAt(l, d)
       l.windowEnds, l.used = ends, used + min(costIn(l, bill), l.max)

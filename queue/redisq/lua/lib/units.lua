@@ -1,8 +1,8 @@
 -- needs: pace
 --
 -- Limits that count another unit than jobs, such as tokens: what jobs are charged, and the arithmetic of
--- leaky/budget.go. Of a budget, tat is when the whole burst is available, and wants the credit that the next departure
--- needs.
+-- leaky/budget.go. Of a budget, tat is when the whole burst is available, last the latest departure, and wants the
+-- credit that the next departure needs.
 --
 -- A bill is what a job is charged: q, its queue, which has the estimates; cost; and job, what is stored of it. A record
 -- has its costs behind its batch: 2 bytes of length, then for each unit 1 byte of length, its name and 4 bytes.
@@ -30,6 +30,7 @@ end
 -- creditReadyAt returns when the credit is there that the next departure needs, which may be in the past.
 local function creditReadyAt(l)
   l.rem, l.wants = min(max(l.rem, 0), l.n - 1), min(max(l.wants, 0), l.burst)
+  l.last = min(l.last, now + SECOND)
   if l.tat > now + MAX_DEBT + SECOND then l.tat, l.rem = now + MAX_DEBT + SECOND, 0 end
   return allows(l, l.wants)
 end
@@ -60,7 +61,7 @@ local function changeBudget(l, o)
     local whole, rest = span(l, l.burst - o.burst)
     tat = tat + whole + (rest > 0 and 1 or 0)
   end
-  l.tat, l.rem, l.wants = tat, 0, o.wants
+  l.tat, l.rem, l.last, l.wants = tat, 0, o.last, 0
   creditReadyAt(l)
 end
 
@@ -170,14 +171,16 @@ local function hasCredit(q, d, bill)
   return enough
 end
 
--- recharge charges actual in place of an earlier charge, but gives back no more than makes the whole burst available.
+-- recharge charges actual in place of an earlier charge, but gives back no more than makes the whole burst available
+-- now, or after the latest departure.
 local function recharge(l, charged, actual)
   if actual >= charged then return chargeUnits(l, now, actual - charged) end
-  if l.tat <= now then return end
+  local at = max(now, l.last)
+  if l.tat <= at then return end
   local whole, rest = span(l, charged - actual)
   l.tat, l.rem = l.tat - whole, l.rem - rest
   if l.rem < 0 then l.tat, l.rem = l.tat - 1, l.rem + l.n end
-  if l.tat < now then l.tat, l.rem = now, 0 end
+  if l.tat < at then l.tat, l.rem = at, 0 end
 end
 
 -- billToCorrect returns the bill of a job whose charges the actual costs correct: not of one that is given back, as is
