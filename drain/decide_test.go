@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -150,7 +151,7 @@ func TestDecide(t *testing.T) {
 			job: job, err: c.err, passed: c.is&before == 0, refused: c.refused, late: c.is&late != 0,
 			doubtful: c.is&doubt != 0, ending: c.is&ending != 0, now: now,
 		})
-		if got != c.want || why != c.why {
+		if !reflect.DeepEqual(got, c.want) || why != c.why {
 			t.Errorf("%s: %+v, %v; want %+v, %v", c.name, got, why, c.want, c.why)
 		}
 	}

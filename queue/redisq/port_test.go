@@ -42,7 +42,7 @@ var partOf = map[string]string{
 	"revision": "clock", "rulekeys": "tallyset", "ruleusers": "rules", "shares": "grant",
 	"stored": "job queue", "timeline": "job", "turnorder": "groups laneturns", "turns": "laneturns grant receiver",
 	"unsent": "jobacts lane", "versions": "changelog", "visit": "grant agenda", "pacechange": "specs pace",
-	"withdraw": "overflow", "closeimport": "import", "create": "specs pace", "decide": "jobacts dead",
+	"withdraw": "overflow", "closeimport": "import", "create": "specs pace calendars", "decide": "jobacts dead",
 	"importqueues": "import", "info": "info laneturns",
 	"put": "specs laneturns", "readmit": "readmit room", "reserve": "reserve grant dead", "deadqueues": "dead",
 	"settle": "settle receiver", "extend": "leases receiver", "calls/job": "jobinfo dead eta",
