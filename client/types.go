@@ -23,6 +23,9 @@ type Job struct {
 	Headers map[string]string `json:"headers,omitempty"`
 	// How many intervals the job uses. Default: determined by the queue's target, else 1.
 	Cost int64 `json:"cost,omitempty"`
+	// What the job uses of units that the queue's limits have, such as tokens. Default: the queue's
+	// estimate.
+	Costs map[string]int64 `json:"costs,omitempty"`
 	// Key of the job's lane, such as its tenant or its recipient's domain, up to 256 bytes of UTF-8.
 	// Lanes share the rate fairly, and the queue's settings for lanes apply to each. Jobs without a
 	// key share a lane without limits.
@@ -82,6 +85,8 @@ type JobInfo struct {
 	Position int64 `json:"position,omitempty"`
 	ETA      *ETA  `json:"eta,omitempty"`
 	Cost     int64 `json:"cost"`
+	// Costs in other units, while the job is stored.
+	Costs map[string]int64 `json:"costs,omitempty"`
 	// Key of the lane. Absent without a key, and for ended jobs whose details are no longer kept.
 	Lane string `json:"lane,omitempty"`
 	// Unknown for deferred jobs, and ended jobs that are not dead.
@@ -198,6 +203,10 @@ type Spec struct {
 	// Share of a child in the parent's rate, in proportion to its siblings' weights. What a queue does
 	// not use, the others get. A parent's own jobs count as a sibling of its children.
 	Weight int64 `json:"weight,omitempty"`
+	// Costs, by unit, of jobs that state none, such as estimate.tokens.default. A child without an
+	// estimate has its parent's. A job with neither cost nor estimate in a unit that a limit has is
+	// refused.
+	Estimate map[string]SpecEstimate `json:"estimate,omitempty"`
 }
 
 // Queue is a type of the API. The answer to a PUT. status, paused and stats are absent if the queue
@@ -244,12 +253,13 @@ type Queue struct {
 	Parent *QueueParent `json:"parent,omitempty"`
 	// Calls through the proxy of the server that answers; other servers may have more. Absent if the
 	// server passes no calls to this queue on.
-	Calls  *QueueCalls `json:"calls,omitempty"`
-	Stats  *Stats      `json:"stats,omitempty"`
-	Rules  []string    `json:"rules,omitempty"`
-	Learn  string      `json:"learn,omitempty"`
-	Hours  *Hours      `json:"hours,omitempty"`
-	Weight int64       `json:"weight,omitempty"`
+	Calls    *QueueCalls             `json:"calls,omitempty"`
+	Stats    *Stats                  `json:"stats,omitempty"`
+	Rules    []string                `json:"rules,omitempty"`
+	Learn    string                  `json:"learn,omitempty"`
+	Hours    *Hours                  `json:"hours,omitempty"`
+	Weight   int64                   `json:"weight,omitempty"`
+	Estimate map[string]SpecEstimate `json:"estimate,omitempty"`
 	// Raw is the answer as the server sent it, with fields that this version does not know.
 	Raw json.RawMessage `json:"-"`
 }
@@ -284,6 +294,8 @@ type PulledJob struct {
 	Lane         string            `json:"lane,omitempty"`
 	Priority     int64             `json:"priority,omitempty"`
 	Cost         int64             `json:"cost"`
+	// Costs in other units that are charged for the job.
+	Costs map[string]int64 `json:"costs,omitempty"`
 	// Number of the attempt, from 1.
 	Attempt    int64     `json:"attempt"`
 	AppendedAt time.Time `json:"appended_at"`
@@ -411,13 +423,17 @@ type JobInfoBounce struct {
 type Limit struct {
 	// Further rate, in addition to the queue's rate. Default: none.
 	Rate string `json:"rate,omitempty"`
-	// Maximum number of jobs that may leave back to back after idleness, by this rate.
+	// Maximum number of jobs that may leave back to back after idleness, by this rate. With a unit:
+	// maximum cost.
 	Burst int64 `json:"burst,omitempty"`
 	// Maximum cost per calendar window. A window is a minute (/m), an hour (/h), a day (/d), a week
 	// from Monday (/w) or a month (/mo). Default: none.
 	Quota string `json:"quota,omitempty"`
 	// IANA time zone in which days, weeks and months begin. Default: UTC.
 	Timezone string `json:"timezone,omitempty"`
+	// What the limit counts: jobs, or another unit in which jobs state their costs. A job that costs
+	// more than the burst leaves once the whole burst is available. Default: jobs.
+	Unit string `json:"unit,omitempty"`
 }
 
 // SpecLanes is a type of the API. Limits of each lane, within the limits of the queue. Jobs without
@@ -516,6 +532,12 @@ type Hours struct {
 	Timezone string `json:"timezone,omitempty"`
 	// Dates on which nothing leaves, at most 366. Default: none.
 	Closed []string `json:"closed,omitempty"`
+}
+
+// SpecEstimate is a type of the API. See the documentation of the API.
+type SpecEstimate struct {
+	// Cost of a job that states none in this unit.
+	Default int64 `json:"default"`
 }
 
 // QueueStatus is a type of the API. What the queue does, and why. If several codes apply, the first

@@ -2,6 +2,7 @@ package drain
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/penstock/penstock/queue"
@@ -17,6 +18,7 @@ type Job struct {
 	// Span traces this delivery; nil if it is not traced.
 	Span Span
 
+	actual    map[string]int64
 	budget    queue.Budget
 	budgetErr error
 }
@@ -26,6 +28,17 @@ type Job struct {
 func (j *Job) ReportBudget(b queue.Budget, err error) {
 	b.Remaining, b.Reset = max(0, b.Remaining), min(b.Reset, queue.MaxReset)
 	j.budget, j.budgetErr = b, err
+}
+
+// ReportActual records what the job has used, by unit, such as tokens. It replaces what was charged at the departure, even
+// if the job fails; units left out keep their charge. The last report counts. Errors: an *invalid.Error if a number or a
+// name is unusable; nothing is recorded then. Costs in units that no limit of the queue has are logged and not charged.
+func (j *Job) ReportActual(costs map[string]int64) error {
+	if err := queue.ValidateCosts("actual", costs); err != nil {
+		return err
+	}
+	j.actual = maps.Clone(costs)
+	return nil
 }
 
 // Last reports whether this is the job's last attempt if it fails now and would be retried after the given time.

@@ -46,7 +46,7 @@ func (dl *delivery) finish(err error) {
 		dl.release(why)
 		return
 	}
-	s.Lease, s.Budget = dl.lease(), dl.job.budget
+	s.Lease, s.Budget, s.Actual = dl.lease(), dl.job.budget, dl.job.actual
 	if err := dl.job.budgetErr; err != nil {
 		d.complain("ignored the receiver's rate-limit headers; check the queue's learn", err, "queue", dl.job.Queue)
 	}

@@ -71,6 +71,17 @@ func appendJob(b []byte, j *job) []byte {
 		b = strconv.AppendInt(append(b, `,"priority":`...), int64(j.Priority), 10)
 	}
 	b = strconv.AppendInt(append(b, `,"cost":`...), j.Cost, 10)
+	if len(j.Costs) > 0 {
+		b = append(b, `,"costs":{`...)
+		for i, unit := range sortedNames(j.Costs) {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(append(append(b, '"'), unit...), `":`...)
+			b = strconv.AppendInt(b, j.Costs[unit], 10)
+		}
+		b = append(b, '}')
+	}
 	b = strconv.AppendInt(append(b, `,"attempt":`...), int64(j.Attempt), 10)
 	b = appendInstant(append(b, ','), "appended_at", j.AppendedAt)
 	return appendText(append(b, ','), "lease", Token(j.Fence, j.Attempt))
@@ -104,7 +115,7 @@ func appendInstant(b []byte, name string, at time.Time) []byte {
 	return append(b, '"')
 }
 
-func sortedNames(m map[string]string) []string {
+func sortedNames[V any](m map[string]V) []string {
 	names := make([]string, 0, len(m))
 	for name := range m {
 		names = append(names, name)

@@ -27,6 +27,12 @@ func withSettings(t *testing.T, text string) string {
 		switch {
 		case strings.HasPrefix(s.Name, "limits[]."):
 			schema = schemas.at("Limit").at("properties").at(path[1])
+		case path[0] == "estimate" && len(path) > 1: // estimate.UNIT.SETTING
+			of := spec.at("properties").at("estimate").at("additionalProperties")
+			of.set("type", "object")
+			of.set("additionalProperties", false)
+			of.require(path[2])
+			schema = of.at("properties").at(path[2])
 		case path[0] == "hours" && len(path) > 1:
 			schema = schemas.at("Hours").at("properties").at(path[1])
 		case path[0] == "lanes" && len(path) > 1 && s.Type != "object":

@@ -237,7 +237,10 @@ func readSettlement(name string, i int, j *wire.Settlement, s *queue.Settlement)
 	case len(j.Reason) > queue.MaxReasonBytes:
 		return 0, httpio.TooLarge(at+"reason", "the reason", queue.MaxReasonBytes)
 	}
-	s.Verdict, s.Reason, s.LaneOnly, s.Trouble = verdict, j.Reason, j.LaneOnly, j.Trouble
+	if err := queue.ValidateCosts(at+"actual", j.Actual); err != nil {
+		return 0, httpio.ProblemOf(err)
+	}
+	s.Verdict, s.Reason, s.LaneOnly, s.Trouble, s.Actual = verdict, j.Reason, j.LaneOnly, j.Trouble, j.Actual
 	if j.After != nil {
 		s.After = j.After.D()
 	}

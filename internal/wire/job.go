@@ -15,24 +15,26 @@ import (
 
 // Job is a job and its state. AppendedAt of a deferred job is when it was put on the overflow.
 type Job struct {
-	Queue      string      `json:"queue"`
-	ID         string      `json:"id"`
-	State      queue.State `json:"state"`
-	Position   int64       `json:"position,omitempty"`
-	ETA        *queue.ETA  `json:"eta,omitempty"`
-	Cost       int64       `json:"cost"`
-	Lane       string      `json:"lane,omitempty"`
-	Batch      string      `json:"batch,omitempty"`
-	Priority   int         `json:"priority,omitempty"`
-	Attempts   int         `json:"attempts"`
-	AppendedAt *time.Time  `json:"appended_at,omitempty"`
-	ExpiresAt  *time.Time  `json:"expires_at,omitempty"`
-	DueAt      *time.Time  `json:"due_at,omitempty"`
-	HeldAt     *time.Time  `json:"held_at,omitempty"`
-	EndedAt    *time.Time  `json:"ended_at,omitempty"`
-	Reason     string      `json:"reason,omitempty"`
-	Why        *Why        `json:"why,omitempty"`
-	Timeline   []Attempt   `json:"timeline,omitempty"`
+	Queue    string      `json:"queue"`
+	ID       string      `json:"id"`
+	State    queue.State `json:"state"`
+	Position int64       `json:"position,omitempty"`
+	ETA      *queue.ETA  `json:"eta,omitempty"`
+	Cost     int64       `json:"cost"`
+	// Costs are those in units other than jobs.
+	Costs      map[string]int64 `json:"costs,omitempty"`
+	Lane       string           `json:"lane,omitempty"`
+	Batch      string           `json:"batch,omitempty"`
+	Priority   int              `json:"priority,omitempty"`
+	Attempts   int              `json:"attempts"`
+	AppendedAt *time.Time       `json:"appended_at,omitempty"`
+	ExpiresAt  *time.Time       `json:"expires_at,omitempty"`
+	DueAt      *time.Time       `json:"due_at,omitempty"`
+	HeldAt     *time.Time       `json:"held_at,omitempty"`
+	EndedAt    *time.Time       `json:"ended_at,omitempty"`
+	Reason     string           `json:"reason,omitempty"`
+	Why        *Why             `json:"why,omitempty"`
+	Timeline   []Attempt        `json:"timeline,omitempty"`
 	// Bounces are the recipients that the mail server refused, parsed from the reason.
 	Bounces []bounce.Bounce `json:"bounces,omitempty"`
 	// The content, while it is stored: for a single job, and in lists that ask for it.

@@ -189,9 +189,9 @@ func (l *limit) budgetETA(h *openHours, of *queueState, goes, now leaky.Instant,
 	return h.eta(p, leaky.Bucket{}, goes, now, max(0, more))
 }
 
-// mostAhead and mostWindows are how many jobs, and windows of a quota, an estimate in other units considers: the numbers
-// stay exact, and the instants before the year 9999.
-const mostAhead, mostWindows = 4_000_000, 90_000
+// mostAhead is how many jobs an estimate in other units considers, and latestTurn the last instant of it, in the year
+// 2255: below 2^53, numbers are exact in Lua, too.
+const mostAhead, latestTurn = 4_000_000, 9_000_000_000_000_000
 
 // quotaTurn is leaky.Quota.Turn with that many jobs of a queue ahead. rest is a number of jobs.
 func (l *limit) quotaTurn(of *queueState, goes leaky.Instant, ahead int64) (begins leaky.Instant, rest int64) {
@@ -199,7 +199,10 @@ func (l *limit) quotaTurn(of *queueState, goes leaky.Instant, ahead int64) (begi
 		return l.quota.Turn(l.window, l.env.wall(goes), ahead)
 	}
 	typical := of.estimated(l.Unit)
-	begins, rest = l.quota.Turn(l.window, l.env.wall(goes), min(min(ahead, mostAhead)*typical, mostWindows*l.quota.Max))
+	begins, rest = l.quota.Turn(l.window, l.env.wall(goes), min(ahead, mostAhead)*typical)
+	if begins >= latestTurn {
+		return latestTurn, 0
+	}
 	if rest > 0 {
 		rest /= max(1, typical)
 	}

@@ -34,6 +34,7 @@ const (
 	hasExpiresAt
 	hasOverflow
 	hasBatch
+	hasCosts
 )
 
 // JobReader reads jobs from JSON. Reuse it: a decoder costs more than the job that it reads.
@@ -137,6 +138,8 @@ func (j *JobReader) field(name jsontext.Value) (int, *Problem) {
 		return hasContentType, nil
 	case "cost":
 		return hasCost, nil
+	case "costs":
+		return hasCosts, nil
 	case "payload_base64":
 		return hasPayloadBase64, nil
 	case "lane":
@@ -156,7 +159,7 @@ func (j *JobReader) field(name jsontext.Value) (int, *Problem) {
 	}
 	return 0, &Problem{
 		Reason: ReasonUnknownField, Field: Shorten(string(plain)),
-		Detail: "is not a field of a job; the fields are payload, payload_base64, content_type, id, headers, cost, lane, " +
+		Detail: "is not a field of a job; the fields are payload, payload_base64, content_type, id, headers, cost, costs, lane, " +
 			"batch, priority, not_before, expires_at, overflow",
 	}
 }
@@ -201,6 +204,8 @@ func (j *JobReader) value(field int, job *queue.Job) *Problem {
 		job.ID = string(s)
 	case hasCost:
 		return j.cost(job)
+	case hasCosts:
+		return j.costs(job)
 	case hasHeaders:
 		return j.headers(job)
 	case hasLane:

@@ -34,6 +34,45 @@ func (j *JobReader) cost(job *queue.Job) *Problem {
 	return nil
 }
 
+// costs reads the costs of a job by unit.
+func (j *JobReader) costs(job *queue.Job) *Problem {
+	if j.dec.PeekKind() != '{' {
+		return j.wrongKind("costs", "an object of whole numbers by unit")
+	}
+	if _, err := j.dec.ReadToken(); err != nil {
+		return j.syntax(err)
+	}
+	job.Costs = make(map[string]int64)
+	for j.dec.PeekKind() == '"' {
+		raw, err := j.dec.ReadValue()
+		if err != nil {
+			return j.syntax(err)
+		}
+		unit := text(raw)
+		field := "costs." + Shorten(unit)
+		if _, twice := job.Costs[unit]; twice {
+			return Duplicate(field)
+		}
+		if len(job.Costs) == queue.MaxCosts {
+			return BadField("costs", "name too many units, the limit is "+strconv.Itoa(queue.MaxCosts))
+		}
+		v, err := j.dec.ReadValue()
+		if err != nil {
+			return j.syntax(err)
+		}
+		n, err := strconv.ParseInt(view(v), 10, 64)
+		if err != nil || n < 0 || n > queue.MaxUnitCost {
+			return BadField(field, "is "+Shorten(string(v))+", must be a whole number from 0 to "+
+				strconv.Itoa(queue.MaxUnitCost))
+		}
+		job.Costs[unit] = n
+	}
+	if _, err := j.dec.ReadToken(); err != nil {
+		return j.syntax(err)
+	}
+	return nil
+}
+
 func (j *JobReader) headers(job *queue.Job) *Problem {
 	if j.dec.PeekKind() != '{' {
 		return j.wrongKind("headers", "an object of strings")

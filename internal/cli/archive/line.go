@@ -170,6 +170,7 @@ type jobLine struct {
 
 	Lane        string            `json:"lane,omitzero"`
 	Batch       string            `json:"batch,omitzero"`
+	Costs       map[string]int64  `json:"costs,omitempty"`
 	Priority    int               `json:"priority,omitzero"`
 	NotBefore   time.Time         `json:"not_before,omitzero"`
 	ExpiresAt   time.Time         `json:"expires_at,omitzero"`
@@ -317,7 +318,7 @@ func jobToLine(m *move.Job) (*jobLine, error) {
 		return nil, err
 	}
 	l.Cost, l.Lane, l.Priority, l.Headers, l.Payload = j.Cost, j.Lane, j.Priority, j.Headers, j.Payload
-	l.Batch, l.NotBefore, l.ExpiresAt = j.Batch, j.NotBefore, j.ExpiresAt
+	l.Batch, l.NotBefore, l.ExpiresAt, l.Costs = j.Batch, j.NotBefore, j.ExpiresAt, j.Costs
 	if j.ContentType != queue.DefaultContentType {
 		l.ContentType = j.ContentType
 	}
@@ -350,7 +351,7 @@ func (l *jobLine) job(name string) (m move.Job, err error) {
 	if keepsRecord(l.State) {
 		j := queue.Job{
 			Queue: name, ID: l.ID, Payload: l.Payload, ContentType: l.ContentType, Headers: l.Headers, Cost: l.Cost,
-			Lane: l.Lane, Batch: l.Batch, Priority: l.Priority,
+			Costs: l.Costs, Lane: l.Lane, Batch: l.Batch, Priority: l.Priority,
 			NotBefore: l.NotBefore, ExpiresAt: l.ExpiresAt,
 		}
 		j.Normalize()

@@ -25,9 +25,9 @@ local function paceEta(q, ahead, at, stop, h)
   return max(at, min(readyAt(s) + ceil(ahead * q.d / q.n), FARTHEST))
 end
 
--- How many jobs, and windows of a quota, an estimate in other units considers: the numbers stay exact, and the instants
--- before the year 9999.
-local MOST_AHEAD, MOST_WINDOWS = 4000000, 90000
+-- How many jobs an estimate in other units considers, and the last instant of it, in the year 2255: numbers below 2^53
+-- are exact.
+local MOST_AHEAD, LATEST_TURN = 4000000, 9000000000000000
 
 -- budgetEta returns when a budget of the queue q lets a job of a queue depart that has so many jobs ahead of it. They
 -- are taken to cost what is estimated.
@@ -41,13 +41,14 @@ end
 -- quotaEta is leaky.Quota.ETA for a limit of the queue q.
 local function quotaEta(l, q, ahead, goes, of)
   local typical = l.unit and limits.estimated(of, l.unit) or 1
-  if l.unit then ahead = min(min(ahead, MOST_AHEAD) * typical, MOST_WINDOWS * l.max) end
+  if l.unit then ahead = min(ahead, MOST_AHEAD) * typical end
   local at = goes - skew
   local ends, used = limits.window(l, at)
   if at >= ends then ends, used = limits.endOf(l, at), 0 end
   local over = ahead - max(0, l.max - used)
   if over < 0 then return goes end
   local begins = limits.skip(l, ends, floor(over / l.max))
+  if l.unit and begins >= LATEST_TURN then begins, over = LATEST_TURN, 0 end
   local empty = { n = q.n, d = q.d, burst = q.burst, tat = 0, rem = 0, last = 0, lastCost = 0 }
   return paceEta(empty, floor(over % l.max / max(1, typical)), begins + skew, nil, q.hours)
 end

@@ -21,7 +21,7 @@ local function laterBucket(l, at)
 end
 
 -- continueFrom makes a queue's bucket and limits continue from those of the export: tat, rem, last and last cost of the
--- bucket begin at an argument. The number of limits is at another, and each limit has tat, rem, last and last cost (of a
+-- bucket begin at an argument. The number of limits is at another, and each limit has tat, rem, last and last cost (a
 -- budget what it wants), or the end of its window, its use, 0 and 0. It returns the index behind them.
 local function continueFrom(q, bucketAt, limitsAt)
   laterBucket(q, bucketAt)
@@ -35,7 +35,9 @@ local function continueFrom(q, bucketAt, limitsAt)
         last = tonumber(ARGV[at + 2]), wants = tonumber(ARGV[at + 3]) }
       limits.creditReadyAt(b)
       limits.creditReadyAt(l)
-      if b.tat > l.tat or b.tat == l.tat and b.rem > l.rem then l.tat, l.rem, l.last, l.wants = b.tat, b.rem, b.last, b.wants end
+      if b.tat > l.tat or b.tat == l.tat and b.rem > l.rem then
+        l.tat, l.rem, l.last, l.wants = b.tat, b.rem, b.last, b.wants
+      end
     elseif i <= count then
       local ends, used = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
       if ends > l.windowEnds or ends == l.windowEnds and used > l.used then l.windowEnds, l.used = ends, used end
