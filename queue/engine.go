@@ -375,8 +375,7 @@ type Settlement struct {
 	// Trouble says that a Fail or Hold was the target's fault, not the job's: the circuit counts it. It always counts
 	// a Down.
 	Trouble bool
-	// Actual is what the job has used of units, as known after the attempt. It replaces what was charged at the
-	// departure. Units left out keep their charge.
+	// Actual is what the job has used, by unit. It replaces the charge; units left out keep theirs.
 	Actual map[string]int64
 	// Budget is the receiver's remaining budget, for a queue that learns.
 	Budget Budget

@@ -208,7 +208,8 @@ func listRequest(r *http.Request) (req queue.ListRequest, c wire.Choice, p *http
 // shownJob converts a job to its form on the wire.
 func shownJob(info *queue.JobInfo) wire.Job {
 	j := wire.Job{
-		Queue: info.Queue, ID: info.ID, State: info.State, Position: info.Position, Cost: info.Cost, Costs: info.Costs, Lane: info.Lane,
+		Queue: info.Queue, ID: info.ID, State: info.State, Position: info.Position, Cost: info.Cost,
+		Costs: info.Costs, Lane: info.Lane,
 		Batch: info.Batch, Priority: info.Priority, Attempts: info.Attempts,
 		AppendedAt: instant(info.AppendedAt), ExpiresAt: instant(info.ExpiresAt), DueAt: instant(info.DueAt),
 		HeldAt: instant(info.HeldAt), EndedAt: instant(info.EndedAt), Reason: info.Reason,

@@ -35,7 +35,8 @@ func Differential(t *testing.T, openA, openB Open) {
 			overflows: map[string]*pairOverflow{}, counts: map[string]*answerCounts{},
 			retention: time.Duration(rapid.IntRange(60, 70).Draw(rt, "retention")) * time.Second,
 			lanes:     rapid.IntRange(0, 3).Draw(rt, "lanes") < 3,
-			limited:   rapid.IntRange(0, 2).Draw(rt, "limited") < 2, metered: rapid.Bool().Draw(rt, "metered"), ruled: rapid.Bool().Draw(rt, "ruled"),
+			limited:   rapid.IntRange(0, 2).Draw(rt, "limited") < 2, metered: rapid.Bool().Draw(rt, "metered"),
+			ruled: rapid.Bool().Draw(rt, "ruled"),
 		}
 		for _, q := range append(pairQueues, "g.keep") {
 			p.counts[q] = newAnswerCounts()
