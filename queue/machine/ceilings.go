@@ -203,6 +203,7 @@ func (p *paces) restore(c ceilings, now leaky.Instant, maxCost int64) {
 			if ends := c.limits[i].Ends; ends != 0 {
 				l.balance.TAT = max(ends, now).Add(queue.Horizon)
 			}
+			l.balance.NoRefunds(now.Add(queue.Horizon))
 		} else {
 			l.window = c.limits[i]
 		}

@@ -173,7 +173,7 @@ func (c *forecaster) budgetTap(l *limit, by verdict) tap {
 	n, d := l.budget.Rate.Fraction()
 	scale := c.scale(l)
 	t := tap{rate: float64(n) / float64(d) * 1e6 * scale, burst: max(float64(l.budget.Burst)*scale, c.cost), by: by}
-	t.credit = t.burst - float64(l.budget.Used(l.balance, c.now))*scale
+	t.credit = t.burst - float64(l.budget.Used(&l.balance, c.now))*scale
 	return t
 }
 

@@ -61,7 +61,7 @@ func (p *paces) freeSince(now leaky.Instant) leaky.Instant {
 		if l := &p.limits[i]; l.Paced() {
 			at = max(at, l.pacer.Free(l.bucket, now))
 		} else if l.IsBudget() {
-			at = max(at, l.budget.Free(l.balance, now))
+			at = max(at, l.budget.Free(&l.balance, now))
 		} else if opens := l.opens(now); opens > now {
 			at = max(at, opens)
 		}
@@ -142,7 +142,7 @@ func (p *paces) giveBack() {
 func (p *paces) refund(d, now leaky.Instant, of bill) {
 	p.eachRefunded(d, func(l *limit) {
 		if l.IsBudget() {
-			l.budget.Correct(&l.balance, now, of.costIn(l), 0)
+			l.budget.Correct(&l.balance, d, now, of.costIn(l), 0)
 		} else {
 			l.quota.GiveBack(&l.window, l.env.wall(d), of.costIn(l))
 		}
@@ -153,7 +153,7 @@ func (p *paces) refund(d, now leaky.Instant, of bill) {
 func (p *paces) takeQuotas(d, now leaky.Instant, of bill) {
 	p.eachRefunded(d, func(l *limit) {
 		if l.IsBudget() {
-			l.budget.Correct(&l.balance, now, 0, of.costIn(l))
+			l.budget.Correct(&l.balance, d, now, 0, of.costIn(l))
 		} else {
 			l.quota.TakeAgain(&l.window, l.env.wall(d), of.costIn(l))
 		}
@@ -330,7 +330,7 @@ func (l *limit) opens(now leaky.Instant) leaky.Instant {
 		return l.pacer.Next(l.bucket, now)
 	}
 	if l.IsBudget() {
-		return l.budget.Next(l.balance, now)
+		return l.budget.Next(&l.balance, now)
 	}
 	return l.env.engine(l.quota.Next(l.window, l.env.wall(now)))
 }

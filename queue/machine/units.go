@@ -125,7 +125,7 @@ func (q *queueState) checkActual(actual map[string]int64) error {
 func (p *paces) hasCredit(d leaky.Instant, of bill) bool {
 	enough := true
 	for l := range p.budgets {
-		if cost := of.costIn(l); !l.budget.Affords(l.balance, d, cost) {
+		if cost := of.costIn(l); !l.budget.Affords(&l.balance, d, cost) {
 			l.budget.Want(&l.balance, cost)
 			enough = false
 		}
@@ -154,7 +154,7 @@ func (p *paces) uncorrect(d, now leaky.Instant, of bill, actual map[string]int64
 // recharge charges a cost in place of another one, for a departure at d.
 func (l *limit) recharge(d, now leaky.Instant, charged, actual int64) {
 	if l.IsBudget() {
-		l.budget.Correct(&l.balance, now, charged, actual)
+		l.budget.Correct(&l.balance, d, now, charged, actual)
 	} else {
 		l.quota.Correct(&l.window, l.env.wall(d), charged, actual)
 	}
@@ -184,7 +184,7 @@ func (m *Machine) correctCharges(o *leaseOutcome, actual map[string]int64, now l
 // budgetETA returns when a budget lets a job of a queue depart, not before goes, with that many jobs ahead of it.
 func (l *limit) budgetETA(h *openHours, of *queueState, goes, now leaky.Instant, ahead int64) leaky.Instant {
 	typical := of.estimated(l.Unit)
-	more := min(ahead, mostAhead)*typical + l.budget.Used(l.balance, goes) + min(typical, l.budget.Burst) - l.budget.Burst
+	more := min(ahead, mostAhead)*typical + l.budget.Used(&l.balance, goes) + min(typical, l.budget.Burst) - l.budget.Burst
 	p := leaky.Pacer{Rate: l.budget.Rate, Burst: 1, Horizon: queue.Horizon}
 	return h.eta(p, leaky.Bucket{}, goes, now, max(0, more))
 }

@@ -14,7 +14,7 @@ local function carryOverLimits(rules, old)
       if not taken[k] and before.name == l.name then
         taken[k], l.carried = true, true
         l.tat, l.rem, l.last, l.lastCost = before.tat, before.rem, before.last, before.lastCost
-        l.windowEnds, l.used = before.windowEnds, before.used
+        l.windowEnds, l.used, l.lows = before.windowEnds, before.used, before.lows
         break
       end
     end
@@ -57,7 +57,7 @@ end
 
 local function rulesOf(limits)
   local rules = {}
-  for i, l in ipairs(limits) do 
+  for i, l in ipairs(limits) do
     rules[i] = { l.name, l.n, l.d, l.burst, l.max, l.period, l.phase, l.ends, l.unit or '' }
   end
   return cmsgpack.pack(rules)

@@ -10,7 +10,7 @@
 -- A limit has a name, by which it is recognized after a change, and a unit, unless it counts jobs. A pace and a budget
 -- (a rate of another unit, see units.lua) have n, d and burst. A quota has max and its calendar: period and phase, or
 -- the ends of its windows, 7 bytes each. The state of a pace is tat, rem, last and lastCost, of a budget tat, rem,
--- last and wants, of a quota windowEnds and used.
+-- 0, wants and its lows, of a quota windowEnds and used.
 --
 -- The hours of a queue are the edges of its open spans, 7 bytes each; '-' if only lanes have hours. q.hours are those
 -- of the queue itself. Hours go by the wall clock, like quotas.
@@ -25,7 +25,12 @@ local function limitOf(rule, state)
     local tat, rem, last, lastCost = unpack(state, 1, 4)
     l.tat, l.rem = tonumber(tat) or 0, tonumber(rem) or 0
     l.last, l.lastCost = tonumber(last) or 0, tonumber(lastCost) or 0
-    if l.unit then l.budget, l.wants = true, l.lastCost else l.pace = true end
+    if l.unit then
+      l.budget, l.wants, l.lows = true, l.lastCost, {}
+      for k = 5, #state - 1, 2 do l.lows[k - 4], l.lows[k - 3] = tonumber(state[k]) or 0, tonumber(state[k + 1]) or 0 end
+    else
+      l.pace = true
+    end
   else
     local windowEnds, used = unpack(state, 1, 2)
     l.windowEnds, l.used = tonumber(windowEnds) or 0, tonumber(used) or 0
@@ -57,7 +62,8 @@ end
 
 local function stateOf(l)
   if l.max > 0 then return { l.windowEnds, l.used } end
-  return { l.tat, l.rem, l.last, l.wants or l.lastCost }
+  if l.budget then return { l.tat, l.rem, 0, l.wants, unpack(l.lows) } end
+  return { l.tat, l.rem, l.last, l.lastCost }
 end
 
 local function limitStates(limits)
@@ -238,7 +244,7 @@ local function takeAll(q, d, bill)
       takeAt(l, d, bucketReadyAt(l) < d and d or now, bill.cost)
     elseif l.budget then
       chargeUnits(l, d, costIn(l, bill))
-      l.last, l.wants = max(l.last, d), 0
+      l.wants = 0
     else
       local ends, used = windowAt(l, d)
       l.windowEnds, l.used = ends, used + min(costIn(l, bill), l.max)
@@ -262,7 +268,7 @@ local function refund(q, d, bill, thisRun)
     if l.max > 0 then
       recount(l, d, costIn(l, bill), 0)
     elseif l.budget and thisRun then
-      recharge(l, costIn(l, bill), 0)
+      recharge(l, d, costIn(l, bill), 0)
     end
   end
   saveLimits(q)

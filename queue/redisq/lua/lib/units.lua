@@ -1,13 +1,13 @@
 -- needs: pace
 --
 -- Limits that count another unit than jobs, such as tokens: what jobs are charged, and the arithmetic of
--- leaky/budget.go. Of a budget, tat is when the whole burst is available, last the latest departure, and wants the
--- credit that the next departure needs.
+-- leaky/budget.go. Of a budget, tat is when the whole burst is available, wants the credit that the next departure needs,
+-- and lows an instant and how much was in use then, for each low.
 --
 -- A bill is what a job is charged: q, its queue, which has the estimates; cost; and job, what is stored of it. A record
 -- has its costs behind its batch: 2 bytes of length, then for each unit 1 byte of length, its name and 4 bytes.
 
-local MAX_DEBT, HALF, JOB_HEAD = 365 * 86400 * SECOND, 2 ^ 15, 511
+local MAX_DEBT, HALF, JOB_HEAD, MAX_LOWS = 365 * 86400 * SECOND, 2 ^ 15, 511, 8
 
 -- span returns cost x T in whole microseconds, at most MAX_DEBT, and the rest in n-ths of one. The product may exceed
 -- 2^53, so it is split.
@@ -30,13 +30,43 @@ end
 -- creditReadyAt returns when the credit is there that the next departure needs, which may be in the past.
 local function creditReadyAt(l)
   l.rem, l.wants = min(max(l.rem, 0), l.n - 1), min(max(l.wants, 0), l.burst)
-  l.last = min(l.last, now + SECOND)
   if l.tat > now + MAX_DEBT + SECOND then l.tat, l.rem = now + MAX_DEBT + SECOND, 0 end
   return allows(l, l.wants)
 end
 
+-- noteLow notes how much was in use before a charge.
+local function noteLow(l, at, used)
+  local lows, n = l.lows, #l.lows
+  if n > 0 then at = max(at, lows[n - 1]) end
+  while n > 0 and lows[n] >= used do
+    lows[n], lows[n - 1], n = nil, nil, n - 2
+  end
+  if n == 2 * MAX_LOWS then
+    lows[4], n = lows[2], n - 2
+    table.remove(lows, 1)
+    table.remove(lows, 1)
+  end
+  lows[n + 1], lows[n + 2] = at, used
+end
+
+-- lower lowers the lows from an index on.
+local function lower(l, since, by)
+  local old, n = l.lows, #l.lows
+  if since > n then return end
+  local keep, lows = since - 1, {}
+  while keep > 0 and old[keep] >= old[since + 1] - by do keep = keep - 2 end
+  for i = 1, keep do lows[i] = old[i] end
+  for i = since, n, 2 do
+    lows[#lows + 1] = old[i]
+    lows[#lows + 1] = old[i + 1] - by
+  end
+  l.lows = lows
+end
+
 -- chargeUnits adds a cost as of an instant.
 local function chargeUnits(l, at, cost)
+  if cost == 0 then return end
+  noteLow(l, at, max(0, l.tat - at))
   if l.tat < at then l.tat, l.rem = at, 0 end
   local whole, rest = span(l, cost)
   rest = rest + l.rem
@@ -50,6 +80,7 @@ local function lose(l, at)
   local whole, rest = span(l, l.burst)
   if rest > 0 then whole = whole + 1 end
   if l.tat < at + whole then l.tat, l.rem = at + whole, 0 end
+  noteLow(l, at, 0)
 end
 
 -- changeBudget gives the budget l the state of another one, as leaky.Budget.Change does.
@@ -61,7 +92,7 @@ local function changeBudget(l, o)
     local whole, rest = span(l, l.burst - o.burst)
     tat = tat + whole + (rest > 0 and 1 or 0)
   end
-  l.tat, l.rem, l.last, l.wants = tat, 0, o.last, 0
+  l.tat, l.rem, l.wants, l.lows = tat, 0, 0, {}
   creditReadyAt(l)
 end
 
@@ -171,16 +202,16 @@ local function hasCredit(q, d, bill)
   return enough
 end
 
--- recharge charges actual in place of an earlier charge, but gives back no more than makes the whole burst available
--- now, or after the latest departure.
-local function recharge(l, charged, actual)
+-- recharge charges actual in place of the charge for a departure at d. A refund is bounded by the lows after d.
+local function recharge(l, d, charged, actual)
   if actual >= charged then return chargeUnits(l, now, actual - charged) end
-  local at = max(now, l.last)
-  if l.tat <= at then return end
+  local lows, since = l.lows, #l.lows + 1
+  while since > 1 and lows[since - 2] > d do since = since - 2 end
   local whole, rest = span(l, charged - actual)
+  if lows[since] and whole >= lows[since + 1] then whole, rest = lows[since + 1], 0 end
   l.tat, l.rem = l.tat - whole, l.rem - rest
   if l.rem < 0 then l.tat, l.rem = l.tat - 1, l.rem + l.n end
-  if l.tat < at then l.tat, l.rem = at, 0 end
+  lower(l, since, rest > 0 and whole + 1 or whole)
 end
 
 -- billToCorrect returns the bill of a job whose charges the actual costs correct: not of one that is given back, as is
@@ -209,7 +240,7 @@ local function correctCharges(s, departed, bill, actual, token)
             if not l.budget then
               limits.recount(l, departed, charged, stated.cost)
             elseif thisRun or stated.cost > charged then
-              recharge(l, charged, stated.cost)
+              recharge(l, departed, charged, stated.cost)
             end
           end
         end
