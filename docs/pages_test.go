@@ -15,7 +15,7 @@ import (
 )
 
 // most is the maximum number of words on all pages together, except those of groups.
-const most = 31_900
+const most = 32_350
 
 // budgets are the maximum numbers of words of all pages.
 var budgets = map[string]int{
@@ -23,7 +23,7 @@ var budgets = map[string]int{
 	"CONTRIBUTING.md":        840,
 	"CHANGELOG.md":           600,
 	"deploy/README.md":       1300,
-	"docs/design.md":         3700,
+	"docs/design.md":         3900,
 	"docs/api.md":            3530,
 	"docs/proxy.md":          700,
 	"docs/console.md":        330,
