@@ -31,8 +31,9 @@ func (j *Job) ReportBudget(b queue.Budget, err error) {
 }
 
 // ReportActual records what the job has used, by unit, such as tokens. It replaces what was charged at the departure,
-// even if the job fails; units left out keep their charge. The last report counts. Errors: an *invalid.Error if a number
-// or a name is unusable; nothing is recorded then. Costs in units that no limit of the queue has are logged, not charged.
+// even if the job fails; units left out keep their charge. The last report counts. Errors: an *invalid.Error if a
+// number or a name is unusable; nothing is recorded then. Costs in units that no limit of the queue has are logged, not
+// charged.
 func (j *Job) ReportActual(costs map[string]int64) error {
 	if err := queue.ValidateCosts("actual", costs); err != nil {
 		return err

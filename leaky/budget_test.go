@@ -125,7 +125,7 @@ type charged struct {
 	settled bool
 }
 
-// exactTAT is when the whole burst is available after all charges: the bucket as if every charge had been right at once.
+// exactTAT is when the whole burst is available after all charges, as if every charge had been right at once.
 func exactTAT(p Budget, charges []charged) *big.Rat {
 	interval, tat := big.NewRat(p.Rate.d, p.Rate.n), new(big.Rat)
 	for _, c := range charges {

@@ -53,8 +53,8 @@ func Pack(j *queue.Job) []byte { return Append(nil, j) }
 // Append returns a copy of b followed by the record, in one allocation.
 func Append(b []byte, j *queue.Job) []byte {
 	costs := packCosts(j.Costs)
-	n := len(b) + len(costs) + recordBody + 2*pack.InstantBytes + len(queue.LaneDigest{}) + 1 + 1 + len(j.Batch) + 2 + len(j.Lane) +
-		2 + len(j.Payload) + binary.MaxVarintLen16
+	n := len(b) + len(costs) + recordBody + 2*pack.InstantBytes + len(queue.LaneDigest{}) + 1 + 1 + len(j.Batch) +
+		2 + len(j.Lane) + 2 + len(j.Payload) + binary.MaxVarintLen16
 	if j.ContentType != queue.DefaultContentType {
 		n += len(j.ContentType)
 	}
@@ -172,7 +172,8 @@ func unpackHead(b []byte) (h Head, flags byte, rest pack.Reader, err error) {
 			h.Costs = string(rest.Next(int(binary.BigEndian.Uint16(n))))
 		}
 	}
-	if rest.Bad || (flags&flagCosts != 0) != (h.Costs != "") || !validCosts(h.Costs) || h.Priority > queue.MaxPriority || (flags&flagBatch != 0) != (h.Batch != "") {
+	if rest.Bad || (flags&flagCosts != 0) != (h.Costs != "") || !validCosts(h.Costs) ||
+		h.Priority > queue.MaxPriority || (flags&flagBatch != 0) != (h.Batch != "") {
 		return h, 0, rest, fmt.Errorf("%w: the head of a record", queue.ErrCorrupt)
 	}
 	return h, flags, rest, nil
@@ -218,8 +219,8 @@ func WithBatch(b []byte, label string) []byte {
 	return append(out, b[end:]...)
 }
 
-// UnpackInfo sets Lane, Batch, Priority, Costs and ExpiresAt of i from a record. It accepts the same prefixes as UnpackLane.
-// After an error i is unchanged.
+// UnpackInfo sets Lane, Batch, Priority, Costs and ExpiresAt of i from a record. It accepts the same prefixes as
+// UnpackLane. After an error i is unchanged.
 func UnpackInfo(b []byte, i *queue.JobInfo) error {
 	key, priority, err := UnpackLane(b)
 	if err != nil {

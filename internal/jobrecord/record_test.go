@@ -130,7 +130,8 @@ func TestRecordCutShort(t *testing.T) {
 	j := queue.Job{
 		Queue: "q", ID: "a", ContentType: "text/plain", Headers: map[string]string{"A": "b", "C": "d"},
 		Payload: []byte("0123456789"),
-		Lane:    "lane", Priority: 9, Batch: "batch", Costs: map[string]int64{"tokens": 7}, NotBefore: time.UnixMicro(1e15), ExpiresAt: time.UnixMicro(2e15),
+		Lane:    "lane", Priority: 9, Batch: "batch", Costs: map[string]int64{"tokens": 7},
+		NotBefore: time.UnixMicro(1e15), ExpiresAt: time.UnixMicro(2e15),
 	}
 	j.Normalize()
 	whole := Pack(&j)

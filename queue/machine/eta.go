@@ -122,7 +122,8 @@ func (q *queueState) groupVerdict(
 		return etaVerdict{at: goes}
 	}
 	others := amongOthers(ahead, load.others, q.spec.Share())
-	return q.group.queue.verdictOf(q, cause.Parent, goes, now, min(others, load.waiting*max(1, bounds.groupMaxCost)+deferred))
+	most := load.waiting*max(1, bounds.groupMaxCost) + deferred
+	return q.group.queue.verdictOf(q, cause.Parent, goes, now, min(others, most))
 }
 
 // groupLoad returns what waits in the group around a job of q; waits says whether the job itself waits.

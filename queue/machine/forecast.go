@@ -157,8 +157,8 @@ func (c *forecaster) dam(l *limit, of string) dam {
 	return d
 }
 
-// scale returns how much cost a unit stands for: the costs of waiting jobs in units are not known, so each counts as the
-// estimate.
+// scale returns how much cost a unit stands for. The costs of waiting jobs in units are not known, so each counts as
+// the estimate.
 func (c *forecaster) scale(l *limit) float64 {
 	var above *queue.Spec
 	if p := c.lineup.Info.Parent; p != nil {

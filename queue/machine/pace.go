@@ -271,7 +271,8 @@ func (p *paces) stillDelays(now leaky.Instant) bool {
 		return true
 	}
 	return slices.ContainsFunc(p.limits, func(l limit) bool {
-		return l.bucket.TAT >= now || l.bucket.Last > now || l.balance.TAT >= now || l.window.Ends > l.env.wall(now) && l.window.Used > 0
+		return l.bucket.TAT >= now || l.bucket.Last > now || l.balance.TAT >= now ||
+			l.window.Ends > l.env.wall(now) && l.window.Used > 0
 	})
 }
 

@@ -259,8 +259,12 @@ var unitRules = []rule{
 			field, costs string
 			v            queue.Reservation
 		}{
-			{"actual.images", "images=1", v}, {"actual.tokens", "tokens=-1", v}, {"actual.tokens", "tokens=1000000001", v},
-			{"actual.jobs", "jobs=2", v}, {"actual", "TOKENS=2", v}, {"actual.tokens", "tokens=1", other},
+			{"actual.images", "images=1", v},
+			{"actual.tokens", "tokens=-1", v},
+			{"actual.tokens", "tokens=1000000001", v},
+			{"actual.jobs", "jobs=2", v},
+			{"actual", "TOKENS=2", v},
+			{"actual.tokens", "tokens=1", other},
 		} {
 			before := r.info(q).Limits
 			out, err := r.e.Settle(r.ctx, []queue.Settlement{actual(tt.v, tt.costs), settlement(queue.Bury, queue.Reservation{

@@ -26,7 +26,8 @@ var withoutScript = map[string]string{
 		nextWithDead of pop popLast push pushTo putScheduled rank readyScheduled remove removeAt scheduledUntil
 		seek size top trimSome untilExpiry up updateHeap wakeForExpiry widen`,
 	"compute a forecast or list lanes, which is the same code for both engines once a script has read the lineup": `
-		budgetTap dam scale addDeferred addLanes addSiblings addStations bend burst depth divide divideByTurns earns ensureOverflow
+		budgetTap dam scale addDeferred addLanes addSiblings addStations bend burst depth divide divideByTurns earns
+		ensureOverflow
 		extrapolate fill fillGroup flow flowIn forecast hours inAll inHours isExact jobsLeft lastPart newOpenHours seconds
 		since spans unpass unpassOne keepRates kind lanes level limitInFlight
 		newForecaster newPool newRehearsal ownPools passMarks places pool pour remaining renew run runDry simplified
@@ -49,7 +50,8 @@ var withoutScript = map[string]string{
 		addIncoming addTally countIncomingLane countWaitingLane allowsMore arrive arriving arrivingBefore carryOver ceilings
 		clients collect collectLast commitOf complete covers dropLease dropTallies durable failing forgetForMemory formerPaces
 		holdGrants holdLane jobLike lastWait lease leases lookahead max neededCeilings newCommit noteCost
-		oneGrantBudget oneGrantCeilings oneGrantTAT uncorrect countOwed owedAudits paces pending pendingBytes persistLease pickWindows queue
+		oneGrantBudget oneGrantCeilings oneGrantTAT uncorrect countOwed owedAudits paces pending pendingBytes
+		persistLease pickWindows queue
 		raiseForGrant raiseWithAppend raisedAhead readySince removeIncoming replaceCeilings reservePlace
 		restore restoredBucket ripe signals stateToBe stretchedCeiling successor takeAgain takeBackPersisted
 		takeQuotas tallies tally tat touch unlessDurable wait waitsForDeferral waitsForEnded waitsForGrants

@@ -159,8 +159,8 @@ func (j *JobReader) field(name jsontext.Value) (int, *Problem) {
 	}
 	return 0, &Problem{
 		Reason: ReasonUnknownField, Field: Shorten(string(plain)),
-		Detail: "is not a field of a job; the fields are payload, payload_base64, content_type, id, headers, cost, costs, lane, " +
-			"batch, priority, not_before, expires_at, overflow",
+		Detail: "is not a field of a job; the fields are payload, payload_base64, content_type, id, headers, cost, costs, " +
+			"lane, batch, priority, not_before, expires_at, overflow",
 	}
 }
 
