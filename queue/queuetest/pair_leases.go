@@ -168,7 +168,8 @@ func (p *pair) settle() {
 			text,
 			fmt.Sprintf(
 				"%v %s/%s (attempt %d) after %v, lane only %v, trouble %v, untold %v, unused %v, no target %v, budget %v, "+
-					"actual %v", verdict, t.a.Queue, t.a.ID, t.a.Attempt, after, laneOnly, trouble, untold, unused, noTarget, budget, actual,
+					"actual %v",
+				verdict, t.a.Queue, t.a.ID, t.a.Attempt, after, laneOnly, trouble, untold, unused, noTarget, budget, actual,
 			),
 		)
 	}

@@ -462,6 +462,10 @@ export interface ChangedQueue {
   learn?: string;
   hours?: Hours;
   weight?: number;
+  estimate?: Record<string, {
+    /** Cost of a job that states none in this unit. */
+    default: number;
+  }>;
 }
 
 export interface Changes {
@@ -695,6 +699,8 @@ export interface Job {
   headers?: Record<string, string>;
   /** How many intervals the job uses. Default: determined by the queue's target, else 1. */
   cost?: number;
+  /** What the job uses of units that the queue's limits have, such as tokens. Default: the queue's estimate. */
+  costs?: Record<string, number>;
   /** Key of the job's lane, such as its tenant or its recipient's domain, up to 256 bytes of UTF-8. Lanes share the rate fairly, and the queue's settings for lanes apply to each. Jobs without a key share a lane without limits. */
   lane?: string;
   /** Label of the job's batch, such as a campaign: see listBatches. Up to 128 bytes of UTF-8. */
@@ -717,6 +723,8 @@ export interface JobInfo {
   position?: number;
   eta?: ETA;
   cost: number;
+  /** Costs in other units, while the job is stored. */
+  costs?: Record<string, number>;
   /** Key of the lane. Absent without a key, and for ended jobs whose details are no longer kept. */
   lane?: string;
   /** Unknown for deferred jobs, and ended jobs that are not dead. */
@@ -881,12 +889,14 @@ export interface LeaseFailed {
 export interface Limit {
   /** Further rate, in addition to the queue's rate. Default: none. */
   rate?: string;
-  /** Maximum number of jobs that may leave back to back after idleness, by this rate. */
+  /** Maximum number of jobs that may leave back to back after idleness, by this rate. With a unit: maximum cost. */
   burst?: number;
   /** Maximum cost per calendar window. A window is a minute (/m), an hour (/h), a day (/d), a week from Monday (/w) or a month (/mo). Default: none. */
   quota?: string;
   /** IANA time zone in which days, weeks and months begin. Default: UTC. */
   timezone?: string;
+  /** What the limit counts: jobs, or another unit in which jobs state their costs. A job that costs more than the burst leaves once the whole burst is available. Default: jobs. */
+  unit?: string;
 }
 
 export interface Line {
@@ -1056,6 +1066,8 @@ export interface PulledJob {
   lane?: string;
   priority?: number;
   cost: number;
+  /** Costs in other units that are charged for the job. */
+  costs?: Record<string, number>;
   /** Number of the attempt, from 1. */
   attempt: number;
   appended_at: string;
@@ -1552,6 +1564,11 @@ export type Spec = {
   hours?: Hours;
   /** Share of a child in the parent's rate, in proportion to its siblings' weights. What a queue does not use, the others get. A parent's own jobs count as a sibling of its children. */
   weight?: number;
+  /** Costs, by unit, of jobs that state none, such as estimate.tokens.default. A child without an estimate has its parent's. A job with neither cost nor estimate in a unit that a limit has is refused. */
+  estimate?: Record<string, {
+    /** Cost of a job that states none in this unit. */
+    default: number;
+  }>;
 };
 
 export type State = "waiting" | "scheduled" | "leased" | "deferred" | "delivered" | "dead" | "held" | "cancelled" | "expired";

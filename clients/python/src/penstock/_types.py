@@ -290,6 +290,7 @@ class ChangedQueue(_ChangedQueue, total=False):
     learn: Any
     hours: Any
     weight: Any
+    estimate: Any
 
 
 class _Changes(TypedDict):
@@ -432,6 +433,7 @@ class Job(TypedDict, total=False):
     id: str
     headers: Dict[str, str]
     cost: int
+    costs: Dict[str, int]
     lane: str
     batch: str
     priority: int
@@ -451,6 +453,7 @@ class _JobInfo(TypedDict):
 class JobInfo(_JobInfo, total=False):
     position: int
     eta: ETA
+    costs: Dict[str, int]
     lane: str
     batch: str
     priority: int
@@ -548,6 +551,7 @@ class Limit(TypedDict, total=False):
     burst: int
     quota: str
     timezone: str
+    unit: str
 
 
 class _Line(TypedDict):
@@ -677,6 +681,7 @@ class PulledJob(_PulledJob, total=False):
     headers: Dict[str, str]
     lane: str
     priority: int
+    costs: Dict[str, int]
 
 
 class PurgeRequest(TypedDict, total=False):
@@ -944,6 +949,7 @@ class Spec(TypedDict, total=False):
     learn: str
     hours: Hours
     weight: int
+    estimate: Dict[str, Dict[str, Any]]
 
 
 class _Stats(TypedDict):
