@@ -33,6 +33,8 @@ type Balance struct {
 	// counts as now: idleness earns no more than Burst.
 	TAT Instant
 	Rem int64
+	// Last is the latest departure, which may be ahead; 0 if it does not matter any more.
+	Last Instant
 	// Wants is the credit that the next departure needs. It is 0 until a job was found that needs more than there is.
 	// Later, cheaper jobs then cannot overtake that job forever, and the next opening does not depend on which job is
 	// first.
@@ -94,7 +96,7 @@ func (p Budget) Want(b *Balance, cost int64) { b.Wants = max(b.Wants, min(cost, 
 // Take charges a departure at d, which Affords allows.
 func (p Budget) Take(b *Balance, d Instant, cost int64) {
 	p.charge(b, d, cost)
-	b.Wants = 0
+	b.Last, b.Wants = max(b.Last, d), 0
 }
 
 // Correct charges actual in place of the charge for a departure at d.
@@ -201,15 +203,19 @@ func (p Budget) Change(b Balance, q Budget, now Instant) Balance {
 			tat++
 		}
 	}
-	return q.Bounded(Balance{TAT: tat}, now)
+	return q.Bounded(Balance{TAT: tat, Last: b.Last}, now)
 }
 
 // Bucket returns the balance as a Bucket in which the last cost is what the next departure wants. BalanceOf is its
 // inverse, but does not know what may be refunded.
-func (b Balance) Bucket() Bucket { return Bucket{TAT: b.TAT, Rem: b.Rem, LastCost: b.Wants} }
+func (b Balance) Bucket() Bucket {
+	return Bucket{TAT: b.TAT, Rem: b.Rem, Last: b.Last, LastCost: b.Wants}
+}
 
 // BalanceOf returns a balance that was shown as a bucket.
-func BalanceOf(b Bucket) Balance { return Balance{TAT: b.TAT, Rem: b.Rem, Wants: b.LastCost} }
+func BalanceOf(b Bucket) Balance {
+	return Balance{TAT: b.TAT, Rem: b.Rem, Last: b.Last, Wants: b.LastCost}
+}
 
 // Lost returns a balance whose state was, or may have been, lost: none of the burst is left at an instant.
 func (p Budget) Lost(b Balance, at Instant) Balance {
@@ -244,6 +250,7 @@ func (p Budget) Used(b *Balance, at Instant) int64 {
 // Bounded returns b within its bounds as of now, so that no foreign balance blocks a queue for good.
 func (p Budget) Bounded(b Balance, now Instant) Balance {
 	b.Rem, b.Wants = min(max(b.Rem, 0), p.Rate.n-1), min(max(b.Wants, 0), p.Burst)
+	b.Last = min(b.Last, now.Add(time.Second))
 	if most := now.Add(MaxBurstSpan + time.Second); b.TAT > most {
 		b.TAT, b.Rem = most, 0
 	}

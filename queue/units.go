@@ -74,7 +74,7 @@ func ValidateCosts(field string, costs map[string]int64) error {
 // estimateSettings is the table of an estimate's settings.
 var estimateSettings = []setting[Estimate]{
 	{
-		name: "default", at: func(e *Estimate) any { return &e.Default }, max: MaxUnitCost, required: true,
+		name: "default", at: func(e *Estimate) any { return &e.Default }, min: 0, max: MaxUnitCost, required: true,
 		example: "1000",
 		doc:     "Cost of a job that states none in this unit.",
 	},

@@ -103,11 +103,9 @@ func (e *Engine) start(ctx context.Context) (err error) {
 	}
 	e.measure()
 	return e.db.view(func(tx machine.Transaction) error {
-		last, err := machine.ClockOf(tx)
-		if err != nil {
+		if e.clock.Clock, err = machine.ClockOf(tx); err != nil {
 			return err
 		}
-		e.clock.Last = last
 		e.clock.read(time.Now(), 0)
 		e.machine.Ahead = e.clock.Ahead
 		return e.machine.Load(ctx, tx, e.clock.Last)

@@ -46,7 +46,7 @@ func (e *Engine) reopen() {
 // crash kills the process and starts another one.
 func (e *Engine) crash() {
 	e.clock = Clock{}
-	e.read(func(tx Transaction) { e.clock.Last, _ = ClockOf(tx) })
+	e.read(func(tx Transaction) { e.clock, _ = ClockOf(tx) })
 	next := New(e.epoch + 1)
 	now := e.now()
 	next.Ahead = e.clock.Ahead

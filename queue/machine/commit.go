@@ -267,7 +267,7 @@ func (m *Machine) complete(c *Commit, now leaky.Instant) {
 		}
 	}
 	m.changedBatches = nil
-	m.store.commit, m.store.now = c.Number, now
+	m.store.commit, m.store.now, m.store.ahead = c.Number, now, m.Ahead
 	c.seq, c.ended, c.deferred = m.store.seq, m.store.ended, m.store.deferred
 	c.putStore(m.store)
 }

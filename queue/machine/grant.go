@@ -105,7 +105,7 @@ func (m *Machine) visitQueue(q *queueState, g *grant, now leaky.Instant) {
 			break
 		}
 		of := j.bill()
-		if !q.hasCredit(d, of) {
+		if !q.hasCredit(g.reigns, d, of) {
 			continue // it departs when there is enough
 		}
 		if !q.affords(d, of) {

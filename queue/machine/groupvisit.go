@@ -31,8 +31,8 @@ func (m *Machine) visitGroup(grp *group, pulled *queueState, g *grant, now leaky
 			break
 		}
 		// The member's own quotas first: what they refuse must not use up the parent's.
-		if !gone && (q == p || q.hasCredit(d, of)) {
-			if !p.hasCredit(d, of) {
+		if !gone && (q == p || q.hasCredit(g.reigns, d, of)) {
+			if !p.hasCredit(g.reigns, d, of) {
 				continue // it departs when there is enough
 			}
 			if q == p || q.affords(d, of) {

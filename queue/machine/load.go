@@ -32,10 +32,11 @@ type deadRef struct {
 	job  *endedJob
 }
 
-// ClockOf returns the time of the last commit of a store. The clock of a machine that loads it must not be behind.
-func ClockOf(tx Transaction) (leaky.Instant, error) {
+// ClockOf returns the clock as of the last commit of a store. It goes on from there, so that a jump of the wall clock
+// that it ignored does not count as time that passed while nobody ran.
+func ClockOf(tx Transaction) (Clock, error) {
 	s, err := (&tables{tx}).getStore()
-	return s.now, err
+	return Clock{Last: s.now, offset: s.ahead}, err
 }
 
 // Initialise makes a new store of empty tables.

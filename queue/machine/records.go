@@ -19,6 +19,7 @@ type storeRecord struct {
 	deferred uint64        // the last key of a deferral
 	revision int64         // the last revision given to any queue, rule or document
 	queue    uint64        // the last key of a queue
+	ahead    leaky.Instant // how far the engine's clock is ahead of the wall clock; mostly 0, and then not on file
 }
 
 func (s *storeRecord) fields() []any {

@@ -113,7 +113,7 @@ func (f *Rehearsal) Depart(key string, due, expires leaky.Instant, cost int64) (
 		if expires != 0 && expires < at {
 			return at, true
 		}
-		afforded = q.isParent() || q.hasCredit(d, of) && q.affords(d, of)
+		afforded = q.isParent() || q.hasCredit(nil, d, of) && q.affords(d, of)
 	}
 	if !q.isParent() {
 		q.noteDeparture(d)

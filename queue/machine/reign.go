@@ -84,8 +84,16 @@ type reigns []reign
 
 // laterBy returns how much later a bucket counts because its last departure was granted to another, uncertain client.
 func (rs reigns) laterBy(p leaky.Pacer, b leaky.Bucket) (by time.Duration) {
+	if p.Rate.Unlimited() {
+		return 0
+	}
+	return rs.lateness(b.Last)
+}
+
+// lateness returns by how much a start may be late after a departure.
+func (rs reigns) lateness(d leaky.Instant) (by time.Duration) {
 	for i := range rs {
-		if r := &rs[i]; b.Last >= r.first && b.Last <= r.latest && !p.Rate.Unlimited() {
+		if r := &rs[i]; d >= r.first && d <= r.latest {
 			by = max(by, r.by)
 		}
 	}
@@ -136,4 +144,11 @@ func (rs reigns) shift(p *paces) {
 func (rs reigns) shiftOne(p leaky.Pacer, b *leaky.Bucket) {
 	by := rs.laterBy(p, *b)
 	b.TAT, b.Last = b.TAT.Add(by), b.Last.Add(by)
+}
+
+// shiftBudget is shift for a budget, before its credit is looked at.
+func (rs reigns) shiftBudget(l *limit) {
+	if by := rs.lateness(l.balance.Last); by > 0 {
+		l.balance.TAT, l.balance.Last = l.balance.TAT.Add(by), 0
+	}
 }

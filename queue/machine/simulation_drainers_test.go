@@ -166,7 +166,7 @@ func (d *simDrainer) reply(c *simReserve, err error) {
 func (d *simDrainer) take(r *queue.Reservation, w window.Window) {
 	d.busy++
 	until, j := instantOf(w.Latest(simSlack)), d.job(r.ID)
-	if string(r.Payload) != r.ID || r.Cost != j.Cost || r.Lane != j.Lane {
+	if string(r.Payload) != r.ID || r.Cost != j.Cost || r.Lane != j.Lane || !j.hasCosts(r.Costs) {
 		d.fail("%s comes out as %+v", j, r)
 	}
 	c := &simSettle{of: d, job: j, fence: parseFence(r.Fence), life: d.life}
@@ -183,6 +183,9 @@ func (d *simDrainer) take(r *queue.Reservation, w window.Window) {
 			d.note("%s starts %s", d.name, j)
 		}
 		d.started(j.of, r.Cost)
+		if j.of.spec.Estimate != nil {
+			c.used = d.startedWith(j.of, r.Costs["tokens"])
+		}
 		took := d.upTo(300 * time.Millisecond)
 		if d.chance(50) {
 			if took = d.upTo(4 * time.Second); took > time.Second && d.IntN(2) == 0 { // longer than the lease, now and then
@@ -190,6 +193,7 @@ func (d *simDrainer) take(r *queue.Reservation, w window.Window) {
 			}
 		}
 		c.decideVerdict()
+		c.decideActual()
 		d.later(took, c.settle)
 	})
 }
@@ -201,9 +205,10 @@ type simSettle struct {
 	life   int
 	job    *simJob
 	fence  fence
-	begun  bool // it was decided at least once
-	own    bool // the job has this lease, which was not settled when this was decided
-	valid  bool // and has not run out
+	used   *simTokenUse // nil unless the job costs tokens
+	begun  bool         // it was decided at least once
+	own    bool         // the job has this lease, which was not settled when this was decided
+	valid  bool         // and has not run out
 	answer queue.Settled
 	first  simSettled
 }
@@ -227,6 +232,13 @@ func (c *simSettle) decideVerdict() {
 	}
 }
 
+// decideActual decides what a job has used of tokens: sometimes more than its charge, which jobs after it pay.
+func (c *simSettle) decideActual() {
+	if d := c.of; c.used != nil && d.IntN(3) > 0 {
+		c.Actual = map[string]int64{"tokens": d.Int64N(simMaxTokens * 3 / 2)}
+	}
+}
+
 func (c *simSettle) settle() {
 	c.of.operations++
 	c.of.do(c)
@@ -239,6 +251,9 @@ func (c *simSettle) decide(now leaky.Instant) (uint64, error) {
 	c.begun = true
 	c.own = c.job.lease.fence == c.fence && !c.job.lease.over
 	c.valid = c.own && c.of.leased(c.job, now)
+	if cost, stated := c.Actual["tokens"]; stated {
+		c.used.tokens = min(c.used.tokens, cost)
+	}
 	list := [1]queue.Settlement{c.Settlement}
 	answers, wait := c.of.store.Settle(now, list[:])
 	c.answer = answers[0]

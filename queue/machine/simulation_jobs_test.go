@@ -32,6 +32,18 @@ type simJob struct {
 	moved   int // how often it was decided about or granted
 }
 
+// hasCosts reports whether costs are those of the job, or the estimates.
+func (j *simJob) hasCosts(costs map[string]int64) bool {
+	if j.of.spec.Estimate == nil {
+		return len(costs) == 0
+	}
+	stated, ok := j.Costs["tokens"]
+	if !ok {
+		stated = simTokens
+	}
+	return len(costs) == 1 && costs["tokens"] == stated
+}
+
 // newJob returns a new job.
 func (s *simulation) newJob() *simJob {
 	q := s.queues[s.IntN(len(s.queues))]
@@ -41,6 +53,9 @@ func (s *simulation) newJob() *simJob {
 	j := &simJob{of: q}
 	j.Job = queue.Job{Queue: q.spec.Name, ID: "j" + strconv.Itoa(len(s.jobs)), Cost: 1}
 	j.Payload = []byte(j.ID)
+	if q.spec.Estimate != nil && s.IntN(2) == 0 {
+		j.Costs = map[string]int64{"tokens": s.Int64N(simMaxTokens + 1)}
+	}
 	s.jobs = append(s.jobs, j)
 	if s.IntN(10) == 0 {
 		j.Cost = s.Int64N(3) + 1

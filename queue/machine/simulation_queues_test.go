@@ -28,8 +28,11 @@ var (
 
 const simMaxBatches = 3
 
+// Jobs that state their tokens cost up to simMaxTokens; others are charged simTokens.
+const simMaxTokens, simTokens = 60, 20
+
 // simSpecs are a single queue with a burst, and queues with lanes, ordered lanes, jobs that are not sent twice, further
-// limits, rules, an overflow (two), and a group.
+// limits, limits of tokens, rules, an overflow (two), and a group.
 var simSpecs = []func(*queue.Spec){
 	func(s *queue.Spec) { s.Name, s.Rate, s.Burst = "alone", leaky.PerSecond(100), 3 },
 	func(s *queue.Spec) { s.Name, s.Rate = "lanes", leaky.PerSecond(14) },
@@ -38,6 +41,14 @@ var simSpecs = []func(*queue.Spec){
 	func(s *queue.Spec) {
 		s.Name, s.Rate = "limits", leaky.Unlimited
 		s.Limits = []queue.Limit{{Rate: leaky.PerSecond(30), Burst: 5}, {Quota: queue.Quota{Max: 60, Per: "m"}}}
+	},
+	func(s *queue.Spec) {
+		s.Name, s.Rate = "metered", leaky.PerSecond(500)
+		s.Limits = []queue.Limit{
+			{Unit: "tokens", Rate: leaky.PerSecond(300), Burst: 2 * simMaxTokens},
+			{Unit: "tokens", Quota: queue.Quota{Max: 9000, Per: "m"}},
+		}
+		s.Estimate = map[string]queue.Estimate{"tokens": {Default: simTokens}}
 	},
 	func(s *queue.Spec) {
 		s.Name, s.Rate, s.Rules = "limited", leaky.PerSecond(40), []string{"limited.meter", "limited.log"}
@@ -58,7 +69,8 @@ var simSpecs = []func(*queue.Spec){
 // simQueue is what the world knows of a queue. It must hold that
 //
 //   - it never holds more than its capacity or, if that was lowered, more than it held before
-//   - starts keep the window law of its rate and of its limits
+//   - starts keep the window law of its rate and of its limits, in tokens by their charges, or by what they used if that
+//     is less
 //   - its counters of what came in and ended match what is there
 type simQueue struct {
 	spec     queue.Spec
@@ -73,6 +85,7 @@ type simQueue struct {
 	ownOf    *Machine
 	// All starts, and the starts that the quota counts, by the store's clock.
 	starts, metered []law.Start
+	tokens          []*simTokenUse
 	since           leaky.Instant // earlier starts belong to another segment
 	windowsSince    leaky.Instant // windows before this are unknown
 	maxCost         int64
@@ -215,6 +228,39 @@ func (s *simulation) started(q *simQueue, cost int64) {
 	}
 }
 
+// simTokenUse is what a start used of tokens.
+type simTokenUse struct {
+	at     time.Duration
+	tokens int64
+}
+
+// startedWith notes what a start is charged of tokens. A lower use replaces it later.
+func (s *simulation) startedWith(q *simQueue, tokens int64) *simTokenUse {
+	u := &simTokenUse{at: time.Duration(s.at) * time.Microsecond, tokens: tokens}
+	if s.at >= q.since {
+		q.tokens = append(q.tokens, u)
+	}
+	return u
+}
+
+// judgeTokens checks what starts used of tokens.
+func (s *simulation) judgeTokens(q *simQueue) {
+	var used []law.Start
+	for _, u := range q.tokens {
+		if u.tokens > 0 {
+			used = append(used, law.Start{At: u.at, Cost: u.tokens})
+		}
+	}
+	for _, l := range q.spec.Limits {
+		if !l.IsBudget() {
+			continue
+		}
+		if v := (law.Law{Rate: l.Rate, Burst: l.Burst, Slack: simSlack}).Judge(used); !v.Held {
+			s.fail("%s by %s: %d used in %v, %d may", q.spec.Name, l.String(), v.Worst.Starts, v.Worst.Width, v.Worst.Allowed)
+		}
+	}
+}
+
 // newSegments judges all starts so far. The law differs for a window in which a rate changed or the clock jumped: a new
 // trace begins when all earlier departures have passed, and every client has noticed the jump.
 func (s *simulation) newSegments(jumped bool) {
@@ -230,7 +276,7 @@ func (s *simulation) newSegments(jumped bool) {
 		since = since.Add(window.Memory)
 	}
 	for _, q := range s.queues {
-		q.starts, q.metered, q.since = q.starts[:0], q.metered[:0], since
+		q.starts, q.metered, q.tokens, q.since = q.starts[:0], q.metered[:0], nil, since
 	}
 }
 
@@ -246,6 +292,7 @@ func (s *simulation) newWindows() {
 func (s *simulation) judgeStarts() {
 	for _, q := range s.queues {
 		s.judge(q, q.spec.Rate, q.spec.Burst)
+		s.judgeTokens(q)
 		for _, l := range q.spec.Limits {
 			if l.Paced() {
 				s.judge(q, l.Rate, l.Burst)
@@ -267,7 +314,7 @@ func (s *simulation) judge(q *simQueue, r leaky.Rate, burst int64) {
 func (s *simulation) judgeQuotas() {
 	for _, q := range s.queues {
 		for _, of := range q.spec.Limits {
-			if of.Paced() || len(q.metered) == 0 {
+			if !of.HasQuota() || of.Counts() != "" || len(q.metered) == 0 {
 				continue
 			}
 			l := law.Quota{Max: of.Quota.Max, Late: simSlack}

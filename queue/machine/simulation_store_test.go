@@ -57,11 +57,10 @@ func (s *simulation) begin() {
 	p := &simStore{world: s, Machine: New(uint64(s.kills))} // epochs are unique
 	p.maxBatches = simMaxBatches
 	p.read(func(tx Transaction) {
-		last, err := ClockOf(tx)
-		if err != nil {
+		var err error
+		if p.clock, err = ClockOf(tx); err != nil {
 			panic(err)
 		}
-		p.clock.Last = last
 		now := p.look(0)
 		p.Ahead = p.clock.Ahead
 		p.load(p.Machine, now)

@@ -94,7 +94,10 @@ func (t *tables) getTimeline(d *endedJob) ([]queue.Attempt, error) {
 }
 
 func (t *tables) getStore() (s storeRecord, err error) {
-	_, err = decode(t.Table(MetaTable).Get(storeKey), "store", s.fields()...)
+	rest, err := decode(t.Table(MetaTable).Get(storeKey), "store", s.fields()...)
+	if err == nil && len(rest) > 0 {
+		_, err = decode(rest, "store", &s.ahead)
+	}
 	return s, err
 }
 
@@ -281,7 +284,11 @@ func (s *effects) putTally(number uint64, record []byte) { s.put(talliesTable, n
 func (s *effects) dropTally(number uint64) { s.drop(talliesTable, number) }
 
 func (s *effects) putStore(r storeRecord) {
-	s.putNamed(MetaTable, string(storeKey), encode(r.fields()...))
+	fields := r.fields()
+	if r.ahead != 0 {
+		fields = append(fields, &r.ahead)
+	}
+	s.putNamed(MetaTable, string(storeKey), encode(fields...))
 }
 
 // CheckJobs reads every stored job, which Load does not, and compares it with its fingerprint. It returns the number of

@@ -122,9 +122,10 @@ func (q *queueState) checkActual(actual map[string]int64) error {
 
 // hasCredit reports whether each budget has enough for a departure at d, an instant allowed by opens. Budgets that have
 // too little open later, when there is enough.
-func (p *paces) hasCredit(d leaky.Instant, of bill) bool {
+func (p *paces) hasCredit(rs reigns, d leaky.Instant, of bill) bool {
 	enough := true
 	for l := range p.budgets {
+		rs.shiftBudget(l)
 		if cost := of.costIn(l); !l.budget.Affords(&l.balance, d, cost) {
 			l.budget.Want(&l.balance, cost)
 			enough = false

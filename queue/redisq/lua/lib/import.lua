@@ -32,11 +32,11 @@ local function continueFrom(q, bucketAt, limitsAt)
       laterBucket(l, at)
     elseif i <= count and l.budget then
       local b = { n = l.n, d = l.d, burst = l.burst, tat = tonumber(ARGV[at]), rem = tonumber(ARGV[at + 1]),
-        wants = tonumber(ARGV[at + 3]) }
+        last = tonumber(ARGV[at + 2]), wants = tonumber(ARGV[at + 3]) }
       limits.creditReadyAt(b)
       limits.creditReadyAt(l)
       if b.tat > l.tat or b.tat == l.tat and b.rem > l.rem then
-        l.tat, l.rem, l.wants = b.tat, b.rem, b.wants
+        l.tat, l.rem, l.last, l.wants = b.tat, b.rem, b.last, b.wants
       end
     elseif i <= count then
       local ends, used = tonumber(ARGV[at]), tonumber(ARGV[at + 1])

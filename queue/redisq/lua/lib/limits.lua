@@ -10,7 +10,7 @@
 -- A limit has a name, by which it is recognized after a change, and a unit, unless it counts jobs. A pace and a budget
 -- (a rate of another unit, see units.lua) have n, d and burst. A quota has max and its calendar: period and phase, or
 -- the ends of its windows, 7 bytes each. The state of a pace is tat, rem, last and lastCost, of a budget tat, rem,
--- 0, wants and its lows, of a quota windowEnds and used.
+-- last, wants and its lows, of a quota windowEnds and used.
 --
 -- The hours of a queue are the edges of its open spans, 7 bytes each; '-' if only lanes have hours. q.hours are those
 -- of the queue itself. Hours go by the wall clock, like quotas.
@@ -62,7 +62,7 @@ end
 
 local function stateOf(l)
   if l.max > 0 then return { l.windowEnds, l.used } end
-  if l.budget then return { l.tat, l.rem, 0, l.wants, unpack(l.lows) } end
+  if l.budget then return { l.tat, l.rem, l.last, l.wants, unpack(l.lows) } end
   return { l.tat, l.rem, l.last, l.lastCost }
 end
 
@@ -244,7 +244,7 @@ local function takeAll(q, d, bill)
       takeAt(l, d, bucketReadyAt(l) < d and d or now, bill.cost)
     elseif l.budget then
       chargeUnits(l, d, costIn(l, bill))
-      l.wants = 0
+      l.last, l.wants = max(l.last, d), 0
     else
       local ends, used = windowAt(l, d)
       l.windowEnds, l.used = ends, used + min(costIn(l, bill), l.max)

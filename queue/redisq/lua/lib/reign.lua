@@ -1,5 +1,5 @@
 -- needs: request, pace
--- gives: apart, apartIn, shift, shiftOne, notePaced, noteReign
+-- gives: apart, apartIn, shift, shiftOne, shiftBudget, notePaced, noteReign
 --
 -- A client that does not know the engine's clock well starts its jobs late by an unknown, equal delay. The distances
 -- between its own starts stay the same. But the next job of another client could start too soon after one of them. So a
@@ -79,4 +79,10 @@ local function shift(q)
   for _, l in ipairs(q.limits or {}) do
     if l.pace then shiftOne(l) end
   end
+end
+
+-- shiftBudget is shift for a budget, before its credit is looked at.
+local function shiftBudget(l)
+  local by = laterBy(l)
+  if by > 0 then l.tat, l.last = l.tat + by, 0 end
 end

@@ -1,8 +1,8 @@
 -- needs: pace
 --
 -- Limits that count another unit than jobs, such as tokens: what jobs are charged, and the arithmetic of
--- leaky/budget.go. Of a budget, tat is when the whole burst is available, wants the credit that the next departure needs,
--- and lows an instant and how much was in use then, for each low.
+-- leaky/budget.go. Of a budget, tat is when the whole burst is available, last the latest departure, wants the credit that
+-- the next departure needs, and lows an instant and how much was in use then, for each low.
 --
 -- A bill is what a job is charged: q, its queue, which has the estimates; cost; and job, what is stored of it. A record
 -- has its costs behind its batch: 2 bytes of length, then for each unit 1 byte of length, its name and 4 bytes.
@@ -30,6 +30,7 @@ end
 -- creditReadyAt returns when the credit is there that the next departure needs, which may be in the past.
 local function creditReadyAt(l)
   l.rem, l.wants = min(max(l.rem, 0), l.n - 1), min(max(l.wants, 0), l.burst)
+  l.last = min(l.last, now + SECOND)
   if l.tat > now + MAX_DEBT + SECOND then l.tat, l.rem = now + MAX_DEBT + SECOND, 0 end
   return allows(l, l.wants)
 end
@@ -92,7 +93,7 @@ local function changeBudget(l, o)
     local whole, rest = span(l, l.burst - o.burst)
     tat = tat + whole + (rest > 0 and 1 or 0)
   end
-  l.tat, l.rem, l.wants, l.lows = tat, 0, 0, {}
+  l.tat, l.rem, l.last, l.wants, l.lows = tat, 0, o.last, 0, {}
   creditReadyAt(l)
 end
 
@@ -195,6 +196,7 @@ local function hasCredit(q, d, bill)
   local enough = true
   for _, l in ipairs(q.limits or {}) do
     if l.budget then
+      reign.shiftBudget(l)
       local need = min(costIn(l, bill), l.burst)
       if d < allows(l, need) then l.wants, enough = max(l.wants, need), false end
     end
