@@ -15,7 +15,7 @@ import (
 )
 
 // most is the maximum number of words on all pages together, except those of groups.
-const most = 32_350
+const most = 32_900
 
 // budgets are the maximum numbers of words of all pages.
 var budgets = map[string]int{
@@ -38,7 +38,7 @@ var budgets = map[string]int{
 	"docs/testing.md":        300,
 	"docs/limiters.md":       850,
 	"docs/deferred.md":       950,
-	"docs/metrics.md":        1500,
+	"docs/metrics.md":        1520,
 	"docs/runbook.md":        1340,
 	"docs/tracing.md":        315,
 	"docs/backup.md":         880,
@@ -46,7 +46,7 @@ var budgets = map[string]int{
 	"docs/benchmarks.md":     1220,
 	"docs/targets/asynq.md":  504,
 	"docs/targets/custom.md": 300,
-	"docs/targets/http.md":   1000,
+	"docs/targets/http.md":   1150,
 	"docs/targets/nats.md":   350,
 	"docs/targets/sms.md":    800,
 	"docs/targets/smtp.md":   800,

@@ -19,6 +19,7 @@ type Job struct {
 	Span Span
 
 	actual    map[string]int64
+	ignored   []string // why other actual costs are not charged
 	budget    queue.Budget
 	budgetErr error
 }
@@ -41,6 +42,10 @@ func (j *Job) ReportActual(costs map[string]int64) error {
 	j.actual = maps.Clone(costs)
 	return nil
 }
+
+// IgnoreActual records that the receiver's statement of an actual cost cannot be used, and why in a word, for metrics.
+// What was charged at the departure stands.
+func (j *Job) IgnoreActual(fault string) { j.ignored = append(j.ignored, fault) }
 
 // Last reports whether this is the job's last attempt if it fails now and would be retried after the given time.
 func (j *Job) Last(after time.Duration) bool {

@@ -32,6 +32,9 @@ type Observer interface {
 	// Affected: a settlement also changed its queue, as e says. It is called after Settled. A Fail with the reason
 	// queue.SlowReason is not a settlement: the attempt still goes on, longer than its queue's Circuit.Slow.
 	Affected(s queue.Settlement, e queue.Effect)
+	// ActualIgnored: an actual cost of a job is not charged, because of a fault in what states it: UncountedActual, or a
+	// word of the job's handler. What was charged at the departure stands.
+	ActualIgnored(queue, fault string)
 	// Unsettled: a settlement was given up, because the engine was unreachable for too long or cannot carry it out. The
 	// job is delivered again when its lease has run out.
 	Unsettled(queue string, verdict queue.Verdict, err error)
@@ -40,6 +43,9 @@ type Observer interface {
 	// Free: the number of free handlers.
 	Free(handlers int)
 }
+
+// UncountedActual is the fault of an actual cost in a unit that no limit counts.
+const UncountedActual = "uncounted"
 
 // Reason is why a job was given back.
 type Reason uint8
@@ -86,6 +92,9 @@ func (NoObserver) Settled(string, queue.Verdict, queue.State) {}
 
 // Affected does nothing.
 func (NoObserver) Affected(queue.Settlement, queue.Effect) {}
+
+// ActualIgnored does nothing.
+func (NoObserver) ActualIgnored(string, string) {}
 
 // Unsettled does nothing.
 func (NoObserver) Unsettled(string, queue.Verdict, error) {}

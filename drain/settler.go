@@ -193,6 +193,7 @@ func (s *settler) land(batch []pendingSettlement, answers []queue.Settled, err e
 			s.answered(p, &answers[i])
 		case errors.As(failed, &refused) && p.Actual != nil: // the queue may count other units by now
 			s.d.log.Error("actual costs are not charged", "queue", p.Queue, "id", p.ID, "error", failed)
+			s.d.observer.ActualIgnored(p.Queue, UncountedActual)
 			p.Actual = nil
 			again, last = append(again, *p), failed
 		case now.After(p.until) || errors.Is(failed, queue.ErrCorrupt) || errors.Is(failed, queue.ErrClosed):

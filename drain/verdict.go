@@ -47,6 +47,9 @@ func (dl *delivery) finish(err error) {
 		return
 	}
 	s.Lease, s.Budget, s.Actual = dl.lease(), dl.job.budget, dl.job.actual
+	for _, fault := range dl.job.ignored {
+		d.observer.ActualIgnored(dl.job.Queue, fault)
+	}
 	if err := dl.job.budgetErr; err != nil {
 		d.complain("ignored the receiver's rate-limit headers; check the queue's learn", err, "queue", dl.job.Queue)
 	}

@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/penstock/penstock/deliver/usage"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/clip"
 )
@@ -68,17 +69,33 @@ func judge(answer *http.Response, head []byte, job *drain.Job, target *Target) e
 }
 
 // beginning reads a body within drainTime, and returns its beginning. whole is whether the body was read to its end.
-func (c *call) beginning(body io.Reader) (head []byte, whole bool) {
+func (c *call) beginning(body io.Reader, used *usage.Reader) (head []byte, whole bool) {
 	if body == http.NoBody {
 		return nil, true
 	}
 	c.within(drainTime)
+	if used.Pending() {
+		body = io.TeeReader(body, used)
+	}
 	// Longer than the excerpt, so that secrets are not cut before they are hidden.
 	head, err := io.ReadAll(io.LimitReader(body, 4*excerptBytes))
 	if err == nil {
 		_, err = io.CopyN(io.Discard, body, drainBytes)
 	}
 	return head, errors.Is(err, io.EOF)
+}
+
+// reportActual records what a job has used, as the answer states it. Answers that refuse a job need not state it.
+func reportActual(job *drain.Job, used *usage.Reader, whole, delivered bool) {
+	actual, faults := used.End(whole)
+	if actual != nil {
+		_ = job.ReportActual(actual) // a Reader returns valid costs
+	}
+	for _, fault := range faults {
+		if delivered {
+			job.IgnoreActual(string(fault))
+		}
+	}
 }
 
 // excerpt returns text as printable characters with single spaces.

@@ -10,6 +10,7 @@ import (
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/queue"
 )
 
 // Options are the settings of a Sender. The zero Options are valid.
@@ -73,7 +74,10 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, t
 	if job.Spec != nil && job.Spec.Learn != "" {
 		job.ReportBudget(BudgetOf(job.Spec, answer.Header, time.Now()))
 	}
-	head, whole := c.beginning(answer.Body)
+	used := target.usage.Read(answer.Header, job.Costs)
+	head, whole := c.beginning(answer.Body, used)
 	c.end(answer, whole)
-	return judge(answer, head, job, target)
+	err = judge(answer, head, job, target)
+	reportActual(job, used, whole, drain.What(err).Verdict == queue.Deliver)
+	return err
 }

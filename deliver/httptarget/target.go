@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
+	"github.com/penstock/penstock/deliver/usage"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/unit"
 )
@@ -44,6 +45,8 @@ type Target struct {
 	Proxy string `json:"proxy,omitempty"`
 	// PassAuthorization passes the Authorization of the callers of a proxied queue on. By default it is removed.
 	PassAuthorization bool `json:"pass_authorization,omitempty"`
+	// Actual says where answers state what a call has used.
+	Actual usage.Setting `json:"actual,omitempty"`
 
 	proxy  *proxy
 	refers bool          // to secrets
@@ -52,7 +55,8 @@ type Target struct {
 
 	// Made once by check, and not for each job.
 	wire  *wire
-	print string // the fingerprint
+	usage *usage.Plan // of Actual
+	print string      // the fingerprint
 }
 
 var _ setting.Hosted = (*Target)(nil)
@@ -120,6 +124,10 @@ func (t *Target) check(at string) error {
 		return setting.Error(at+"max_connections", strconv.Itoa(*n), "must be from 1 to "+strconv.Itoa(MaxMaxConnections))
 	}
 	if err := t.TLS.check(at + "tls"); err != nil {
+		return err
+	}
+	var err error
+	if t.usage, err = t.Actual.Plan(at + "actual"); err != nil {
 		return err
 	}
 	t.wire = nil // a copy with resolved secrets gets its own

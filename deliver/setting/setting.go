@@ -183,7 +183,18 @@ func Explain(err error, at string, into any) error {
 	case semantic.GoType == reflect.TypeFor[unit.Duration]():
 		return Error(path, string(semantic.JSONValue), `must be a duration such as "10s"`)
 	}
+	if t := semantic.GoType; t != nil {
+		if w, ok := reflect.Zero(elem(t)).Interface().(Wanting); ok {
+			return Error(path, "", "must be "+w.Wants())
+		}
+	}
 	return Error(path, "", "must be "+kindOf(semantic.GoType))
+}
+
+// Wanting is a part of a setting that decodes itself.
+type Wanting interface {
+	// Wants returns what the part must be, for errors.
+	Wants() string
 }
 
 // Path returns the dotted path of a place in a setting.

@@ -25,6 +25,7 @@ type Observer struct {
 	leasesLost  *prometheus.CounterVec
 	settlements *prometheus.CounterVec
 	opened      *prometheus.CounterVec
+	ignored     *prometheus.CounterVec
 	lateness    prometheus.Histogram
 	handling    *prometheus.HistogramVec
 	waits       *prometheus.HistogramVec
@@ -74,6 +75,10 @@ func NewObserver(reg prometheus.Registerer, maxQueues int) (*Observer, error) {
 			"penstock_circuit_opened_total", "Circuits opened by failures that this drainer reported.",
 			"queue",
 		),
+		ignored: counter(
+			"penstock_actual_ignored_total",
+			"Actual costs of jobs that this drainer did not charge, by what is wrong with them.", "queue", "fault",
+		),
 		lateness: histogram(
 			"penstock_start_lateness_seconds", "Time from a job's departure to its start.", latenessBuckets,
 		),
@@ -95,7 +100,7 @@ func NewObserver(reg prometheus.Registerer, maxQueues int) (*Observer, error) {
 		kind{o.deliveries.MetricVec, "dead"}, kind{o.deliveries.MetricVec, "released"},
 		kind{o.settlements.MetricVec, "accepted"})
 	return o, register(reg, o.departures, o.deliveries, o.releases, o.lost, o.expired, o.leasesLost, o.settlements,
-		o.opened,
+		o.opened, o.ignored,
 		o.lateness, o.handling, o.waits, o.reserving, o.reserved, o.free)
 }
 
@@ -185,6 +190,9 @@ func outcome(verdict queue.Verdict, state queue.State) string {
 		return state.String()
 	}
 }
+
+// ActualIgnored implements drain.Observer.
+func (o *Observer) ActualIgnored(name, fault string) { o.queues.add(name, o.ignored, fault, 1) }
 
 // Unsettled implements drain.Observer.
 func (o *Observer) Unsettled(name string, _ queue.Verdict, _ error) {

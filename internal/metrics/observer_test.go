@@ -45,6 +45,7 @@ func TestObserver(t *testing.T) {
 	o.Lost("a", 5)
 	o.Expired("a")
 	o.LeaseLost("c")
+	o.ActualIgnored("a", "cut")
 	o.Free(7)
 	o.Reserved(0, 10, 3, time.Millisecond, nil)
 	o.Reserved(0, 10, 0, time.Millisecond, nil)
@@ -82,6 +83,9 @@ penstock_leases_expired_total{queue="a"} 1
 # HELP penstock_leases_lost_total Jobs that this drainer stopped because it had lost their lease.
 # TYPE penstock_leases_lost_total counter
 penstock_leases_lost_total{queue="_other"} 1
+# HELP penstock_actual_ignored_total Actual costs of jobs that this drainer did not charge, by what is wrong with them.
+# TYPE penstock_actual_ignored_total counter
+penstock_actual_ignored_total{fault="cut",queue="a"} 1
 # HELP penstock_settlements_total Settled leases, by result: accepted, stale or failed.
 # TYPE penstock_settlements_total counter
 penstock_settlements_total{queue="_other",result="accepted"} 3
@@ -118,7 +122,8 @@ penstock_start_lateness_seconds_sum 0.0009
 penstock_start_lateness_seconds_count 4
 `, "penstock_departures_total", "penstock_deliveries_total", "penstock_releases_total",
 		"penstock_lost_slots_total", "penstock_leases_expired_total",
-		"penstock_leases_lost_total", "penstock_settlements_total", "penstock_free_handlers", "penstock_reserves_total",
+		"penstock_leases_lost_total", "penstock_actual_ignored_total",
+		"penstock_settlements_total", "penstock_free_handlers", "penstock_reserves_total",
 		"penstock_start_lateness_seconds")
 	if n := samples(t, reg, "penstock_handler_seconds"); n != 6 {
 		t.Errorf("%d jobs timed, want the 6 that started", n)
