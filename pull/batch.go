@@ -84,8 +84,14 @@ func (d *Dispatcher) settle(s []queue.Settlement) (err error) {
 			time.Sleep(settlePause)
 		}
 		ctx, cancel := context.WithTimeout(d.calls, settleTimeout)
-		_, err = d.engine.Settle(ctx, s)
+		var answers []queue.Settled
+		answers, err = d.engine.Settle(ctx, s)
 		cancel()
+		if again := withoutActual(s, answers); len(again) > 0 {
+			d.o.Logger.Warn("actual costs of a call are not charged: the queue counts other units by now",
+				"queue", again[0].Queue)
+			return d.settle(again)
+		}
 		if err == nil {
 			return nil
 		}

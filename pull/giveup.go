@@ -90,7 +90,7 @@ func (t *Turns) like(ctx context.Context, k kind, id string) (alone bool, found 
 		}
 		for i := range page.Jobs {
 			switch j := &page.Jobs[i]; {
-			case j.Cost != k.cost || j.Priority != k.priority:
+			case kindOfJob(j.ID, k.lane, j.Cost, j.Priority) != k:
 				alone = false
 			case j.ID == id:
 				found = id

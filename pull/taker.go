@@ -1,10 +1,15 @@
 package pull
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/invalid"
@@ -14,7 +19,41 @@ import (
 type kind struct {
 	lane     string
 	cost     int64
+	costs    string // hash of the costs in other units, as their callers stated them; empty without
 	priority int
+}
+
+// kind returns the kind of a request.
+func (r *TurnRequest) kind() kind {
+	return kind{cmp.Or(r.Lane, TurnLane), max(1, r.Cost), costsHash(r.Costs), r.Priority}
+}
+
+// A turn's job has costs in all units that limits count, also those that its caller left out. So its id has what its
+// caller stated.
+const costsMark = "."
+
+// costsHash returns a hash of what a caller stated. Two kinds whose hashes are equal by chance are taken for one: their
+// callers may take one another's turns, which are charged to the right budgets all the same.
+func costsHash(costs map[string]int64) string {
+	if len(costs) == 0 {
+		return ""
+	}
+	return strconv.FormatUint(xxhash.Sum64String(queue.CostsText(costs)), 36)
+}
+
+// newTurnID returns the id of a turn of a kind.
+func (k *kind) newTurnID() string {
+	id := queue.NewID()
+	if k.costs != "" {
+		id += costsMark + k.costs
+	}
+	return id
+}
+
+// kindOfJob returns the kind of a turn.
+func kindOfJob(id, lane string, cost int64, priority int) kind {
+	_, costs, _ := strings.Cut(id, costsMark)
+	return kind{lane, cost, costs, priority}
 }
 
 // taker is a caller that waits for a turn of its kind.
@@ -77,8 +116,8 @@ func (t *Turns) next(ctx context.Context, until time.Time) (*Departure, kind, er
 		}
 	}
 	handed.End(true)
-	came := &Departure{Latest: j.latest, LeaseEnd: j.LeaseEnd, turns: t, lease: j.lease()}
-	return came, kind{j.Lane, j.Cost, j.Priority}, nil
+	came := &Departure{Latest: j.latest, LeaseEnd: j.LeaseEnd, Costs: j.Costs, turns: t, lease: j.lease()}
+	return came, kindOfJob(j.ID, j.Lane, j.Cost, j.Priority), nil
 }
 
 // A turn may come that often, for that long, for whose kind no caller waits here. Meanwhile the other processes have as

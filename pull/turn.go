@@ -67,18 +67,22 @@ func (t *Turn) Cancel(ctx context.Context) {
 type Departure struct {
 	// Latest is the last instant at which the caller may start. Later, it could come too close to the next caller.
 	Latest time.Time
-	// LeaseEnd is when the turn goes back to the queue by itself.
+	// LeaseEnd is when the turn goes back to the queue by itself, unless the caller keeps it.
 	LeaseEnd time.Time
+	// Costs are what was charged for the turn in the units that limits count.
+	Costs map[string]int64
 
 	turns *Turns
 	turn  *Turn
 	lease queue.Lease
 	over  atomic.Bool
+	keep  keeper
 }
 
-// End ends the turn with a Deliver, which may stop the queue. It reports whether the turn was not over before.
+// End ends the turn with a Deliver, which may stop the queue and may have actual costs. It reports whether the turn was
+// not over before.
 func (d *Departure) End(s queue.Settlement) bool {
-	if !d.over.CompareAndSwap(false, true) {
+	if !d.end() {
 		return false
 	}
 	s.Lease, s.Verdict = d.lease, queue.Deliver
@@ -89,7 +93,7 @@ func (d *Departure) End(s queue.Settlement) bool {
 // Fail ends the turn of a call whose receiver is down, which the queue's circuit counts. unused means that the call did
 // not start, so its departure is given back.
 func (d *Departure) Fail(reason string, unused bool) {
-	if !d.over.CompareAndSwap(false, true) {
+	if !d.end() {
 		return
 	}
 	s := queue.Settlement{Lease: d.lease, Verdict: queue.Down, Unused: unused, Reason: reason}
@@ -104,7 +108,7 @@ func (d *Departure) Fail(reason string, unused bool) {
 // receiver's budget. It reports whether the turn was not
 // over before. When it returns, the engine knows of the stop.
 func (d *Departure) Throttle(after time.Duration, reason string, left queue.Budget) bool {
-	if !d.over.CompareAndSwap(false, true) {
+	if !d.end() {
 		return false
 	}
 	_ = d.turns.dispatcher.settle([]queue.Settlement{{
@@ -119,7 +123,7 @@ func (d *Departure) Throttle(after time.Duration, reason string, left queue.Budg
 
 // Miss gives back a turn that the caller was too late to use. The caller still has its place, and may call Come again.
 func (d *Departure) Miss() {
-	if d.over.CompareAndSwap(false, true) {
+	if d.end() {
 		_ = d.turns.dispatcher.settle([]queue.Settlement{{Lease: d.lease, Verdict: queue.Release}})
 		d.turn.since = time.Now()
 		d.turn.over.Store(false)

@@ -1,7 +1,6 @@
 package pull
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,13 +14,13 @@ import (
 // Turns limits callers to the rate of a pull queue: each call waits for a departure of its own. The waiting callers are
 // the queue, in order of arrival, across all processes that use it.
 //
-// A turn is a job without a payload. Turns of the same lane, cost and priority are interchangeable: a waiting caller
+// A turn is a job without a payload. Turns of the same lane, costs and priority are interchangeable: a waiting caller
 // gets the next turn, no matter which caller reserved it. So a caller that dies takes nothing from those behind it.
 // Give all callers of a queue about the same time limit: a caller with a short limit may use the turn of one with a
 // long limit, and leaves a turn that expires sooner. The queue must hold only turns. A caller that meets another job
 // there gives it back and gets an error.
 //
-// With several processes, give all callers the same cost and priority in each lane. A process that gets a turn of a
+// With several processes, give all callers the same costs and priority in each lane. A process that gets a turn of a
 // kind for which none of its callers wait gives it back, which takes time from the queue.
 type Turns struct {
 	dispatcher *Dispatcher
@@ -41,11 +40,12 @@ type Turns struct {
 
 // TurnRequest asks for a turn.
 type TurnRequest struct {
-	App      string        // the caller's app, for rules that count by queue.Job.App; may be empty
-	Lane     string        // empty means TurnLane
-	Cost     int64         // 0 means 1
-	Priority int           // among the turns of its lane
-	Within   time.Duration // maximum wait
+	App      string           // the caller's app, for rules that count by queue.Job.App; may be empty
+	Lane     string           // empty means TurnLane
+	Cost     int64            // 0 means 1
+	Costs    map[string]int64 // in other units, as queue.Job.Costs
+	Priority int              // among the turns of its lane
+	Within   time.Duration    // maximum wait
 }
 
 // TurnEngine is the part of an engine that Turns uses.
@@ -110,7 +110,7 @@ func (t *Turns) Reserve(ctx context.Context, within time.Duration) (*Turn, error
 
 // Request is like Reserve, for a turn of a lane, with a cost.
 func (t *Turns) Request(ctx context.Context, r TurnRequest) (*Turn, error) {
-	since, k := time.Now(), kind{cmp.Or(r.Lane, TurnLane), max(1, r.Cost), r.Priority}
+	since, k := time.Now(), r.kind()
 	turn, err := t.request(ctx, r, k)
 	if err != nil {
 		t.waited(ctx, k, since, err)
@@ -126,9 +126,9 @@ func (t *Turns) request(ctx context.Context, r TurnRequest, k kind) (*Turn, erro
 	if err != nil {
 		return nil, withCause(ctx, err)
 	}
-	turn := &Turn{turns: t, kind: k, id: queue.NewID(), until: time.Now().Add(within)}
+	turn := &Turn{turns: t, kind: k, id: k.newTurnID(), until: time.Now().Add(within)}
 	job := queue.Job{
-		Queue: t.queue, ID: turn.id, Lane: k.lane, ContentType: turnType, Cost: k.cost, Priority: k.priority,
+		Queue: t.queue, ID: turn.id, Lane: k.lane, ContentType: turnType, Cost: k.cost, Costs: r.Costs, Priority: k.priority,
 		ExpiresAt: turn.until.Add(ahead), Overflow: queue.Reject, App: r.App,
 	}
 	answers, err := t.engine.Append(ctx, []queue.Job{job})

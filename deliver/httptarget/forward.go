@@ -362,27 +362,3 @@ func (b *forwardedBody) Close() error {
 	}
 	return nil
 }
-
-// Meant is what an answer means for the queue.
-type Meant struct {
-	Meaning string        // Delivered, Retry, Dead, Throttled or Down
-	Stop    time.Duration // how long nothing should leave the queue
-	Why     string        // of Stop, for people
-}
-
-// Means returns what an answer means, by its status and headers.
-func (t *Target) Means(answer *http.Response, now time.Time) Meant {
-	_, asked := RetryAfter(answer.Header, now)
-	m := Meant{
-		Meaning: t.outcome(answer, asked, now), Why: "the receiver answered " + strconv.Itoa(answer.StatusCode),
-	}
-	switch m.Meaning {
-	case Throttled:
-		m.Stop = throttle(answer.Header, now).For
-	case Delivered:
-		if m.Stop = usedUp(answer.Header, now).For; m.Stop > 0 {
-			m.Why += ", with its rate limit used up"
-		}
-	}
-	return m
-}

@@ -13,11 +13,10 @@ import (
 	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/proxy"
-	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/names"
-	"github.com/penstock/penstock/queue/unit"
 )
 
 // proxyRoute is not in the table of routes, since both method and path of a call are the receiver's.
@@ -183,7 +182,10 @@ func callProblem(err error, c *proxy.Call) *httpio.Problem {
 	var later *pull.Later
 	var failed *proxy.Error
 	var body *proxy.BodyError
+	var field *invalid.Error
 	switch {
+	case errors.As(err, &field) && strings.HasPrefix(field.Field, "costs."):
+		return httpio.BadField(headerCosts, strings.TrimPrefix(field.Field, "costs.")+" "+field.Reason)
 	case errors.As(err, &later):
 		return &httpio.Problem{
 			Reason: httpio.ReasonNoTurn, RetryAfter: max(later.In, time.Millisecond),
@@ -243,19 +245,6 @@ func slowProblem(err error) *httpio.Problem {
 	p := httpio.BodyProblem(err)
 	p.Detail += sent
 	return p
-}
-
-// The fields by which a caller says how its call waits.
-const (
-	headerLane     = "Penstock-Lane"
-	headerCost     = "Penstock-Cost"
-	headerPriority = "Penstock-Priority"
-	headerWait     = "Penstock-Wait"
-	headerRetry    = "Penstock-Retry"
-)
-
-var callFields = []string{
-	headerLane, headerCost, headerPriority, headerWait, headerRetry, proxy.HeaderAuthorization,
 }
 
 var callMethods = []string{
@@ -325,65 +314,3 @@ func leads(segment string) bool {
 	segment, _, _ = strings.Cut(segment, ";")
 	return segment == "." || segment == ".."
 }
-
-// readFields reads the fields of a call that begin with Penstock-.
-func readFields(r *http.Request, c *proxy.Call) *httpio.Problem {
-	for field, values := range r.Header {
-		if !strings.HasPrefix(field, "Penstock-") {
-			continue
-		}
-		if !slices.Contains(callFields, field) {
-			return httpio.BadField(field, "is not a field of calls; they are "+strings.Join(callFields, ", "))
-		}
-		if len(values) > 1 {
-			return httpio.BadField(field, "is given more than once")
-		}
-		if p := readField(c, field, values[0]); p != nil {
-			return p
-		}
-	}
-	return nil
-}
-
-func readField(c *proxy.Call, field, value string) *httpio.Problem {
-	shown := httpio.Shorten(value)
-	switch field {
-	case headerLane:
-		if err := queue.ValidateLane(value); err != nil {
-			p := httpio.ProblemOf(err)
-			p.Field = field
-			return p
-		}
-		c.Lane = value
-	case headerCost:
-		n, err := strconv.ParseInt(value, 10, 64)
-		if err != nil || n < 1 || n > leaky.MaxCost {
-			return httpio.BadField(field, shown+" must be from 1 to "+strconv.Itoa(leaky.MaxCost))
-		}
-		c.Cost = n
-	case headerPriority:
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 0 || n > queue.MaxPriority {
-			return httpio.BadField(field, shown+" must be from 0 to "+strconv.Itoa(queue.MaxPriority))
-		}
-		c.Priority = n
-	case headerWait:
-		var d unit.Duration
-		if err := d.UnmarshalText([]byte(value)); err != nil {
-			return httpio.BadField(field, shown+" must be a duration such as 30s")
-		}
-		if d.D() < minTurnWait || d.D() > maxCallWait {
-			return httpio.BadField(field, "is "+d.String()+", must be from "+minTurnWait.String()+" to "+maxCallWait.String())
-		}
-		c.Within = d.D()
-	case headerRetry:
-		if value != "throttled" {
-			return httpio.BadField(field, shown+" must be throttled, or left out")
-		}
-		c.Retry = true
-	}
-	return nil
-}
-
-// maxCallWait is the longest wait of a call. Callers that set it have no proxy in front that would give up.
-const maxCallWait = 10 * time.Minute

@@ -10,7 +10,7 @@ import (
 
 // Proxy is a proxy.Observer that counts.
 type Proxy struct {
-	calls           *prometheus.CounterVec
+	calls, ignored  *prometheus.CounterVec
 	waited          prometheus.Histogram
 	waiting, active prometheus.Gauge
 	queues          *slots
@@ -25,6 +25,10 @@ func NewProxy(reg prometheus.Registerer, maxQueues int) (*Proxy, error) {
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_proxy_calls_total", Help: "Calls through the proxy, by how they ended.",
 		}, []string{"queue", "outcome"}),
+		ignored: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "penstock_proxy_actual_ignored_total",
+			Help: "Actual costs of calls that were not charged, by what is wrong with them.",
+		}, []string{"queue", "fault"}),
 		waited: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "penstock_proxy_wait_seconds", Help: "How long answered calls waited for their turns.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
@@ -37,7 +41,7 @@ func NewProxy(reg prometheus.Registerer, maxQueues int) (*Proxy, error) {
 		}),
 	}
 	m.queues = newSlots(maxQueues, kind{m.calls.MetricVec, string(proxy.Answered)})
-	return m, register(reg, m.calls, m.waited, m.waiting, m.active)
+	return m, register(reg, m.calls, m.ignored, m.waited, m.waiting, m.active)
 }
 
 // Waits implements proxy.Observer.
@@ -45,6 +49,9 @@ func (m *Proxy) Waits(change int) { m.waiting.Add(float64(change)) }
 
 // Runs implements proxy.Observer.
 func (m *Proxy) Runs(change int) { m.active.Add(float64(change)) }
+
+// Ignored implements proxy.Observer.
+func (m *Proxy) Ignored(queue, fault string) { m.queues.add(queue, m.ignored, fault, 1) }
 
 // Ended implements proxy.Observer.
 func (m *Proxy) Ended(queue string, o proxy.Outcome, waited time.Duration) {

@@ -111,7 +111,7 @@ func TestLawAgainstAllWindows(t *testing.T) {
 }
 
 func TestCostsAreLogNormal(t *testing.T) {
-	a, b := newCosts(3), newCosts(3)
+	a, b := newCosts(3, DefaultMedian, DefaultP99), newCosts(3, DefaultMedian, DefaultP99)
 	drawn := make([]int64, 100_000)
 	for i := range drawn {
 		if drawn[i] = a.draw(); drawn[i] != b.draw() {
@@ -123,8 +123,14 @@ func TestCostsAreLogNormal(t *testing.T) {
 	if median < 390 || median > 410 || p99 < 5600 || p99 > 6400 || drawn[0] < 1 || drawn[len(drawn)-1] > MaxTokens {
 		t.Errorf("median %d, p99 %d, from %d to %d", median, p99, drawn[0], drawn[len(drawn)-1])
 	}
-	if newCosts(4).draw() == newCosts(3).draw() {
+	if newCosts(4, 400, 6000).draw() == newCosts(3, 400, 6000).draw() {
 		t.Error("another seed gave the same cost")
+	}
+	always := newCosts(3, 50, 50)
+	for range 1000 {
+		if n := always.draw(); n != 50 {
+			t.Fatalf("a cost of %d, but the median and the 99th percentile are 50", n)
+		}
 	}
 }
 

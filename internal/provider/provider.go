@@ -21,6 +21,7 @@
 package provider
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -59,6 +60,9 @@ type Options struct {
 	Key string
 	// Seed determines the costs of calls, in the order of their arrival.
 	Seed uint64
+	// Median and P99 are the median and the 99th percentile of the tokens of calls, prompt and answer together; 0 are
+	// DefaultMedian and DefaultP99.
+	Median, P99 int64
 	// StreamFor is the time that a streamed answer takes.
 	StreamFor time.Duration
 }
@@ -79,8 +83,9 @@ type Simulator struct {
 
 // New returns a Simulator.
 func New(o Options) (*Simulator, error) {
+	o.Median, o.P99 = cmp.Or(o.Median, DefaultMedian), cmp.Or(o.P99, max(o.Median, DefaultP99))
 	s := &Simulator{
-		o: o, costs: newCosts(o.Seed), accounts: map[string]*account{}, statuses: map[string]int64{},
+		o: o, costs: newCosts(o.Seed, o.Median, o.P99), accounts: map[string]*account{}, statuses: map[string]int64{},
 	}
 	switch o.Provider {
 	case OpenAI:
@@ -98,6 +103,10 @@ func New(o Options) (*Simulator, error) {
 	case o.Burst < 0 || o.Burst > o.Requests.N:
 		return nil, fmt.Errorf("burst %d: must be from 1 to %d, the limit of requests; 0 is that limit",
 			o.Burst, o.Requests.N)
+	case o.Median < 1 || o.Median > MaxTokens:
+		return nil, fmt.Errorf("median %d: must be from 1 to %d tokens", o.Median, MaxTokens)
+	case o.P99 < o.Median || o.P99 > MaxTokens:
+		return nil, fmt.Errorf("p99 %d: must be from the median, %d, to %d tokens", o.P99, o.Median, MaxTokens)
 	case o.Provider == Plain && (o.Tokens.N != 0 || o.Burst != 0):
 		return nil, errors.New("provider plain: it has a number of requests per period; leave out tokens and burst")
 	}

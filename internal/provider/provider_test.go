@@ -215,6 +215,10 @@ func TestOptionsThatCannotBe(t *testing.T) {
 		{Provider: OpenAI, Requests: Limit{5, time.Second}, Burst: -1},
 		{Provider: Plain, Requests: Limit{5, time.Second}, Burst: 1},
 		{Provider: Plain, Requests: Limit{5, time.Second}, Tokens: Limit{5, time.Second}},
+		{Provider: OpenAI, Requests: Limit{5, time.Second}, Median: -1},
+		{Provider: OpenAI, Requests: Limit{5, time.Second}, Median: MaxTokens + 1},
+		{Provider: OpenAI, Requests: Limit{5, time.Second}, Median: 500, P99: 499},
+		{Provider: OpenAI, Requests: Limit{5, time.Second}, P99: MaxTokens + 1},
 	} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v is taken", o)

@@ -46,6 +46,8 @@ type Observer interface {
 	Waits(change int)
 	// Runs is called with 1 when a call was sent, and with -1 when its answer has ended.
 	Runs(change int)
+	// Ignored is called when an actual cost that an answer states is not charged, with what is wrong with it.
+	Ignored(queue, fault string)
 	// Ended is called once for each call, with how long it waited for its turn.
 	Ended(queue string, o Outcome, waited time.Duration)
 }
@@ -68,6 +70,7 @@ type noObserver struct{}
 
 func (noObserver) Waits(int)                            {}
 func (noObserver) Runs(int)                             {}
+func (noObserver) Ignored(string, string)               {}
 func (noObserver) Ended(string, Outcome, time.Duration) {}
 
 const (
@@ -239,36 +242,6 @@ func (p *Proxy) spare(spec *queue.Spec) int {
 		n = min(n, 1+int64(spareFor/max(1, rate.Interval())))
 	}
 	return int(min(n, 1+p.waiting.Load()))
-}
-
-// feedback settles a turn by the answer to its call, and stops the queue if the receiver asks for that.
-func (p *Proxy) feedback(
-	ctx context.Context, spec *queue.Spec, turn *pull.Departure, answer *http.Response, m httptarget.Meant,
-) {
-	name := spec.Name
-	left, err := httptarget.BudgetOf(spec, answer.Header, time.Now())
-	if err != nil {
-		p.complaints.Do(func() {
-			p.o.Logger.Warn("ignored the receiver's rate-limit headers; check the queue's learn", "queue", name,
-				"error", err)
-		})
-	}
-	switch {
-	case m.Meaning == httptarget.Down, m.Meaning == httptarget.Retry && answer.StatusCode >= 500:
-		turn.Fail(m.Why, false)
-		return
-	case m.Meaning == httptarget.Throttled:
-		if turn.Throttle(m.Stop, m.Why, left) {
-			return
-		}
-		m.Stop = max(m.Stop, queue.MinThrottleStop)
-	case turn.End(queue.Settlement{After: m.Stop, Reason: m.Why, Budget: left}) || m.Stop == 0:
-		return
-	}
-	if _, err := p.engine.Throttle(ctx, name, m.Stop, m.Why); err != nil {
-		p.o.Logger.Warn("stopping a queue after an answer failed; the next call will find out", "queue", name,
-			"error", err)
-	}
 }
 
 // failed settles the turn of a call without an answer, and returns the call's error.

@@ -37,6 +37,7 @@ type notes struct {
 	waiting, runs int
 	most          int // calls that waited at once
 	ended         map[Outcome]int
+	ignored       map[string]int // actual costs, by fault
 }
 
 func (n *notes) Waits(change int) {
@@ -50,6 +51,12 @@ func (n *notes) Runs(change int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.runs += change
+}
+
+func (n *notes) Ignored(_, fault string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ignored[fault]++
 }
 
 func (n *notes) Ended(_ string, o Outcome, _ time.Duration) {
@@ -88,7 +95,7 @@ func newRig(t *testing.T) *rig {
 	}
 	dispatcher := pull.New(e, pull.Options{})
 	turns := pull.NewQueueTurns(e, dispatcher)
-	r := &rig{t: t, engine: e, notes: &notes{ended: map[Outcome]int{}}, errs: make(chan error, 100)}
+	r := &rig{t: t, engine: e, notes: &notes{ended: map[Outcome]int{}, ignored: map[string]int{}}, errs: make(chan error, 100)}
 	p := New(e, Options{Turns: turns, Router: deliver.New(deliver.Options{Egress: guard}), Observer: r.notes})
 	r.proxy = p
 	ctx, cancel := context.WithCancel(context.Background())
@@ -103,7 +110,7 @@ func newRig(t *testing.T) *rig {
 			t.Error(err)
 		}
 		err = p.Serve(req.Context(), w, req, &Call{
-			TurnRequest: pull.TurnRequest{Within: within}, Queue: "q", Path: req.URL.EscapedPath(), Below: "/below",
+			TurnRequest: pull.TurnRequest{Within: within, Costs: tokensOf(req)}, Queue: "q", Path: req.URL.EscapedPath(), Below: "/below",
 			Stopping: stopping,
 		})
 		r.errs <- err

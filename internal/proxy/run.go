@@ -35,6 +35,9 @@ type run struct {
 	waited   time.Duration
 	outcome  Outcome
 	sent     bool // it counts as active
+	passed   bool // the answer was passed on
+
+	uncompressed bool // the answer's body is read for what the call has used
 
 	kept      []byte                // the body, if it was read before the turn
 	receiving atomic.Bool           // from the caller
@@ -75,7 +78,7 @@ func (r *run) serve(ctx context.Context) error {
 	r.deadline = r.began.Add(r.call.Within)
 	f.Deadline = r.deadline
 	for {
-		answer, m, err := r.attempt(ctx, spec, sender, target, f)
+		answer, m, err := r.attempt(ctx, spec, sender, target, f) //nolint:bodyclose // pass closes it
 		if err != nil {
 			var sent *Error
 			if errors.Is(err, pull.ErrStopped) ||
@@ -88,19 +91,27 @@ func (r *run) serve(ctx context.Context) error {
 			_ = answer.Body.Close()
 			continue
 		}
-		defer func() { _ = answer.Body.Close() }()
-		r.outcome = Broken
-		if err := r.answer(answer); err != nil {
-			if r.r.Context().Err() != nil {
-				r.outcome = Gone
-			}
-			panic(http.ErrAbortHandler)
-		}
-		if r.outcome = Answered; m.Meaning == httptarget.Throttled {
-			r.outcome = Throttled
+		if !r.passed {
+			r.pass(answer, m)
 		}
 		return nil
 	}
+}
+
+// pass passes an answer on to the caller. It panics if that breaks off.
+func (r *run) pass(answer *http.Response, m httptarget.Meant) {
+	defer func() { _ = answer.Body.Close() }()
+	r.outcome = Broken
+	if err := r.answer(answer); err != nil {
+		if r.r.Context().Err() != nil {
+			r.outcome = Gone
+		}
+		panic(http.ErrAbortHandler)
+	}
+	if r.outcome = Answered; m.Meaning == httptarget.Throttled {
+		r.outcome = Throttled
+	}
+	r.passed = true
 }
 
 // again prepares another attempt, if the body can be sent again and time is left.
@@ -133,10 +144,12 @@ func (r *run) attempt(
 	request := r.call.TurnRequest
 	request.Within = time.Until(r.deadline)
 	err = r.p.o.Turns.Use(ctx, r.call.Queue, request, func(turn *pull.Turn) error {
-		t := &turnOf{turn: turn, missed: r.hook, came: func() {
+		t := &turnOf{turn: turn, missed: r.hook, came: func(now *pull.Departure) (keep bool) {
 			r.unhook()
 			came()
 			r.started()
+			keep, r.uncompressed = target.States(now.Costs)
+			return keep
 		}}
 		f.Turn = t
 		answer, err = sender.Forward(ctx, f, target) //nolint:bodyclose // serve closes it
@@ -152,7 +165,12 @@ func (r *run) attempt(
 			return r.failed(ctx, target, t.now, err)
 		}
 		m = target.Means(answer, time.Now())
-		r.p.feedback(context.WithoutCancel(ctx), spec, t.now, answer, m)
+		u := &using{queue: spec.Name, read: target.Used(answer, t.now.Costs), meant: m}
+		if r.p.feedback(context.WithoutCancel(ctx), spec, t.now, answer, u) {
+			defer r.p.settle(t.now, u)
+			r.pass(answer, m)
+			u.whole = true
+		}
 		return nil
 	})
 	return answer, m, err
@@ -170,7 +188,7 @@ func (r *run) started() {
 type turnOf struct {
 	turn   *pull.Turn
 	now    *pull.Departure // nil while waiting
-	came   func()
+	came   func(now *pull.Departure) (keep bool)
 	missed func()
 	late   *time.Timer // ends the turn before its lease does
 }
@@ -181,8 +199,11 @@ func (t *turnOf) Come(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	}
 	t.now = now
-	t.late = time.AfterFunc(time.Until(now.LeaseEnd)/2, func() { now.End(queue.Settlement{}) })
-	t.came()
+	if t.late = nil; t.came(now) {
+		now.Keep()
+	} else {
+		t.late = time.AfterFunc(time.Until(now.LeaseEnd)/2, func() { now.End(queue.Settlement{}) })
+	}
 	return now.Latest, nil
 }
 
@@ -206,7 +227,13 @@ func (r *run) forward(
 ) (*httptarget.Forward, error) {
 	f := &httptarget.Forward{
 		Queue: r.call.Queue, Method: r.r.Method, Path: r.call.Path, Query: r.call.Query,
-		Header: func() http.Header { return requestHeaders(r.r, r.call.Queue, target.PassAuthorization) },
+		Header: func() http.Header {
+			h := requestHeaders(r.r, r.call.Queue, target.PassAuthorization)
+			if r.uncompressed {
+				h["Accept-Encoding"] = []string{"identity"}
+			}
+			return h
+		},
 		Length: r.r.ContentLength, Spare: r.p.spare(spec), Below: r.call.Below,
 	}
 	if r.r.Body == nil || r.r.Body == http.NoBody {

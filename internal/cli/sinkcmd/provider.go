@@ -19,6 +19,8 @@ type ProviderFlags struct {
 	Burst     int64          `env:"-" help:"Requests that may come at once. Default: the limit." placeholder:"N"`
 	Key       string         `env:"-" help:"The only valid API key. Default: any key is valid." placeholder:"KEY"`
 	Seed      uint64         `env:"-" help:"Seed of the costs of calls." default:"1" placeholder:"N"`
+	Median    int64          `env:"-" help:"Median of the tokens of calls." default:"400" placeholder:"N"`
+	P99       int64          `env:"-" name:"p99" help:"99th percentile of the tokens of calls." default:"6000" placeholder:"N"`
 	StreamFor time.Duration  `env:"-" help:"Time that a streamed answer takes." default:"0s"`
 }
 
@@ -35,7 +37,7 @@ func (f *ProviderFlags) simulator() (*provider.Simulator, error) {
 	}
 	s, err := provider.New(provider.Options{
 		Provider: f.Provider, Requests: f.Requests, Tokens: f.Tokens, Burst: f.Burst, Key: f.Key, Seed: f.Seed,
-		StreamFor: f.StreamFor,
+		StreamFor: f.StreamFor, Median: f.Median, P99: f.P99,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("--%w", err)
