@@ -234,13 +234,17 @@ func (s *shift) settleSome(some []*report) {
 	}
 }
 
-// retry sends a settlement again after a failure, alone if one of several in a request is at fault. It reports false if
-// this is no use.
+// retry sends a settlement again after a failure, alone if one of several in a request is at fault, and without actual
+// costs if these may be at fault. It reports false if this is no use.
 func (s *shift) retry(n *Notice, r *report, several bool) bool {
 	n.Kind = NoticeSettleFailed
 	refused := s.hopeless(n.Err)
 	if refused && !several {
-		return false
+		if r.Actual == nil {
+			return false
+		}
+		r.Actual = nil
+		s.Client.tell(*n)
 	}
 	if r.alone = r.alone || refused; !refused {
 		n.Pause = pauseAfter(n.Err, r.tries)

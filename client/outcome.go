@@ -59,6 +59,8 @@ type settlement struct {
 	After    string `json:"after,omitempty"`
 	LaneOnly bool   `json:"lane_only,omitempty"`
 	Reason   string `json:"reason,omitempty"`
+	// Actual is what the job has used, by unit.
+	Actual map[string]int64 `json:"actual,omitempty"`
 }
 
 // Limits of the API. A settlement beyond them would have the whole request refused.
@@ -70,7 +72,7 @@ const (
 
 // settlementOf turns the result of a handler into a settlement.
 func settlementOf(t *Task, err error) settlement {
-	s := settlement{ID: t.ID, Lease: t.Lease, Outcome: "delivered"}
+	s := settlement{ID: t.ID, Lease: t.Lease, Outcome: "delivered", Actual: t.reported()}
 	var o *Outcome
 	switch {
 	case err == nil:

@@ -3,8 +3,10 @@ package client
 import (
 	"bytes"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,8 +23,10 @@ const RetryThrottled = "throttled"
 
 // ProxyOptions are the options of a call through the proxy. The zero value is the default.
 type ProxyOptions struct {
-	Lane     string
-	Cost     int64 // 0 is 1
+	Lane string
+	Cost int64 // 0 is 1
+	// Costs are what the call will use of other units, such as tokens; the default is the queue's estimate.
+	Costs    map[string]int64
 	Priority int
 	// Wait is the maximum wait for a turn; 0 is 30 s.
 	Wait  time.Duration
@@ -39,10 +43,20 @@ func (o ProxyOptions) Header() http.Header {
 	}
 	set("Penstock-Lane", o.Lane, o.Lane != "")
 	set("Penstock-Cost", strconv.FormatInt(o.Cost, 10), o.Cost != 0)
+	set("Penstock-Costs", costsText(o.Costs), len(o.Costs) > 0)
 	set("Penstock-Priority", strconv.Itoa(o.Priority), o.Priority != 0)
 	set("Penstock-Wait", o.Wait.String(), o.Wait != 0)
 	set("Penstock-Retry", o.Retry, o.Retry != "")
 	return h
+}
+
+// costsText returns costs as a header field has them.
+func costsText(costs map[string]int64) string {
+	var list []string
+	for _, unit := range slices.Sorted(maps.Keys(costs)) {
+		list = append(list, unit+"="+strconv.FormatInt(costs[unit], 10))
+	}
+	return strings.Join(list, ", ")
 }
 
 // maxProblem is the maximum size of a problem, in bytes.

@@ -40,6 +40,9 @@ func TestProxyOptions(t *testing.T) {
 	}{
 		{client.ProxyOptions{}, map[string]string{}},
 		{client.ProxyOptions{Cost: -1}, map[string]string{"Penstock-Cost": "-1"}}, // refused by the server
+		{client.ProxyOptions{Costs: map[string]int64{"tokens": 1800, "images": 2}}, map[string]string{
+			"Penstock-Costs": "images=2, tokens=1800",
+		}},
 		{all, map[string]string{
 			"Penstock-Lane": "größe", "Penstock-Cost": "3", "Penstock-Priority": "2", "Penstock-Wait": "1m30s",
 			"Penstock-Retry": "throttled",

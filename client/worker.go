@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -24,6 +25,36 @@ var (
 type Task struct {
 	PulledJob
 	Queue string
+
+	used *used
+}
+
+// used is what a job has used.
+type used struct {
+	mu     sync.Mutex
+	actual map[string]int64
+}
+
+// ReportActual records what the job has used, by unit, such as tokens. It replaces the charge of the departure when the
+// job is settled, however the job ends; units left out keep their charge. The last report counts. If the server refuses
+// it, for example since no limit of the queue counts the unit, the job is settled without it (see NoticeSettleFailed).
+func (t *Task) ReportActual(costs map[string]int64) {
+	if t.used == nil { // the caller made the task, in a test
+		t.used = &used{}
+	}
+	t.used.mu.Lock()
+	defer t.used.mu.Unlock()
+	t.used.actual = maps.Clone(costs)
+}
+
+// reported returns the last report.
+func (t *Task) reported() map[string]int64 {
+	if t.used == nil {
+		return nil
+	}
+	t.used.mu.Lock()
+	defer t.used.mu.Unlock()
+	return t.used.actual
 }
 
 // Decode decodes the payload, if it is JSON.
@@ -193,7 +224,7 @@ func (s *shift) start(ctx context.Context, jobs []PulledJob) {
 	for i := range jobs {
 		left := milliseconds(jobs[i].ExpiresInMS)
 		l := &lease{
-			task: &Task{PulledJob: jobs[i], Queue: s.Queue}, deadline: now.Add(left), length: left, next: now.Add(left / 3),
+			task: &Task{PulledJob: jobs[i], Queue: s.Queue, used: &used{}}, deadline: now.Add(left), length: left, next: now.Add(left / 3),
 		}
 		l.ctx, l.cancel = context.WithCancelCause(s.base)
 		l.returned = ctx.Err() != nil

@@ -19,6 +19,7 @@ func throughProxy(ctx context.Context, d *driver, r *request) (any, error) {
 	a, err := args[struct {
 		Queue, Path, Method, Body, Ack, Lane, Retry string
 		Cost                                        int64
+		Costs                                       map[string]int64
 		Priority                                    int
 		Wait                                        float64
 	}](r)
@@ -35,7 +36,7 @@ func throughProxy(ctx context.Context, d *driver, r *request) (any, error) {
 		return nil, err
 	}
 	req.Header = client.ProxyOptions{
-		Lane: a.Lane, Cost: a.Cost, Priority: a.Priority, Wait: seconds(a.Wait), Retry: a.Retry,
+		Lane: a.Lane, Cost: a.Cost, Costs: a.Costs, Priority: a.Priority, Wait: seconds(a.Wait), Retry: a.Retry,
 	}.Header()
 	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	resp, err := http.DefaultClient.Do(req)

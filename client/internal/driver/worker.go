@@ -31,8 +31,9 @@ type workerArgs struct {
 	Mode        string
 	After       float64
 	Seconds     float64
-	MaxTime     float64 `json:"max_time"`
-	LaneOnly    bool    `json:"lane_only"`
+	MaxTime     float64          `json:"max_time"`
+	LaneOnly    bool             `json:"lane_only"`
+	Actual      map[string]int64 // what jobs have used
 }
 
 func startWorker(_ context.Context, d *driver, r *request) (any, error) {
@@ -52,6 +53,9 @@ func startWorker(_ context.Context, d *driver, r *request) (any, error) {
 				w.payloads = append(w.payloads, string(t.Payload))
 			}
 			w.mu.Unlock()
+			if a.Actual != nil {
+				t.ReportActual(a.Actual)
+			}
 			return handle(ctx, &a)
 		},
 	}

@@ -85,7 +85,7 @@ def summary(results, made):
     return {"accepted": accepted, "duplicates": duplicates, "failed": len(results) - accepted - duplicates}
 
 
-PROXY = ("lane", "cost", "priority", "wait", "retry")
+PROXY = ("lane", "cost", "costs", "priority", "wait", "retry")
 
 
 def through_proxy(url, args):
@@ -122,6 +122,8 @@ class Handler:
 
     def outcome(self, job):
         self.ids.append(job.id)
+        if "actual" in self.args:
+            job.report_actual(self.args["actual"])
         if self.mode == "throw":
             raise RuntimeError("boom")
         if self.mode == "throw_value":

@@ -48,6 +48,7 @@ class Headers(unittest.TestCase):
             {"Penstock-Lane": "a b", "Penstock-Cost": "3", "Penstock-Priority": "0", "Penstock-Wait": "1500ms",
              "Penstock-Retry": "throttled"},
         )
+        self.assertEqual(proxy_headers(costs={"tokens": 1800, "images": 2}), {"Penstock-Costs": "tokens=1800, images=2"})
         self.assertEqual(proxy_headers(wait="2m"), {"Penstock-Wait": "2m"})
         self.assertEqual(proxy_headers(wait=timedelta(minutes=2)), {"Penstock-Wait": "120000ms"})
 

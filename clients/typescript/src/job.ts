@@ -15,6 +15,8 @@ export interface Job {
   id?: string;
   lane?: string;
   cost?: number;
+  /** What the job uses of units that limits of the queue count, such as tokens. Default: the queue's estimate. */
+  costs?: Record<string, number>;
   priority?: number;
   notBefore?: Date | string;
   expiresAt?: Date | string;
@@ -39,7 +41,8 @@ export function encode(job: Job, oneLine = false): { id: string; text: string } 
   }
   const id = job.id ?? randomUUID();
   const fields = JSON.stringify({
-    id, lane: job.lane, cost: job.cost, priority: job.priority, not_before: instant(job.notBefore, "not_before"),
+    id, lane: job.lane, cost: job.cost, costs: job.costs, priority: job.priority,
+    not_before: instant(job.notBefore, "not_before"),
     expires_at: instant(job.expiresAt, "expires_at"), batch: job.batch, overflow: job.overflow, headers: job.headers,
     content_type: job.contentType,
     payload_base64: job.payloadBytes && Buffer.from(job.payloadBytes.buffer, job.payloadBytes.byteOffset,

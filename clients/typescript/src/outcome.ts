@@ -7,6 +7,8 @@ export interface Settlement {
   lane_only?: boolean | undefined;
   trouble?: boolean;
   reason?: string;
+  /** What the job has used, by unit. */
+  actual?: Record<string, number>;
 }
 
 /** Outcome is what a handler returns, or throws, to settle its job other than as delivered or failed. */

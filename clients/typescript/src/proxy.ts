@@ -5,6 +5,8 @@ import { refusalOf, type Refused } from "./errors.js";
 export interface ProxyOptions {
   lane?: string | undefined;
   cost?: number | undefined;
+  /** What the call will use of other units, such as tokens. Default: the queue's estimate. */
+  costs?: Record<string, number> | undefined;
   priority?: number | undefined;
   /** Maximum wait for a turn. Default: 30 s. */
   wait?: Duration | undefined;
@@ -14,11 +16,12 @@ export interface ProxyOptions {
 
 /** proxyHeaders returns the header fields that give the options to the proxy. The server checks their values. */
 export function proxyHeaders(options: ProxyOptions): Record<string, string> {
-  const { lane, cost, priority, wait, retry } = options;
+  const { lane, cost, costs, priority, wait, retry } = options;
   const headers: Record<string, string> = {};
   // Node.js sends each character of a field as one byte, and the server expects UTF-8.
   if (lane !== undefined) headers["Penstock-Lane"] = Buffer.from(lane, "utf8").toString("latin1");
   if (cost !== undefined) headers["Penstock-Cost"] = String(cost);
+  if (costs !== undefined) headers["Penstock-Costs"] = Object.entries(costs).map(([unit, n]) => `${unit}=${n}`).join(", ");
   if (priority !== undefined) headers["Penstock-Priority"] = String(priority);
   if (wait !== undefined) headers["Penstock-Wait"] = text(wait, "wait");
   if (retry !== undefined) headers["Penstock-Retry"] = retry;

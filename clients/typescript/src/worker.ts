@@ -22,11 +22,18 @@ export interface LeasedJob<T = unknown> {
   lane?: string;
   priority: number;
   cost: number;
+  /** What is charged for the job in other units. */
+  costs: Record<string, number>;
   /** Number of the attempt, from 1. */
   attempt: number;
   appendedAt: Date;
   /** Aborts when the lease is lost, the worker gives the job up, or the grace of a stop is over. Then stop. */
   signal: AbortSignal;
+  /**
+   * Records what the job has used, by unit, such as tokens. It replaces what was charged at the departure, however the
+   * job ends. The last report counts. What the server refuses is reported as settle_failed, and not charged.
+   */
+  reportActual(costs: Record<string, number>): void;
   /** Settles the job before the handler returns. The handler must not settle it again. */
   settle(outcome: Outcome): void;
   /** The job as it arrived. */
@@ -75,9 +82,12 @@ interface Run {
   /** The server has answered the settlement. */
   done: boolean;
   settlement?: Settlement;
+  actual?: Record<string, number>;
 }
 
-interface Settled { id: string; state?: string; stale?: true; expires_in_ms?: number; reason?: string; retry_after_ms?: number }
+interface Settled {
+  id: string; state?: string; stale?: true; expires_in_ms?: number; status?: number; reason?: string; retry_after_ms?: number;
+}
 
 const maxBatch = 100;
 const longest = "30s";
@@ -246,10 +256,12 @@ export class Worker<T = unknown> {
     const payloadText = parts(raw).get("payload");
     return {
       id: job.id, payload: job.payload as T, contentType: job.content_type, headers: job.headers ?? {}, cost: job.cost,
+      costs: job.costs ?? {},
       priority: job.priority ?? 0, attempt: job.attempt, appendedAt: new Date(job.appended_at), signal: run.control.signal,
       ...(payloadText !== undefined && { payloadText }), ...(job.lane !== undefined && { lane: job.lane }),
       ...(job.payload_base64 !== undefined && { payloadBytes: Buffer.from(job.payload_base64, "base64") }),
       raw: job as LeasedJob["raw"],
+      reportActual: (costs) => void (run.actual = { ...costs }),
       settle: (outcome) => {
         const misuse = !(outcome instanceof Outcome) ? "settle: must get an Outcome, such as dead(\"...\")"
           : run.settlement && run.open ? `job ${job.id}: the handler settled the job twice` : "";
@@ -265,7 +277,7 @@ export class Worker<T = unknown> {
 
   /** settle queues a settlement. If the handler still runs, its place stays taken. */
   private settle(run: Run, settlement: Settlement, running = false): void {
-    run.settlement = settlement;
+    run.settlement = run.actual ? { ...settlement, actual: run.actual } : settlement;
     run.open = running;
     this.outbox.push(run);
     void this.flush();
@@ -294,13 +306,16 @@ export class Worker<T = unknown> {
             this.stats.settled++;
             this.drop(run);
           } else {
-            const error = new Refused(503, { reason: "outcome_unknown", ...answer });
-            this.repeat(run, error, pause(1, (answer?.retry_after_ms ?? 0) / 1000));
+            const status = answer?.status ?? 503;
+            const error = new Refused(status, { reason: "outcome_unknown", ...answer });
+            if (status < 500 && this.strip(run)) this.repeat(run, error);
+            else this.repeat(run, error, pause(1, (answer?.retry_after_ms ?? 0) / 1000));
           }
         });
       } catch (error) {
         const refused = final(error) && ![401, 403].includes((error as Refused).status);
-        if (refused && batch.length === 1) {
+        if (refused && batch.length === 1 && this.strip(batch[0]!)) this.repeat(batch[0]!, error);
+        else if (refused && batch.length === 1) {
           this.report({ kind: "settle_failed", id: batch[0]!.job.id, error });
           this.lose(batch[0]!, (error as Error).message);
         } else {
@@ -316,6 +331,14 @@ export class Worker<T = unknown> {
     }
     this.flushing = false;
     this.wake();
+  }
+
+  /** strip removes actual costs from a settlement that was refused, perhaps for them. It reports whether there were any. */
+  private strip(run: Run): boolean {
+    if (!run.settlement?.actual) return false;
+    const { actual: _, ...rest } = run.settlement;
+    run.settlement = rest;
+    return true;
   }
 
   /** repeat queues a settlement again after a wait, unless the lease has surely run out. */

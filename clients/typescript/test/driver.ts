@@ -59,6 +59,7 @@ function* generated({ count, prefix = "job-", payload_size = 2 }: Args): Generat
 
 async function handle(started: Started, args: Args, job: LeasedJob): Promise<unknown> {
   started.ids.push(job.id);
+  if (args["actual"] !== undefined) job.reportActual(args["actual"]);
   switch (args["mode"] ?? "ok") {
     case "ok": return undefined;
     case "echo":
@@ -185,10 +186,10 @@ async function call(name: string, args: Args, options: Args, signal: AbortSignal
 /** throughProxy makes a call with the global fetch. With ack, it calls that URL after each event of the answer. */
 async function throughProxy(args: Args, signal: AbortSignal): Promise<unknown> {
   const token = readFileSync(process.env["PENSTOCK_TOKEN_FILE"]!, "utf8").trim();
-  const { lane, cost, priority, wait, retry } = args;
+  const { lane, cost, costs, priority, wait, retry } = args;
   const response = await fetch(client.proxyUrl(args["queue"]) + (args["path"] ?? ""), {
     method: args["method"] ?? "GET", body: args["body"] ?? null, signal,
-    headers: { Authorization: `Bearer ${token}`, ...proxyHeaders({ lane, cost, priority, wait, retry }) },
+    headers: { Authorization: `Bearer ${token}`, ...proxyHeaders({ lane, cost, costs, priority, wait, retry }) },
   });
   const problem = await problemOf(response);
   if (problem) throw problem;

@@ -31,6 +31,7 @@ test("the headers of a call", () => {
   assert.deepEqual(proxyHeaders({ lane: "a", cost: 3, priority: 0, wait: "1m30s", retry: "throttled" }), {
     "Penstock-Lane": "a", "Penstock-Cost": "3", "Penstock-Priority": "0", "Penstock-Wait": "90000ms", "Penstock-Retry": "throttled",
   });
+  assert.deepEqual(proxyHeaders({ costs: { tokens: 1800, images: 2 } }), { "Penstock-Costs": "tokens=1800, images=2" });
   assert.throws(() => proxyHeaders({ wait: "soon" }), Misuse);
 });
 

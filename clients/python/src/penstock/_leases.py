@@ -6,7 +6,7 @@ import base64
 import threading
 import time
 from datetime import datetime
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from ._jobs import elements, members
 from ._units import moment
@@ -27,6 +27,7 @@ class Job:
         self.payload: Any = raw.get("payload")
         self.lost = threading.Event()
         self._settle: Optional[Callable[[Outcome], None]] = None
+        self._actual: Optional[Dict[str, int]] = None
 
     @property
     def payload_text(self) -> Optional[str]:
@@ -53,6 +54,19 @@ class Job:
     @property
     def expires_at(self) -> datetime:
         return moment(self.raw["expires_at"])
+
+    @property
+    def costs(self) -> Dict[str, int]:
+        """What is charged for the job in units such as tokens."""
+        return self.raw.get("costs") or {}
+
+    def report_actual(self, costs: Mapping[str, int]) -> None:
+        """Record what the job has used, by unit, such as ``{"tokens": 1432}``.
+
+        It replaces what was charged at the departure, however the job ends. The last report counts. What the server
+        refuses is reported as settle_failed, and not charged.
+        """
+        self._actual = dict(costs)
 
     def settle(self, outcome: Optional[Outcome] = None) -> None:
         """Settle the job before the handler ends; by default it is delivered. A second call raises Invalid."""
@@ -84,6 +98,7 @@ class Lease:
         self.outcome: Optional[Outcome] = None
         self.in_thread = False  # its handler is a plain function, which cannot be cancelled
         self.failed = False  # a settlement was tried
+        self.actual: Optional[Dict[str, int]] = None  # what the job had used when it was settled
 
     @property
     def wire(self) -> Dict[str, str]:

@@ -11,11 +11,12 @@ from .errors import Invalid, Refused
 
 
 def proxy_headers(
-    *, lane: Optional[str] = None, cost: Optional[int] = None, priority: Optional[int] = None,
-    wait: Optional[Span] = None, retry: Optional[str] = None,
+    *, lane: Optional[str] = None, cost: Optional[int] = None, costs: Optional[Mapping[str, int]] = None,
+    priority: Optional[int] = None, wait: Optional[Span] = None, retry: Optional[str] = None,
 ) -> Dict[str, str]:
     """Return the header fields that give the options of a call to the proxy. The server checks their values.
 
+    ``costs`` is what the call will use of other units, such as ``{"tokens": 1800}``, by default the queue's estimate.
     ``wait`` is the maximum wait for a turn, by default 30 s. ``retry="throttled"`` waits for another turn when the
     receiver answers that there are too many requests.
     """
@@ -23,6 +24,7 @@ def proxy_headers(
         raise Invalid("must be ASCII in a header, because libraries differ in how they send other text", "lane")
     fields = {
         "Penstock-Lane": lane, "Penstock-Cost": cost, "Penstock-Priority": priority,
+        "Penstock-Costs": None if costs is None else ", ".join(f"{unit}={n}" for unit, n in costs.items()),
         "Penstock-Wait": None if wait is None else span(wait, "wait"), "Penstock-Retry": retry,
     }
     return {name: str(value) for name, value in fields.items() if value is not None}

@@ -212,7 +212,7 @@ class AsyncWorker:
 
     def _settle(self, lease: Lease, outcome: Outcome) -> None:
         if lease.outcome is None:
-            lease.outcome = outcome
+            lease.outcome, lease.actual = outcome, lease.job._actual
             self._settling.append(lease)
             self._unsettled.set()
 
@@ -310,6 +310,9 @@ class AsyncWorker:
                     half = len(batch) // 2
                     return all(await asyncio.gather(*map(self._settle_batch, (batch[:half], batch[half:]))))
                 self._core.report("settle_failed", queue=self.queue, id=batch[0].job.id, error=error)
+                if batch[0].actual is not None:  # perhaps they are at fault: the job is settled without them
+                    batch[0].actual = None
+                    return await self._settle_batch(batch)
                 self._leases.pop(id(batch[0]), None)
                 return True
             self._core.report("settle_failed", queue=self.queue, error=error)
@@ -323,6 +326,10 @@ class AsyncWorker:
                 self._lose(lease)
             elif "reason" in answer:
                 done = False
+                if answer.get("status") in FATAL and lease.actual is not None:
+                    error = Refused(int(answer["status"]), str(answer["reason"]), str(answer.get("detail", "")))
+                    self._core.report("settle_failed", queue=self.queue, id=lease.job.id, error=error)
+                    lease.actual = None
             else:
                 self.stats["settled"] += 1
                 self._leases.pop(id(lease), None)
@@ -351,7 +358,9 @@ def _limit(leases: List[Lease]) -> float:
 
 def _fields(lease: Lease) -> Dict[str, Any]:
     assert lease.outcome is not None
-    return lease.outcome.fields
+    if lease.actual is None:
+        return lease.outcome.fields
+    return {**lease.outcome.fields, "actual": lease.actual}
 
 
 async def _first(stop: "asyncio.Future[Any]", other: "asyncio.Future[Any]", linger: float = 0.0) -> None:
