@@ -224,7 +224,8 @@ func (s *shift) start(ctx context.Context, jobs []PulledJob) {
 	for i := range jobs {
 		left := milliseconds(jobs[i].ExpiresInMS)
 		l := &lease{
-			task: &Task{PulledJob: jobs[i], Queue: s.Queue, used: &used{}}, deadline: now.Add(left), length: left, next: now.Add(left / 3),
+			task:     &Task{PulledJob: jobs[i], Queue: s.Queue, used: &used{}},
+			deadline: now.Add(left), length: left, next: now.Add(left / 3),
 		}
 		l.ctx, l.cancel = context.WithCancelCause(s.base)
 		l.returned = ctx.Err() != nil

@@ -39,8 +39,8 @@ func tokensUsed(t *testing.T, e queue.Engine) int64 {
 	return w.Used
 }
 
-// Callers that state costs get turns with these costs, even if others wait for turns with other costs; and a turn that is
-// kept lasts longer than its lease, and ends with what the call has used.
+// Callers that state costs get turns with these costs, even if others wait for turns with other costs; and a turn that
+// is kept lasts longer than its lease, and ends with what the call has used.
 func TestTurnsWithCosts(t *testing.T) {
 	onBoth(t, func(t *testing.T, process func() queue.Engine) {
 		e := process()
@@ -89,8 +89,8 @@ func TestTurnsWithCosts(t *testing.T) {
 	})
 }
 
-// Callers that want turns with different costs wait at the same time, and give up. Each gets its own kind, and nothing is
-// left.
+// Callers that want turns with different costs wait at the same time, and give up. Each gets its own kind, and nothing
+// is left.
 func TestCostsAreKinds(t *testing.T) {
 	onBoth(t, func(t *testing.T, process func() queue.Engine) {
 		e := process()

@@ -106,7 +106,9 @@ func TestActualCosts(t *testing.T) {
 		}
 	}
 	mux.HandleFunc("/header", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("x-tokens", "6") })
-	mux.HandleFunc("/headers", func(w http.ResponseWriter, _ *http.Request) { w.Header()["X-Tokens"] = []string{"6", "6"} })
+	mux.HandleFunc("/headers", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["X-Tokens"] = []string{"6", "6"}
+	})
 	s := httptest.NewServer(mux)
 	defer s.Close()
 	engines.Each(t, func(t *testing.T, e queue.Engine) {

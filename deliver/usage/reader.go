@@ -111,8 +111,8 @@ func (r *Reader) at(u *unit) found {
 	return found{}
 }
 
-// End returns the actual costs by unit, and the faults of the other units. whole reports whether the body was written to
-// its end. A Reader ends once.
+// End returns the actual costs by unit, and the faults of the other units. whole reports whether the body was written
+// to its end. A Reader ends once.
 func (r *Reader) End(whole bool) (actual map[string]int64, faults map[string]Fault) {
 	if r == nil {
 		return nil, nil

@@ -38,14 +38,14 @@ func read(t *testing.T, s Setting, h http.Header, body string, whole bool) (map[
 const total = "/usage/total_tokens"
 
 func TestBodies(t *testing.T) {
-	deep := strings.Repeat(`[`, maxDepth)
+	deep, end := strings.Repeat("[", maxDepth-1), strings.Repeat("]", maxDepth-1)
 	for name, c := range map[string]struct {
 		pointers []string // by default total
 		body     string
 		want     int64
 		fault    Fault
 	}{
-		"openai":              {nil, `{"id": "x", "usage": {"prompt_tokens": 7, "total_tokens": 1432}, "choices": []}`, 1432, ""},
+		"openai":              {nil, `{"id": "x", "usage": {"prompt": 7, "total_tokens": 1432}, "choices": []}`, 1432, ""},
 		"zero":                {nil, `{"usage":{"total_tokens":0}}`, 0, ""},
 		"the most":            {nil, `{"usage":{"total_tokens":1000000000}}`, 1e9, ""},
 		"one more":            {nil, `{"usage":{"total_tokens":1000000001}}`, 0, Invalid},
@@ -85,8 +85,8 @@ func TestBodies(t *testing.T) {
 			[]string{"/usage/input_tokens", "/message/usage/input_tokens"}, `{"message":{"usage":{"input_tokens":9}}}`, 9, "",
 		},
 		"the first of two":  {[]string{"/a", "/b"}, `{"b":1,"a":2}`, 2, ""},
-		"deep":              {nil, `{"x":` + deep[1:] + strings.Repeat("]", maxDepth-1) + `,"usage":{"total_tokens":5}}`, 5, ""},
-		"too deep":          {nil, `{"x":` + deep + strings.Repeat("]", maxDepth) + `,"usage":{"total_tokens":5}}`, 0, NotJSON},
+		"deep":              {nil, `{"x":` + deep + end + `,"usage":{"total_tokens":5}}`, 5, ""},
+		"too deep":          {nil, `{"x":[` + deep + end + `],"usage":{"total_tokens":5}}`, 0, NotJSON},
 		"long":              {nil, `{"x":"` + strings.Repeat("data: ", 1<<16) + `","usage":{"total_tokens":5}}`, 5, ""},
 		"a long name":       {nil, `{"` + strings.Repeat("x", 1<<16) + `":1,"usage":{"total_tokens":5}}`, 5, ""},
 		"not UTF-8, behind": {nil, "{\"x\":\"\xff\",\"usage\":{\"total_tokens\":5}}", 5, ""},
@@ -117,14 +117,16 @@ func TestEvents(t *testing.T) {
 		want  int64
 		fault Fault
 	}{
-		"openai":            {chunk + chunk + last + "data: [DONE]\n\n", 42, ""},
-		"without usage":     {chunk + chunk + "data: [DONE]\n\n", 0, Missing},
-		"empty":             {"", 0, Missing},
-		"the last one":      {`data: {"usage":{"total_tokens":1}}` + "\n\n" + last + chunk, 42, ""},
-		"CR LF":             {strings.ReplaceAll(chunk+last+"data: [DONE]\n\n", "\n", "\r\n"), 42, ""},
-		"CR":                {strings.ReplaceAll(chunk+last+"data: [DONE]\n\n", "\n", "\r"), 42, ""},
-		"without a space":   {strings.ReplaceAll(last, "data: ", "data:"), 42, ""},
-		"several lines":     {"event: x\ndata: {\"usage\":\nid: 7\ndata: {\"total_tokens\":\n: comment\ndata: 42}}\n\n", 42, ""},
+		"openai":          {chunk + chunk + last + "data: [DONE]\n\n", 42, ""},
+		"without usage":   {chunk + chunk + "data: [DONE]\n\n", 0, Missing},
+		"empty":           {"", 0, Missing},
+		"the last one":    {`data: {"usage":{"total_tokens":1}}` + "\n\n" + last + chunk, 42, ""},
+		"CR LF":           {strings.ReplaceAll(chunk+last+"data: [DONE]\n\n", "\n", "\r\n"), 42, ""},
+		"CR":              {strings.ReplaceAll(chunk+last+"data: [DONE]\n\n", "\n", "\r"), 42, ""},
+		"without a space": {strings.ReplaceAll(last, "data: ", "data:"), 42, ""},
+		"several lines": {
+			"event: x\ndata: {\"usage\":\nid: 7\ndata: {\"total_tokens\":\n: comment\ndata: 42}}\n\n", 42, "",
+		},
 		"joined by a line":  {"data: {\"usage\":{\"total_tokens\":4\ndata: 2}}\n\n", 0, Missing},
 		"other fields":      {"dat: {\"usage\":{\"total_tokens\":1}}\ndatas: 5\nmetadata: 6\n" + last, 42, ""},
 		"no line behind":    {strings.TrimSpace(last), 42, ""},
@@ -184,7 +186,8 @@ func TestHeaders(t *testing.T) {
 		"+5": Invalid, "5, 6": Invalid, "1000000001": Invalid, "1_000": Invalid, "many": Invalid,
 		"99999999999999999999999999": Invalid, "0x10": Invalid,
 	} {
-		actual, faults := read(t, Setting{"tokens": {Header: "x-tokens-used"}}, http.Header{"X-Tokens-Used": {value}}, "", false)
+		h := http.Header{"X-Tokens-Used": {value}}
+		actual, faults := read(t, Setting{"tokens": {Header: "x-tokens-used"}}, h, "", false)
 		if _, ok := actual["tokens"]; ok != (want == "") || faults["tokens"] != want {
 			t.Errorf("%q: %v, %v; want %q", value, actual, faults, want)
 		}
@@ -237,7 +240,8 @@ func at(t *testing.T, text []byte, p path) (value any) {
 func FuzzScanner(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":{"b":[1,2,{"c":-0.5e+7}]},"d":"\u00e9\n","e":[],"f":{},"g":true,"h":false,"i":null}`, `{"a":{"b":12}}`,
-		` [ 1 , {"a" : "b" } ] `, `{"a":1,"a":2}`, `"x`, `01`, `1.`, `1e`, `-`, `[1,]`, `{"a"}`, `tru`, `nul l`, "\"\x01\"", `"\u12g4"`,
+		` [ 1 , {"a" : "b" } ] `, `{"a":1,"a":2}`, `"x`, `01`, `1.`, `1e`, `-`, `[1,]`, `{"a"}`, `tru`, `nul l`,
+		"\"\x01\"", `"\u12g4"`,
 		`{"b":{"a":7}}`, `[5,[6]]`, `{"":{"":3}}`, `0`, `-0`, `1E5`, `{"a":{"b":1e1}}`, `{"a":12345678901234567890}`,
 	} {
 		f.Add([]byte(seed), "/a/b", uint8(3))

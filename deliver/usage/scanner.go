@@ -15,8 +15,8 @@ const maxKeyBytes = 6*MaxPointerBytes + 2
 // maxNumberBytes is the maximum length of a number that may be an integer from 0 to 10^9.
 const maxNumberBytes = 10
 
-// scanner reads one JSON value in any number of parts, and notes the values to which paths lead. It keeps no part of the
-// text but names and numbers on a path.
+// scanner reads one JSON value in any number of parts, and notes the values to which paths lead. It keeps no part of
+// the text but names and numbers on a path.
 type scanner struct {
 	paths []path
 	found []found // by path
@@ -204,12 +204,12 @@ func (s *scanner) value(c byte) {
 		s.state, s.isKey = inString, false
 	case 't':
 		s.note(found{fault: Invalid})
-		s.state, s.word = inWord, "rue"
+		s.state, s.word = inWord, "true"[1:]
 	case 'f':
 		s.note(found{fault: Invalid})
-		s.state, s.word = inWord, "alse"
+		s.state, s.word = inWord, "false"[1:]
 	case 'n': // as if it were not there: OpenAI's events have null where others have the usage
-		s.state, s.word = inWord, "ull"
+		s.state, s.word = inWord, "null"[1:]
 	default:
 		s.number = append(s.number[:0], c)
 		switch {

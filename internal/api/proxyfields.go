@@ -109,7 +109,7 @@ func parseCosts(text string) (map[string]int64, *httpio.Problem) {
 		case !ok:
 			return nil, bad("must be units and whole numbers, such as tokens=1800, images=2")
 		case err != nil:
-			return nil, bad("names " + httpio.Shorten(name) + ", which is not a unit: units are lower-case letters, digits and _")
+			return nil, bad("names " + httpio.Shorten(name) + ", but units are lower-case letters, digits and _")
 		case strings.Trim(number, "0123456789") != "":
 			return nil, bad("gives " + name + " a cost that is not a whole number from 0 to " + strconv.Itoa(queue.MaxUnitCost))
 		}

@@ -33,7 +33,8 @@ func TestPresetsReadUsage(t *testing.T) {
 					counted[unit] = 1
 				}
 				s, err := provider.New(provider.Options{
-					Provider: name, Requests: provider.Limit{N: 100, Per: time.Minute}, Tokens: provider.Limit{N: 1e9, Per: time.Minute},
+					Provider: name, Requests: provider.Limit{N: 100, Per: time.Minute},
+					Tokens: provider.Limit{N: 1e9, Per: time.Minute},
 				})
 				if err != nil {
 					t.Fatal(err)

@@ -73,8 +73,8 @@ func (p *Proxy) settle(turn *pull.Departure, u *using) {
 	turn.End(s)
 }
 
-// actual returns what a call has used, and tells the observer of what cannot be charged. Answers that refuse a call need
-// not state it.
+// actual returns what a call has used, and tells the observer of what cannot be charged. Answers that refuse a call
+// need not state it.
 func (p *Proxy) actual(u *using) map[string]int64 {
 	actual, faults := u.read.End(u.whole)
 	if u.meant.Meaning == httptarget.Delivered {

@@ -95,7 +95,8 @@ func newRig(t *testing.T) *rig {
 	}
 	dispatcher := pull.New(e, pull.Options{})
 	turns := pull.NewQueueTurns(e, dispatcher)
-	r := &rig{t: t, engine: e, notes: &notes{ended: map[Outcome]int{}, ignored: map[string]int{}}, errs: make(chan error, 100)}
+	seen := &notes{ended: map[Outcome]int{}, ignored: map[string]int{}}
+	r := &rig{t: t, engine: e, notes: seen, errs: make(chan error, 100)}
 	p := New(e, Options{Turns: turns, Router: deliver.New(deliver.Options{Egress: guard}), Observer: r.notes})
 	r.proxy = p
 	ctx, cancel := context.WithCancel(context.Background())
@@ -110,8 +111,8 @@ func newRig(t *testing.T) *rig {
 			t.Error(err)
 		}
 		err = p.Serve(req.Context(), w, req, &Call{
-			TurnRequest: pull.TurnRequest{Within: within, Costs: tokensOf(req)}, Queue: "q", Path: req.URL.EscapedPath(), Below: "/below",
-			Stopping: stopping,
+			TurnRequest: pull.TurnRequest{Within: within, Costs: tokensOf(req)}, Queue: "q",
+			Path: req.URL.EscapedPath(), Below: "/below", Stopping: stopping,
 		})
 		r.errs <- err
 		if err != nil {

@@ -78,7 +78,7 @@ func (r *run) serve(ctx context.Context) error {
 	r.deadline = r.began.Add(r.call.Within)
 	f.Deadline = r.deadline
 	for {
-		answer, m, err := r.attempt(ctx, spec, sender, target, f) //nolint:bodyclose // pass closes it
+		answer, m, err := r.attempt(ctx, spec, sender, target, f)
 		if err != nil {
 			var sent *Error
 			if errors.Is(err, pull.ErrStopped) ||

@@ -183,7 +183,8 @@ func TestActualCostsOfAStream(t *testing.T) {
 		t.Fatal(line, err)
 	}
 	<-time.After(2500 * time.Millisecond) // more than two leases
-	if info, err := r.engine.Get(t.Context(), "q"); err != nil || info.Leased != 1 || r.used() != 1800 || info.TimedOut != 0 {
+	info, err := r.engine.Get(t.Context(), "q")
+	if err != nil || info.Leased != 1 || r.used() != 1800 || info.TimedOut != 0 {
 		t.Errorf("%d leased, %d charged, %d timed out, %v", info.Leased, r.used(), info.TimedOut, err)
 	}
 	next <- "data: {\"usage\":{\"total_tokens\":50}}\n\n"
@@ -194,8 +195,8 @@ func TestActualCostsOfAStream(t *testing.T) {
 	r.usedIs(50)
 }
 
-// A call is charged nothing if it is canceled before its turn, or not sent. It keeps its charge if its answer breaks off,
-// or its caller leaves.
+// A call is charged nothing if it is canceled before its turn, or not sent. It keeps its charge if its answer breaks
+// off, or its caller leaves.
 func TestCallsWithoutUsage(t *testing.T) {
 	r := newRig(t)
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

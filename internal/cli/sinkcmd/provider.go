@@ -20,7 +20,7 @@ type ProviderFlags struct {
 	Key       string         `env:"-" help:"The only valid API key. Default: any key is valid." placeholder:"KEY"`
 	Seed      uint64         `env:"-" help:"Seed of the costs of calls." default:"1" placeholder:"N"`
 	Median    int64          `env:"-" help:"Median of the tokens of calls." default:"400" placeholder:"N"`
-	P99       int64          `env:"-" name:"p99" help:"99th percentile of the tokens of calls." default:"6000" placeholder:"N"`
+	P99       int64          `env:"-" name:"p99" help:"99th percentile of those tokens." default:"6000" placeholder:"N"`
 	StreamFor time.Duration  `env:"-" help:"Time that a streamed answer takes." default:"0s"`
 }
 
