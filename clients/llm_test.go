@@ -89,7 +89,8 @@ func TestLLMExample(t *testing.T) {
 				var info struct {
 					Stats struct{ Quotas []struct{ Used int64 } }
 				}
-				if err := json.Unmarshal(s.done(t, http.MethodGet, "/v1/queues/llm", ""), &info); err != nil || len(info.Stats.Quotas) != 1 {
+				err := json.Unmarshal(s.done(t, http.MethodGet, "/v1/queues/llm", ""), &info)
+				if err != nil || len(info.Stats.Quotas) != 1 {
 					t.Fatal(info, err)
 				}
 				stats := api.Stats()

@@ -24,7 +24,7 @@ func TestPlan(t *testing.T) {
 		`{"tokens": {"pointer": ["/a", "/b", "/c", "/d", "/e"]}}`:          "has 5 pointers, the limit is 4",
 		`{"tokens": {"pointer": "` + strings.Repeat("/a", 17) + `"}}`:      "deeper than 16 levels",
 		`{"tokens": {"pointer": "/` + strings.Repeat("a", 256) + `"}}`:     "has 257 bytes, the limit is 256",
-		`{"tokens": {"header": "x tokens"}}`:                               `actual.tokens.header: "x tokens": is not the name`,
+		`{"tokens": {"header": "x tokens"}}`:                               `tokens.header: "x tokens": is not the name`,
 		`{"tokens": {"header": "` + strings.Repeat("x", 129) + `"}}`:       "is not the name of a header",
 		`{"Tokens": {"header": "x"}}`:                                      `"Tokens": is not a unit`,
 		`{"": {"header": "x"}}`:                                            "is not a unit",
