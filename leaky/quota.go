@@ -82,13 +82,15 @@ func floorMod(a, m Instant) Instant {
 type Quota struct {
 	Max      int64 // at least 1
 	Calendar Calendar
+	Ramp     Ramp // if it has steps, they take the place of Max
 }
 
-// Window is the state of a Quota: how much was used in the window that ends at Ends. The zero Window has never let
-// anything out.
+// Window is the state of a Quota: how much was used in the window that ends at Ends, and the window's step in a Ramp
+// that holds. The zero Window has never let anything out.
 type Window struct {
 	Ends Instant
 	Used int64
+	Step int64
 }
 
 // mostUsed is above any Used, and far from overflowing sums.
@@ -99,7 +101,7 @@ const mostUsed = 1 << 40
 // counted.
 func (q Quota) Next(w Window, now Instant) Instant {
 	w = q.Repair(w, now)
-	if now < w.Ends && w.Used >= q.Max {
+	if now < w.Ends && w.Used >= q.Most(w) {
 		return w.Ends
 	}
 	if end := q.Calendar.End(now); w.Ends > end {
@@ -110,7 +112,9 @@ func (q Quota) Next(w Window, now Instant) Instant {
 
 // Affords reports whether the window of a departure at d, which Next allows, has enough left for it.
 func (q Quota) Affords(w Window, d Instant, cost int64) bool {
-	return q.at(w, d).Used+min(cost, q.Max) <= q.Max
+	w = q.at(w, d)
+	most := q.Most(w)
+	return w.Used+min(cost, most) <= most
 }
 
 // Take counts a departure at d, which Next allows, and reports whether its window had enough left. If not, the rest of
@@ -119,10 +123,10 @@ func (q Quota) Affords(w Window, d Instant, cost int64) bool {
 func (q Quota) Take(w *Window, d Instant, cost int64) bool {
 	afford := q.Affords(*w, d, cost)
 	*w = q.at(*w, d)
-	if afford {
-		w.Used += min(cost, q.Max)
+	if most := q.Most(*w); afford {
+		w.Used += min(cost, most)
 	} else {
-		w.Used = max(w.Used, q.Max)
+		w.Used = max(w.Used, most)
 	}
 	return afford
 }
@@ -130,22 +134,25 @@ func (q Quota) Take(w *Window, d Instant, cost int64) bool {
 // at returns w as of d.
 func (q Quota) at(w Window, d Instant) Window {
 	if w = q.Repair(w, d); d >= w.Ends {
-		return Window{Ends: q.Calendar.End(d)}
+		return Window{Ends: q.Calendar.End(d), Step: q.grown(w, w.Used > 0)}
 	}
 	return w
 }
 
+// At returns the window of a departure at d, with what was used of it.
+func (q Quota) At(w Window, d Instant) Window { return q.at(w, d) }
+
 // GiveBack undoes an unused departure at d if its window is the present one.
 func (q Quota) GiveBack(w *Window, d Instant, cost int64) {
 	if q.Calendar.End(d) == w.Ends {
-		w.Used = max(0, w.Used-min(cost, q.Max))
+		w.Used = max(0, w.Used-min(cost, q.Most(*w)))
 	}
 }
 
 // TakeAgain undoes GiveBack: it counts a departure at d if its window is the present one, even beyond the quota.
 func (q Quota) TakeAgain(w *Window, d Instant, cost int64) {
 	if q.Calendar.End(d) == w.Ends {
-		w.Used = min(mostUsed, w.Used+min(cost, q.Max))
+		w.Used = min(mostUsed, w.Used+min(cost, q.Most(*w)))
 	}
 }
 
@@ -154,16 +161,19 @@ func (q Quota) TakeAgain(w *Window, d Instant, cost int64) {
 // counts where it is, if both quotas have that window.
 func (q Quota) Follow(o Quota, w Window, now Instant) Window {
 	w = o.Repair(w, now)
-	end := q.Calendar.End(now)
+	end, step := q.Calendar.End(now), q.carried(o, w, now)
 	switch {
 	case w.Ends <= now:
-		return Window{}
+		return Window{Step: step}
 	case w.Ends == o.Calendar.End(now):
-		return Window{Ends: end, Used: w.Used}
+		return Window{Ends: end, Used: w.Used, Step: step}
 	case w.Ends == q.Calendar.End(end):
+		w.Step = step
 		return w
 	}
-	return Window{Ends: end, Used: max(w.Used, q.Max)}
+	w = Window{Ends: end, Used: w.Used, Step: step}
+	w.Used = max(w.Used, q.Most(w))
+	return w
 }
 
 // ETA returns when a job departs that has a cost of ahead before it. It assumes that they use up one window after the
@@ -181,11 +191,19 @@ func (q Quota) ETA(p Pacer, w Window, now Instant, ahead int64) Instant {
 // -1.
 func (q Quota) Turn(w Window, now Instant, ahead int64) (begins Instant, rest int64) {
 	w = q.at(w, now)
-	over := ahead - max(0, q.Max-w.Used)
+	over := ahead - max(0, q.Most(w)-w.Used)
 	if over < 0 {
 		return now, -1
 	}
-	return q.Calendar.skip(w.Ends, over/q.Max), over % q.Max
+	for {
+		next := Window{Ends: q.Calendar.skip(w.Ends, 1), Step: q.grown(w, true)}
+		most, same := q.Most(next), q.same(next)
+		if n := over / most; n < same {
+			return q.Calendar.skip(w.Ends, n), over % most
+		}
+		over -= same * most
+		w = Window{Ends: q.Calendar.skip(w.Ends, same), Step: next.Step}
+	}
 }
 
 // Repair returns w with Ends no later than the end of the next window, as every honest grant leaves it: a horizon is
@@ -197,5 +215,6 @@ func (q Quota) Repair(w Window, now Instant) Window {
 		w.Ends = end
 	}
 	w.Used = min(max(w.Used, 0), mostUsed)
+	w.Step = min(max(w.Step, 0), max(0, int64(len(q.Ramp.Steps)-1)))
 	return w
 }
