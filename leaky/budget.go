@@ -283,7 +283,7 @@ func (p Budget) span(cost int64) (whole, rest int64) {
 // Correct counts actual in place of an earlier charge, if the window of the departure at d is the present one.
 func (q Quota) Correct(w *Window, d Instant, charged, actual int64) {
 	if q.Calendar.End(d) == w.Ends {
-		w.Used = min(mostUsed, max(0, w.Used-min(charged, q.Max)+actual))
+		w.Used = min(mostUsed, max(0, w.Used-min(charged, q.Most(*w))+actual))
 	}
 }
 

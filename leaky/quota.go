@@ -196,7 +196,7 @@ func (q Quota) Turn(w Window, now Instant, ahead int64) (begins Instant, rest in
 		return now, -1
 	}
 	for {
-		next := Window{Ends: q.Calendar.skip(w.Ends, 1), Step: q.grown(w, true)}
+		next := q.After(w)
 		most, same := q.Most(next), q.same(next)
 		if n := over / most; n < same {
 			return q.Calendar.skip(w.Ends, n), over % most

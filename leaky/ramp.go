@@ -33,11 +33,21 @@ func (q Quota) Most(w Window) int64 {
 	if len(q.Ramp.Steps) == 0 {
 		return q.Max
 	}
-	return q.Ramp.Steps[min(max(q.step(w), 0), int64(len(q.Ramp.Steps)-1))]
+	return q.Ramp.Steps[q.Step(w)]
+}
+
+// Step returns the index in Ramp.Steps of the maximum of a window, 0 without a ramp.
+func (q Quota) Step(w Window) int64 {
+	return min(max(q.step(w), 0), max(0, int64(len(q.Ramp.Steps)-1)))
+}
+
+// After returns the window after w, as it begins if something left in w.
+func (q Quota) After(w Window) Window {
+	return Window{Ends: q.Calendar.skip(w.Ends, 1), Step: q.grown(w, true)}
 }
 
 func (q Quota) step(w Window) int64 {
-	if q.Ramp.Hold {
+	if q.Ramp.Hold || len(q.Ramp.Steps) == 0 {
 		return w.Step
 	}
 	return q.Calendar.Number(w.Ends) + q.Ramp.Past

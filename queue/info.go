@@ -77,22 +77,34 @@ type LimitState struct {
 	Window leaky.Window
 }
 
-// QuotaWindow returns the present window of Spec.Limits[k]. ok is false if the limit is a pace, if it is newer than
-// i.Limits, or if this machine does not know its time zone.
-func (i *Info) QuotaWindow(k int) (w leaky.Window, ok bool) {
+// QuotaState is a quota in its present window.
+type QuotaState struct {
+	leaky.Window
+	Max  int64     // of this window
+	Ramp RampState // zero without a ramp
+}
+
+// Left returns what is left of the quota.
+func (s *QuotaState) Left() int64 { return max(0, s.Max-s.Used) }
+
+// QuotaState returns the state of Spec.Limits[k]. ok is false if the limit is a pace, if it is newer than i.Limits, or
+// if this machine does not know its time zone.
+func (i *Info) QuotaState(k int) (s QuotaState, ok bool) {
 	l := &i.Spec.Limits[k]
 	if !l.HasQuota() || k >= len(i.Limits) {
-		return w, false
+		return s, false
 	}
-	calendar, err := l.Calendar(i.Now)
+	q, err := l.QuotaRule(i.Now)
 	if err != nil {
-		return w, false
+		return s, false
 	}
-	w = i.Limits[k].Window
-	if now := leaky.Instant(i.Now.UnixMicro()); now >= w.Ends {
-		w = leaky.Window{Ends: calendar.End(now)}
+	if s.Window = i.Limits[k].Window; s.Ends <= leaky.Instant(i.Now.UnixMicro()) {
+		s.Window = q.At(s.Window, leaky.Instant(i.Now.UnixMicro()))
 	}
-	return w, true
+	if s.Max = q.Most(s.Window); l.Ramp.On() {
+		s.Ramp = rampState(q, s.Window)
+	}
+	return s, true
 }
 
 // GroupInfo sums up a parent and its children. Pull children count only as children: whether their jobs leave is up to

@@ -23,6 +23,8 @@ type Limit struct {
 	Quota Quota `json:"quota,omitzero"`
 	// Timezone is the IANA zone in which days, weeks and months of the quota begin; empty is UTC.
 	Timezone string `json:"timezone,omitempty"`
+	// Ramp makes the quota grow; Quota is its first step.
+	Ramp Ramp `json:"ramp,omitzero"`
 }
 
 // Limits of limits.
@@ -84,7 +86,7 @@ func (l *Limit) Pacer() leaky.Pacer {
 }
 
 // limitSettings is the table of a limit's settings.
-var limitSettings = []setting[Limit]{
+var limitSettings = append([]setting[Limit]{
 	{
 		name: "unit", at: func(l *Limit) any { return &l.Unit }, absent: UnitJobs, example: "tokens",
 		doc: "What the limit counts: jobs, or another unit in which jobs state their costs." +
@@ -107,7 +109,7 @@ var limitSettings = []setting[Limit]{
 		name: "timezone", at: func(l *Limit) any { return &l.Timezone }, absent: "UTC", example: "Europe/Berlin",
 		doc: "IANA time zone in which days, weeks and months begin.",
 	},
-}
+}, rampSettings...)
 
 func validateLimits(limits []Limit, field string) error {
 	if len(limits) > MaxLimits {
@@ -131,6 +133,9 @@ func (l *Limit) validate(field string) error {
 	case !l.HasQuota() && l.Rate.Unlimited():
 		return invalid.Errorf(field, "", `must have a rate such as "500/m" or a quota such as "50000/d"`)
 	case !l.HasQuota():
+		if err := l.validateRamp(field + ".ramp"); err != nil {
+			return err
+		}
 		if l.Timezone != "" {
 			return invalid.Errorf(field+".timezone", l.Timezone,
 				"has no effect without a quota: a rate is the same everywhere")
@@ -155,14 +160,21 @@ func (l *Limit) validate(field string) error {
 	if err := q.UnmarshalText([]byte(l.Quota.String())); err != nil {
 		return invalid.Errorf(field+".quota", "", "%v", err)
 	}
+	if err := l.validateTimezone(field + ".timezone"); err != nil {
+		return err
+	}
+	return l.validateRamp(field + ".ramp")
+}
+
+func (l *Limit) validateTimezone(field string) error {
 	if l.Timezone == "" {
 		return nil
 	}
 	if l.Quota.Per == "m" || l.Quota.Per == "h" {
 		return invalid.Errorf(
-			field+".timezone", l.Timezone, "has no effect on minutes and hours: they end everywhere at the same time",
+			field, l.Timezone, "has no effect on minutes and hours: they end everywhere at the same time",
 		)
 	}
-	_, err := zoneOf(field+".timezone", l.Timezone)
+	_, err := zoneOf(field, l.Timezone)
 	return err
 }

@@ -210,7 +210,7 @@ func typeOf(at any) string {
 		return "rate"
 	case *Quota:
 		return "quota"
-	case *[]string, *[]Limit, *List:
+	case *[]string, *[]Limit, *List, *Steps:
 		return "list"
 	case *Hours, *ReadmitHours:
 		return "hours"

@@ -115,10 +115,15 @@ func MissingCost(unit, queue string) error {
 func (l *Limit) String() string {
 	unit := l.Counts()
 	switch {
-	case l.HasQuota() && l.Timezone != "":
-		return l.QuotaText() + " " + l.Timezone
 	case l.HasQuota():
-		return l.QuotaText()
+		text := l.QuotaText()
+		if l.Timezone != "" {
+			text += " " + l.Timezone
+		}
+		if l.Ramp.On() {
+			text += " " + l.Ramp.String()
+		}
+		return text
 	case unit != "":
 		unit += " "
 	}

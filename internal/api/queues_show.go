@@ -86,13 +86,18 @@ func adaptedOf(i *queue.Info) *wire.Adapted {
 func quotas(i *queue.Info) []wire.Quota {
 	var list []wire.Quota
 	for k, l := range i.Spec.Limits {
-		w, ok := i.QuotaWindow(k)
+		s, ok := i.QuotaState(k)
 		if !ok {
 			continue
 		}
-		list = append(list, wire.Quota{
-			Quota: l.Quota, Timezone: l.Timezone, Used: w.Used, Left: max(0, l.Quota.Max-w.Used), Ends: w.Ends.Time().UTC(),
-		})
+		q := wire.Quota{
+			Quota: queue.Quota{Max: s.Max, Per: l.Quota.Per}, Timezone: l.Timezone, Used: s.Used, Left: s.Left(),
+			Ends: s.Ends.Time().UTC(),
+		}
+		if l.Ramp.On() {
+			q.Ramp = &wire.Ramp{Step: s.Ramp.Step, Steps: s.Ramp.Steps, Next: s.Ramp.Next, From: l.Ramp.From}
+		}
+		list = append(list, q)
 	}
 	return list
 }

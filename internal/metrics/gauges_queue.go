@@ -147,11 +147,11 @@ func (g *queueGauges) quotasOf(info *queue.Info) {
 	name := info.Spec.Name
 	left := map[string]float64{}
 	for k, l := range info.Spec.Limits {
-		w, ok := info.QuotaWindow(k)
+		s, ok := info.QuotaState(k)
 		if !ok {
 			continue
 		}
-		quota, n := l.QuotaText(), float64(max(0, l.Quota.Max-w.Used))
+		quota, n := l.QuotaText(), float64(s.Left())
 		if other, ok := left[quota]; ok {
 			n = min(n, other)
 		}

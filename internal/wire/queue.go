@@ -109,6 +109,16 @@ type Quota struct {
 	Used     int64       `json:"used"`
 	Left     int64       `json:"left"`
 	Ends     time.Time   `json:"ends"`
+	Ramp     *Ramp       `json:"ramp,omitempty"`
+}
+
+// Ramp is the present step of a quota that grows.
+type Ramp struct {
+	Step  int64 `json:"step"` // from 1
+	Steps int64 `json:"steps"`
+	// Next is the maximum of the next window, if something leaves in this one.
+	Next int64  `json:"next"`
+	From string `json:"from,omitempty"`
 }
 
 // Stats are the present contents of a queue, and counters since it was created.

@@ -7,14 +7,15 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// renewCalendar computes the ends of a quota's windows from now on, by the wall clock. It is due again when fewer than
-// half are left.
+// renewCalendar computes the ends of a quota's windows from now on, by the wall clock, and where they are in its ramp.
+// It is due again when fewer than half are left.
 func (l *limit) renewCalendar(now leaky.Instant) error {
-	c, err := l.Calendar(now.Time())
+	q, err := l.QuotaRule(now.Time())
 	if err != nil {
 		return err
 	}
-	l.quota.Calendar, l.renewAt = c, never
+	l.quota, l.renewAt = q, never
+	c := q.Calendar
 	if half := c.Left(now) / 2; half > 0 {
 		for l.renewAt = now; c.Left(l.renewAt) >= half; {
 			l.renewAt = c.End(l.renewAt)

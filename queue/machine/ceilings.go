@@ -121,7 +121,7 @@ func (p *paces) raisedAhead(need ceilings) ceilings {
 		} else if l.IsBudget() {
 			to.limits[i].Ends = to.limits[i].Ends.Add(ceilingAhead)
 		} else {
-			to.limits[i].Used += l.quota.Max / quotaAheadShare
+			to.limits[i].Used += l.quota.Most(to.limits[i]) / quotaAheadShare
 		}
 	}
 	return to
@@ -164,12 +164,19 @@ func (p *paces) oneGrantCeilings(now leaky.Instant, of bill) ceilings {
 			w = leaky.Window{Ends: l.oneGrantBudget(now, cost)}
 		} else if l.Paced() {
 			w = leaky.Window{Ends: oneGrantTAT(l.pacer, l.bucket, now, cost)}
+		} else if l.heldStep(now) {
+			// After a crash, a window in which nothing left must not count as used.
 		} else if l.quota.Affords(w, l.env.wall(now), cost) {
 			l.quota.Take(&w, l.env.wall(now), cost)
 		}
 		c.limits = append(c.limits, w)
 	}
 	return c
+}
+
+// heldStep reports whether a ramp waits for the first departure of the present window.
+func (l *limit) heldStep(now leaky.Instant) bool {
+	return l.quota.Ramp.Hold && l.quota.At(l.window, l.env.wall(now)).Used == 0
 }
 
 // oneGrantBudget is oneGrantTAT for a budget.

@@ -92,7 +92,9 @@ func (c *codec) fields(fields ...any) {
 			number(c, &f.LastCost)
 		case *leaky.Window:
 			number(c, &f.Ends)
-			number(c, &f.Used)
+			if packed := min(f.Used, mostPackedUsed) | f.Step<<stepShift; number(c, &packed) {
+				f.Used, f.Step = packed&mostPackedUsed, packed>>stepShift
+			}
 		case *queue.Counters:
 			c.counters(f)
 		default:
@@ -100,6 +102,9 @@ func (c *codec) fields(fields ...any) {
 		}
 	}
 }
+
+// A window's step of a ramp is above what is used, so that records without ramps stay as they were.
+const stepShift, mostPackedUsed = 41, 1<<stepShift - 1
 
 // number encodes or decodes a number, and reports whether it decoded.
 func number[T ~int | ~int32 | ~int64 | ~uint16 | ~uint32 | ~uint64](c *codec, f *T) bool {

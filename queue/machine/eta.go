@@ -300,7 +300,7 @@ func (v etaVerdict) why(q *queueState, now leaky.Instant) queue.Why {
 		w.Queue = v.queue.name
 	}
 	if l := v.limit; l != nil {
-		w.Reason = l.String()
+		w.Reason = l.reason(now)
 		if at := l.opens(now); at > now {
 			w.Until = at.Time()
 		}

@@ -139,20 +139,24 @@ func (c *forecaster) station(p *paces, of string) station {
 
 // dam returns a quota as a dam.
 func (c *forecaster) dam(l *limit, of string) dam {
-	d := dam{quota: l.quota, origin: c.now, cost: c.cost, by: verdict{by: cause.Quota, queue: of, reason: l.String()}}
-	used := l.window.Used
+	d := dam{limit: l, quota: l.quota, origin: c.now, cost: c.cost, by: verdict{by: cause.Quota, queue: of}}
+	w, used := l.window, l.window.Used
 	if l.Unit != "" {
-		d.quota.Max = max(1, int64(float64(d.quota.Max)*c.scale(l)))
-		used = int64(float64(used) * c.scale(l))
+		scaled := func(n int64) int64 { return int64(float64(n) * c.scale(l)) }
+		d.quota.Max, used = max(1, scaled(d.quota.Max)), scaled(used)
+		d.quota.Ramp.Steps = slices.Clone(d.quota.Ramp.Steps)
+		for i, n := range d.quota.Ramp.Steps {
+			d.quota.Ramp.Steps[i] = max(1, scaled(n))
+		}
 	}
-	switch ends := l.quota.Calendar.End(c.now); {
-	case l.window.Ends > ends: // jobs were let out ahead: the present window is over
-		d.renew(0, d.quota.Max)
-		d.ahead = used
-	case l.window.Ends < ends:
-		d.renew(0, 0)
-	default:
-		d.renew(0, used)
+	if ends := l.quota.Calendar.End(c.now); w.Ends > ends { // jobs were let out ahead: the present window is over
+		d.ahead, d.aheadUsed = w, used
+		w.Ends = ends
+		d.begin(w, d.quota.Most(w))
+	} else if w.Ends < ends {
+		d.begin(d.quota.At(w, c.now), 0)
+	} else {
+		d.begin(w, used)
 	}
 	return d
 }

@@ -191,8 +191,12 @@ func (p *paces) continueFrom(moved *move.Queue, now leaky.Instant) {
 			l.bucket = laterBucket(l.pacer, l.bucket, moved.Limits[i].Bucket, now)
 		} else if l.IsBudget() {
 			l.balance = l.budget.Later(l.balance, leaky.BalanceOf(moved.Limits[i].Bucket), now)
-		} else if allowsMore(w, l.window) {
-			l.window = w
+		} else {
+			step := max(w.Step, l.window.Step)
+			if allowsMore(w, l.window) {
+				l.window = w
+			}
+			l.window.Step = step
 		}
 	}
 }

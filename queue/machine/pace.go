@@ -322,8 +322,16 @@ func newLimit(of queue.Limit, env *Environment, now leaky.Instant) (limit, error
 	if of.IsBudget() {
 		return limit{Limit: of, budget: of.Budget()}, nil
 	}
-	l := limit{Limit: of, quota: leaky.Quota{Max: of.Quota.Max}, env: env}
+	l := limit{Limit: of, env: env}
 	return l, l.renewCalendar(env.wall(now))
+}
+
+// reason returns the limit as the reason why jobs wait.
+func (l *limit) reason(now leaky.Instant) string {
+	if !l.HasQuota() {
+		return l.String()
+	}
+	return l.QuotaReason(l.quota, l.quota.At(l.window, l.env.wall(now)))
 }
 
 func (l *limit) opens(now leaky.Instant) leaky.Instant {

@@ -71,25 +71,48 @@ func (t *tap) changes(rate float64) float64 {
 
 // dam is a quota: it lets out what is left of its window.
 type dam struct {
-	quota  leaky.Quota
+	limit  *limit
+	quota  leaky.Quota   // in units of cost
 	origin leaky.Instant // the instant at t = 0
+	window leaky.Window  // the present one; what is used of it matters only to a ramp
 	left   float64
 	ends   float64 // when the next window begins
-	ahead  int64   // what was let out ahead, into the next window
 	cost   float64 // of a job
 	by     verdict
+	// ahead is the next window if jobs were let out ahead into it, which used aheadUsed; else zero.
+	ahead     leaky.Window
+	aheadUsed int64
 }
 
-// renew begins the window that contains t, of which used is gone.
-func (d *dam) renew(t float64, used int64) {
-	at := d.origin + leaky.Instant(math.Round(t*1e6))
-	d.ends = float64(d.quota.Calendar.End(at)-d.origin) / 1e6
-	d.left = d.whole(float64(max(0, d.quota.Max-used)))
+// renew begins the window that contains t.
+func (d *dam) renew(t float64) {
+	if next := d.ahead; next.Ends != 0 {
+		d.ahead = leaky.Window{}
+		d.begin(next, d.aheadUsed)
+		return
+	}
+	d.begin(d.quota.At(d.window, d.origin+leaky.Instant(math.Round(t*1e6))), 0)
+}
+
+// begin begins a window, of which used is gone.
+func (d *dam) begin(w leaky.Window, used int64) {
+	d.window, d.ends = w, float64(w.Ends-d.origin)/1e6
+	d.left = d.whole(float64(max(0, d.quota.Most(w)-used)))
+	if d.by.reason == "" || d.limit.Ramp.On() {
+		d.by.reason = d.limit.QuotaReason(d.limit.quota, w)
+	}
+}
+
+// pass lets out an amount.
+func (d *dam) pass(amount float64) {
+	if d.left = max(0, d.left-amount); amount > tiny {
+		d.window.Used = max(1, d.window.Used)
+	}
 }
 
 // whole returns the cost of the whole jobs that fit. A job that costs more than the quota takes a whole window.
 func (d *dam) whole(left float64) float64 {
-	most := float64(d.quota.Max)
+	most := float64(d.quota.Most(d.window))
 	if d.cost > most && left >= most {
 		return d.cost
 	}
@@ -140,7 +163,7 @@ func (s *station) pass(t, dt, amount float64) {
 		}
 	}
 	for i := range s.dams {
-		s.dams[i].left = max(0, s.dams[i].left-amount)
+		s.dams[i].pass(amount)
 	}
 }
 
@@ -169,8 +192,7 @@ func (s *station) renew(t float64) {
 	}
 	for i := range s.dams {
 		if d := &s.dams[i]; d.ends <= t+tiny {
-			d.renew(max(t, d.ends), d.ahead)
-			d.ahead = 0
+			d.renew(max(t, d.ends))
 		}
 	}
 }

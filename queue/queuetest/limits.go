@@ -25,6 +25,8 @@ func limited(list ...string) func(*queue.Spec) {
 }
 
 func limit(text string) (l queue.Limit) {
+	text, ramp, _ := strings.Cut(text, " ramp ")
+	l.Ramp = rampOf(ramp)
 	f := strings.Fields(text)
 	if f[0] != "quota" {
 		l.Rate = laneRate(f[0]).Rate

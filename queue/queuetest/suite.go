@@ -179,6 +179,7 @@ var chapters = []chapter{
 	{"LimitPace", limitPaceRules},
 	{"LimitQuota", limitQuotaRules},
 	{"LimitChange", limitChangeRules},
+	{"Ramps", rampRules},
 	{"SpringForward", slices.Concat(springRules, hoursSpringRules)},
 	{"Hours", hoursRules},
 	{"FallBack", autumnRules},

@@ -201,7 +201,7 @@ func appendLimits(args []any, states []queue.LimitState) []any {
 	args = append(args, len(states))
 	for _, l := range states {
 		if l.Window != (leaky.Window{}) {
-			args = append(args, int64(l.Window.Ends), l.Window.Used, 0, 0)
+			args = append(args, int64(l.Window.Ends), l.Window.Used, l.Window.Step, 0)
 		} else {
 			args = append(args, int64(l.Bucket.TAT), l.Bucket.Rem, int64(l.Bucket.Last), l.Bucket.LastCost)
 		}

@@ -222,7 +222,9 @@ func readLimits(r *reply, limits []queue.Limit) []queue.LimitState {
 		if its := r.list(); !limits[k].HasQuota() {
 			s.Bucket = readBucket(its)
 		} else {
-			s.Window = leaky.Window{Ends: leaky.Instant(its.int()), Used: its.int()}
+			if s.Window = (leaky.Window{Ends: leaky.Instant(its.int()), Used: its.int()}); its.more() {
+				s.Window.Step = its.int()
+			}
 		}
 		states = append(states, s)
 	}
@@ -378,6 +380,11 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 		i.Why.Reason = spec.Hours.String()
 		if by == cause.LaneHours {
 			i.Why.Reason = spec.Lanes.Of(i.Lane).Hours.String()
+		}
+	}
+	if i.Why.By == cause.Quota && r.err == nil {
+		if i.Why.Reason, r.err = whyRamp(i.Why.Reason); r.err != nil {
+			return i, fmt.Errorf("%w: spec of %s: %w", queue.ErrCorrupt, name, r.err)
 		}
 	}
 	i.ToWall(r.duration())

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
@@ -20,13 +21,14 @@ func limitArgs(s *queue.Spec, now time.Time) ([]any, error) {
 		l := &s.Limits[i]
 		put := func(name string, value any) { args = append(args, fmt.Sprintf("limit.%d.%s", i+1, name), value) }
 		n, d := l.Rate.Fraction()
-		period, phase, ends, its := leaky.Instant(0), leaky.Instant(0), "", leaky.Instant(0)
+		period, phase, ends, its, ramp := leaky.Instant(0), leaky.Instant(0), "", leaky.Instant(0), ""
 		if l.HasQuota() {
-			calendar, err := l.Calendar(now)
+			quota, err := l.QuotaRule(now)
 			if err != nil {
 				return nil, err
 			}
-			period, phase, ends, its = packCalendar(calendar)
+			period, phase, ends, its = packCalendar(quota.Calendar)
+			ramp = packRamp(&quota.Ramp)
 		}
 		put("name", limitName(l))
 		put("n", n)
@@ -37,6 +39,7 @@ func limitArgs(s *queue.Spec, now time.Time) ([]any, error) {
 		put("phase", int64(phase))
 		put("ends", ends)
 		put("unit", l.Counts())
+		put("ramp", ramp)
 		low = sooner(low, its)
 	}
 	hours, its := hoursArgs(s, now)
@@ -110,6 +113,50 @@ func packCalendar(c leaky.Calendar) (period, phase leaky.Instant, ends string, l
 	return 0, 0, packInstants(c.Ends()), c.Ends()[len(c.Ends())-calendarLow]
 }
 
+// packRamp returns a ramp as calendar.lua reads it, "" for none.
+func packRamp(r *leaky.Ramp) string {
+	if len(r.Steps) == 0 {
+		return ""
+	}
+	head := uint64(r.Past + noPast)
+	if r.Hold {
+		head = 1<<56 | uint64(r.From)
+	}
+	b := binary.BigEndian.AppendUint64(nil, head)
+	for _, n := range r.Steps {
+		b = binary.BigEndian.AppendUint32(b, uint32(n)) // at most queue.MaxQuota
+	}
+	return string(b)
+}
+
+// noPast is above any leaky.Ramp.Past, so that sums with it are positive.
+const noPast = 1 << 48
+
+// whyRamp returns the reason of a quota with a ramp from the answer of job.lua: the name of the limit, its window and
+// the spec of its queue.
+func whyRamp(reason string) (string, error) {
+	name, rest, ramp := strings.Cut(reason, "\n")
+	if !ramp {
+		return reason, nil
+	}
+	var w leaky.Window
+	state, text, _ := strings.Cut(rest, "\n")
+	if _, err := fmt.Sscan(state, &w.Ends, &w.Used, &w.Step); err != nil {
+		return name, err
+	}
+	spec, err := queue.ParseSpec([]byte(text))
+	if err != nil {
+		return name, err
+	}
+	for i := range spec.Limits {
+		if l := &spec.Limits[i]; limitName(l) == name {
+			q, err := l.QuotaRule((w.Ends - 1).Time())
+			return l.QuotaReason(q, w), err
+		}
+	}
+	return name, nil // the spec has changed meanwhile
+}
+
 // orNever returns the instant from which on calendars know too few ends, as scripts read it; "" without calendars.
 func orNever(low leaky.Instant) any {
 	if low == 0 {
@@ -146,12 +193,15 @@ func (e *Engine) renew(ctx context.Context, partition int, name string) error {
 		if !l.HasQuota() {
 			continue
 		}
-		c, err := l.Calendar(i.Now)
+		q, err := l.QuotaRule(i.Now)
 		if err != nil {
 			return err
 		}
-		if _, _, ends, its := packCalendar(c); ends != "" {
+		if _, _, ends, its := packCalendar(q.Calendar); ends != "" {
 			args, low = append(args, limitName(l), ends), sooner(low, its)
+			if l.Ramp.On() {
+				args = append(args, "ramp:"+limitName(l), packRamp(&q.Ramp))
+			}
 		}
 	}
 	args[2] = orNever(low)

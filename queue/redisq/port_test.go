@@ -33,7 +33,7 @@ var partOf = map[string]string{
 	"departures": "pace", "ended": "ended commit", "eta": "eta pause weights", "importjobs": "import", "readings": "info",
 	"laneinfo": "info", "groupvisit": "groupvisit groups laneturns grant", "held": "jobacts", "job": "job room",
 	"groups": "groups reserve weights", "lanes": "laneturns", "lanestate": "laneturns job", "limitchange": "pace",
-	"limits":     "pace hours",
+	"limits": "pace hours", "calendar": "pace",
 	"list":       "joblist",
 	"lostleases": "leases", "makeroom": "room", "membership": "groups", "memory": "room",
 	"overflow":  "overflow readmit batches",
@@ -68,7 +68,7 @@ var ownNames = map[string]string{
 		finishedKey heldKey isField jobKey laneError logKey numberOf recordsKey ruleKey stopKey
 		versionsKey waitingKey groupOf parentOf claimsKey`,
 	"packing and unpacking": `
-		adapted auditRow boundsOf bytesOf circuitOf costOf documentOf encodeAdapted endedRecord headOf keptLimits keptText
+		adapted auditRow boundsOf bytesOf circuitOf costOf documentOf encodeAdapted endedRecord headOf keptLimits keptText setRamp
 		deadRef deferralOf costsAt stateOf billOf
 		batchAt batchIn labelPlace
 		knownBy limitOf numberField numbersOf packLease rulesOf specOf textField textOf timeAt unpackEnded unpackLease
@@ -88,6 +88,7 @@ var ownNames = map[string]string{
 		coverPaces delay delayPaces cover eachPace endAt endOf firstEndAfter giveBackPaces inFlight inFlightLimit isBusy
 		isPaused isPausedForGood laneNext laneSize lastStep nextDeparture rateOf ratio restsUntil ruleOf skip slots
 		span allows creditReadyAt chargeUnits lose changeBudget recount eachUnit
+		windowNumber stepOf most grown same carriedStep turn
 		takeAll takeAt window windowAt readyAt clearCircuit stopFor stopLane keep lasting less before insert pick unread
 		accept refused taken observe usedUp nextOpen openSince laneHours`,
 	"lanes, groups and leases, whose places in sorted sets are moved in steps of their own": `

@@ -88,7 +88,8 @@ var withoutScript = map[string]string{
 		throttledOutcome timersOf tooLargeReason tooLateReason tooOldReason trackInFlight tryMember turnBase
 		turnOf unblock unknownBucket untilLeaseOrExpiry untilPulled verdictBy wakeForQueue wakePullers
 		wakeToLook wall whyNotLeft withSpec wouldExpire atVisitLimit cursorAt eachWaiting waitingOf countReadmitted paced
-		quotas noteBefore moveUpTo budgets verdictOf grantOfMember bill quotaTurn setCosts setShown correct lateness`,
+		quotas noteBefore moveUpTo budgets verdictOf grantOfMember bill quotaTurn heldStep reason setCosts setShown
+		correct lateness`,
 	"keep tallies in memory; scripts have them in keys, see tally.lua and rulekeys.lua": `
 		applyTo asksAgain chargesDurable checkFirst checkSooner decideTake decodeTally differs discardTallies
 		findLostUntil firstCounted forgetExpiredTallies forgetLost forgetTally insertTally keepCorrected keys

@@ -186,13 +186,13 @@ func (s *Status) quotaOf(i *queue.Info) bool {
 		if !l.HasQuota() {
 			continue
 		}
-		calendar, err := l.Calendar(i.Now)
+		q, err := l.QuotaRule(i.Now)
 		if err != nil {
 			continue // unknown zone on this machine; the store knows it
 		}
-		q := leaky.Quota{Max: l.Quota.Max, Calendar: calendar}
-		if at := q.Next(i.Limits[n].Window, now); at > now && at.Time().After(s.Until) {
-			s.Until, s.Reason = at.Time(), l.String()
+		w := i.Limits[n].Window
+		if at := q.Next(w, now); at > now && at.Time().After(s.Until) {
+			s.Until, s.Reason = at.Time(), l.QuotaReason(q, q.At(w, now))
 		}
 	}
 	return !s.Until.IsZero()

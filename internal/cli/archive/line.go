@@ -133,6 +133,7 @@ type limitLine struct {
 	Bucket bucketLine `json:"bucket,omitzero"`
 	Ends   int64      `json:"window_ends,omitzero"`
 	Used   int64      `json:"window_used,omitzero"`
+	Step   int64      `json:"window_step,omitzero"`
 }
 
 func toBucketLine(b leaky.Bucket) bucketLine {
@@ -241,7 +242,7 @@ func queueToLine(q *move.Queue) (*queueLine, error) {
 		MaxCost: q.MaxCost,
 	}
 	for _, s := range q.Limits {
-		l.Limits = append(l.Limits, limitLine{toBucketLine(s.Bucket), int64(s.Window.Ends), s.Window.Used})
+		l.Limits = append(l.Limits, limitLine{toBucketLine(s.Bucket), int64(s.Window.Ends), s.Window.Used, s.Window.Step})
 	}
 	return l, err
 }
@@ -266,11 +267,11 @@ func (l *queueLine) rest() (q move.Queue, err error) {
 	}
 	instants := []int64{l.Bucket.TAT, l.Bucket.Last}
 	for _, m := range l.Limits {
-		instants = append(instants, m.Bucket.TAT, m.Bucket.Last, m.Ends, m.Used)
+		instants = append(instants, m.Bucket.TAT, m.Bucket.Last, m.Ends, m.Used, m.Step)
 		q.Limits = append(q.Limits,
 			queue.LimitState{
 				Bucket: m.Bucket.bucket(),
-				Window: leaky.Window{Ends: leaky.Instant(m.Ends), Used: m.Used},
+				Window: leaky.Window{Ends: leaky.Instant(m.Ends), Used: m.Used, Step: m.Step},
 			})
 	}
 	for _, n := range instants {

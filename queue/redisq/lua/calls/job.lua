@@ -96,8 +96,13 @@ local function why(rate, quota, together)
   if q.maxInFlight > 0 and q.size - away >= q.maxInFlight then return 'max_in_flight', 0, '' end
   if leaves <= now then return q.pull and 'puller' or 'drainer', 0, '' end
   if quota then
-    local opens = limits.usedUp(quota)
-    return rate, opens > now and opens or 0, quota.name, together and parent
+    local opens, reason = limits.usedUp(quota), quota.name
+    if quota.ramp then
+      local ends, used, step = limits.windowAt(quota, now)
+      local spec = specOf(together and parent ~= '' and parent or q.name)
+      reason = string.format('%s\n%.0f %.0f %.0f\n%s', reason, ends, used, step, spec)
+    end
+    return rate, opens > now and opens or 0, reason, together and parent
   end
   return rate, 0, '', together and parent
 end

@@ -3,10 +3,11 @@
 --
 -- ARGV[2..5]  queue name or '', until when they are then known far enough, revision of the queue that they belong to,
 --             its hours (see limits.lua) or ''
--- then     for each quota the name of the limit, its ends, and for each hours of lanes lane:hNUMBER, its edges
+-- then     for each quota the name of the limit, its ends; for each ramp ramp:NAME, its ramp; and for each hours of
+--          lanes lane:hNUMBER, its edges
 -- Returns  wall
 
-local NAME, ENDS = 1, 8 -- in the packed rule of a limit
+local NAME, ENDS, RAMP = 1, 8, 10 -- in the packed rule of a limit
 
 begin()
 local nr = ARGV[2] ~= '' and numberOf(ARGV[2])
@@ -16,10 +17,11 @@ if nr and (not q or q.revision ~= tonumber(ARGV[4])) then return wall end -- the
 if kept then
   local rules = cmsgpack.unpack(kept)
   for i = 6, #ARGV, 2 do
-    local lane = string.match(ARGV[i], '^lane:(.*)$')
+    local lane, ramp = string.match(ARGV[i], '^lane:(.*)$'), string.match(ARGV[i], '^ramp:(.*)$')
     if lane then call('HSET', B .. 'O' .. nr, lane, ARGV[i + 1]) end
     for _, rule in ipairs(rules) do
       if rule[NAME] == ARGV[i] then rule[ENDS] = ARGV[i + 1] end
+      if rule[NAME] == ramp then rule[RAMP] = ARGV[i + 1] end
     end
   end
   if rules[1] then call('HSET', B .. 'q' .. nr, 'limits', cmsgpack.pack(rules)) end

@@ -4,12 +4,12 @@
 --
 -- A script gets the settings of a spec as: how many names and values follow, and these: n, d, burst; pull, '1' or '';
 -- adapt, the rule of its adapted rate or '' (adapt.lua); limits, how many, and of each limit.I.name, n, d, burst, max,
--- period, phase, ends and unit (limits.lua); hours (limits.lua); calendars_until, until when calendars and hours are
--- known far enough, or ''; lane:DIGEST, the rule of a single lane, and lane:hNUMBER, hours of lanes. Then: how many
--- names and values follow, and these: the settings that scripts use and what follows from them, by the names of the
--- table of settings. The queue keeps them as fields, except for empty ones.
+-- period, phase, ends, unit and ramp (limits.lua); hours (limits.lua); calendars_until, until when calendars and hours
+-- are known far enough, or ''; lane:DIGEST, the rule of a single lane, and lane:hNUMBER, hours of lanes. Then: how
+-- many names and values follow, and these: the settings that scripts use and what follows from them, by the names of
+-- the table of settings. The queue keeps them as fields, except for empty ones.
 
-local LIMIT_ENDS = 8 -- in the packed rule of a limit
+local LIMIT_ENDS = 8 -- in the packed rule of a limit; unit and ramp follow
 
 -- specFrom reads the settings of a spec from the arguments that begin at an index. It returns them and the index behind
 -- them.
@@ -47,7 +47,7 @@ local function specFrom(at)
     for k, field in ipairs({ 'n', 'd', 'burst', 'max', 'period', 'phase' }) do
       rule[k + 1] = tonumber(arg[limit .. field])
     end
-    rule[LIMIT_ENDS], rule[LIMIT_ENDS + 1] = arg[limit .. 'ends'], arg[limit .. 'unit']
+    for k, field in ipairs({ 'ends', 'unit', 'ramp' }) do rule[LIMIT_ENDS + k - 1] = arg[limit .. field] end
     s.rules[i] = rule
   end
   return s, behind + 1

@@ -42,15 +42,12 @@ end
 local function quotaEta(l, q, ahead, goes, of)
   local typical = l.unit and limits.estimated(of, l.unit) or 1
   if l.unit then ahead = min(ahead, MOST_AHEAD) * typical end
-  local at = goes - skew
-  local ends, used = limits.window(l, at)
-  if at >= ends then ends, used = limits.endOf(l, at), 0 end
-  local over = ahead - max(0, l.max - used)
-  if over < 0 then return goes end
-  local begins = limits.skip(l, ends, floor(over / l.max))
-  if l.unit and begins >= LATEST_TURN then begins, over = LATEST_TURN, 0 end
+  local ends, used, step = limits.windowAt(l, goes)
+  local begins, rest = limits.turn(l, ends, used, step, ahead)
+  if not begins then return goes end
+  if l.unit and begins >= LATEST_TURN then begins, rest = LATEST_TURN, 0 end
   local empty = { n = q.n, d = q.d, burst = q.burst, tat = 0, rem = 0, last = 0, lastCost = 0 }
-  return paceEta(empty, floor(over % l.max / max(1, typical)), begins + skew, nil, q.hours)
+  return paceEta(empty, floor(rest / max(1, typical)), begins + skew, nil, q.hours)
 end
 
 -- outflowEta returns when a job departs with so much cost ahead of it, by the bucket and the limits of the queue. It

@@ -22,7 +22,7 @@ end
 
 -- continueFrom makes a queue's bucket and limits continue from those of the export: tat, rem, last and last cost of the
 -- bucket begin at an argument. The number of limits is at another, and each limit has tat, rem, last and last cost (a
--- budget what it wants), or the end of its window, its use, 0 and 0. It returns the index behind them.
+-- budget what it wants), or the end of its window, its use, its step and 0. It returns the index behind them.
 local function continueFrom(q, bucketAt, limitsAt)
   laterBucket(q, bucketAt)
   local count = tonumber(ARGV[limitsAt])
@@ -40,6 +40,7 @@ local function continueFrom(q, bucketAt, limitsAt)
       end
     elseif i <= count then
       local ends, used = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
+      l.step = max(l.step, tonumber(ARGV[at + 2]))
       if ends > l.windowEnds or ends == l.windowEnds and used > l.used then l.windowEnds, l.used = ends, used end
     end
   end

@@ -14,7 +14,7 @@ local function carryOverLimits(rules, old)
       if not taken[k] and before.name == l.name then
         taken[k], l.carried = true, true
         l.tat, l.rem, l.last, l.lastCost = before.tat, before.rem, before.last, before.lastCost
-        l.windowEnds, l.used, l.lows = before.windowEnds, before.used, before.lows
+        l.windowEnds, l.used, l.step, l.lows = before.windowEnds, before.used, before.step, before.lows
         break
       end
     end
@@ -34,13 +34,14 @@ local function carryOverLimits(rules, old)
     elseif before then
       -- As leaky.Quota.Follow: if a job already left for the next window, the present one was full, or was forfeited.
       local ends, used = window(before, wall)
-      local present = endOf(l, wall)
+      local present, atEnds, _, atStep = endOf(l, wall), windowAt(before, now)
+      l.step = carriedStep(l, before, most(before, atEnds, atStep))
       if ends > wall and ends == endOf(before, wall) then
         l.windowEnds, l.used = present, used
       elseif ends > wall and ends == endOf(l, present) then
         l.windowEnds, l.used = ends, used
       elseif ends > wall then
-        l.windowEnds, l.used = present, max(used, l.max)
+        l.windowEnds, l.used = present, max(used, most(l, present, l.step))
       end
     end
   end
@@ -58,7 +59,7 @@ end
 local function rulesOf(limits)
   local rules = {}
   for i, l in ipairs(limits) do
-    rules[i] = { l.name, l.n, l.d, l.burst, l.max, l.period, l.phase, l.ends, l.unit or '' }
+    rules[i] = { l.name, l.n, l.d, l.burst, l.max, l.period, l.phase, l.ends, l.unit or '', l.ramp }
   end
   return cmsgpack.pack(rules)
 end

@@ -1,5 +1,5 @@
--- needs: departures, units
--- gives: limitStates, saveLimits, endOf, skip, window, repairWindows, usedUp, allReadyAt, affords, takeAll
+-- needs: departures, units, calendar
+-- gives: limitStates, saveLimits, turn, windowAt, repairWindows, usedUp, allReadyAt, affords, takeAll
 -- gives: refund, giveBackPaces, delayPaces, coverPaces, slots, setHours, nextOpen, openSince, laneHours, commonHours
 -- gives: etaWithin, stateOf, recount, estimated, resolveCosts, creditReadyAt, hasCredit, billOf
 -- gives: billToCorrect, correctCharges
@@ -9,19 +9,19 @@
 --
 -- A limit has a name, by which it is recognized after a change, and a unit, unless it counts jobs. A pace and a budget
 -- (a rate of another unit, see units.lua) have n, d and burst. A quota has max and its calendar: period and phase, or
--- the ends of its windows, 7 bytes each. The state of a pace is tat, rem, last and lastCost, of a budget tat, rem,
--- last, wants and its lows, of a quota windowEnds and used.
+-- the ends of its windows, 7 bytes each, and perhaps a ramp (calendar.lua). The state of a pace is tat, rem, last and
+-- lastCost, of a budget tat, rem, last, wants and its lows, of a quota windowEnds, used, and step, if it has a ramp.
 --
 -- The hours of a queue are the edges of its open spans, 7 bytes each; '-' if only lanes have hours. q.hours are those
 -- of the queue itself. Hours go by the wall clock, like quotas.
 
-local END_BYTES, MOST_USED = 7, 2 ^ 40
+local MOST_USED = 2 ^ 40
 
 local function limitOf(rule, state)
-  local name, n, d, burst, most, period, phase, ends, unit = unpack(rule, 1, 9)
-  local l = { name = name, n = n, d = d, burst = burst, max = most, period = period, phase = phase, ends = ends,
+  local name, n, d, burst, quota, period, phase, ends, unit, ramp = unpack(rule, 1, 10)
+  local l = { name = name, n = n, d = d, burst = burst, max = quota, period = period, phase = phase, ends = ends,
     unit = unit ~= '' and unit or nil }
-  if most == 0 then
+  if quota == 0 then
     local tat, rem, last, lastCost = unpack(state, 1, 4)
     l.tat, l.rem = tonumber(tat) or 0, tonumber(rem) or 0
     l.last, l.lastCost = tonumber(last) or 0, tonumber(lastCost) or 0
@@ -32,8 +32,9 @@ local function limitOf(rule, state)
       l.pace = true
     end
   else
-    local windowEnds, used = unpack(state, 1, 2)
-    l.windowEnds, l.used = tonumber(windowEnds) or 0, tonumber(used) or 0
+    local windowEnds, used, step = unpack(state, 1, 3)
+    l.windowEnds, l.used, l.step = tonumber(windowEnds) or 0, tonumber(used) or 0, tonumber(step) or 0
+    setRamp(l, ramp or '')
   end
   return l
 end
@@ -61,7 +62,7 @@ local function loadLimits(q)
 end
 
 local function stateOf(l)
-  if l.max > 0 then return { l.windowEnds, l.used } end
+  if l.max > 0 then return { l.windowEnds, l.used, l.ramp and l.step } end
   if l.budget then return { l.tat, l.rem, l.last, l.wants, unpack(l.lows) } end
   return { l.tat, l.rem, l.last, l.lastCost }
 end
@@ -73,18 +74,6 @@ local function limitStates(limits)
 end
 
 local function saveLimits(q) set(q, 'limitsState', limitStates(q.limits)) end
-
-local function endAt(l, i) return (unpackStruct('>I7', l.ends, (i - 1) * END_BYTES + 1)) end
-
--- firstEndAfter returns the index, from 1, of the first end of a calendar after t.
-local function firstEndAfter(l, t)
-  local low, high = 1, #l.ends / END_BYTES + 1
-  while low < high do
-    local middle = floor((low + high) / 2)
-    if endAt(l, middle) > t then high = middle else low = middle + 1 end
-  end
-  return low
-end
 
 local BEYOND_EDGES, ETA_SPANS, COMMON_MOST = 60 * SECOND, 32, 16
 
@@ -149,41 +138,17 @@ local function etaWithin(h, n, d, ready, burst, begin, ahead)
   end
 end
 
--- lastStep returns the last end of a calendar, and how long its last window is.
-local function lastStep(l)
-  local count = #l.ends / END_BYTES
-  return endAt(l, count), endAt(l, count) - endAt(l, count - 1)
-end
-
--- endOf returns the end of the window that t is in.
-local function endOf(l, t)
-  if l.period > 0 then return t + l.period - (t - l.phase) % l.period end
-  local i = firstEndAfter(l, t)
-  if i <= #l.ends / END_BYTES then return endAt(l, i) end
-  local last, step = lastStep(l)
-  return t + step - (t - last) % step
-end
-
--- skip returns the end that comes k windows after the given one.
-local function skip(l, ends, k)
-  if l.period > 0 then return min(ends + k * l.period, FARTHEST) end
-  local i, count = firstEndAfter(l, ends - 1) + k, #l.ends / END_BYTES
-  if i <= count then return endAt(l, i) end
-  local last, step = lastStep(l)
-  return min(max(ends, last) + min(k, i - count) * step, FARTHEST)
-end
-
--- window returns the end of a quota's window and the use of it, as leaky.Quota.Repair leaves them.
+-- window returns the end of a quota's window, the use of it and its step, as leaky.Quota.Repair leaves them.
 local function window(l, at)
   local ends, present = l.windowEnds, endOf(l, at)
   if ends > present and ends ~= endOf(l, present) then ends = present end
-  return ends, min(max(l.used, 0), MOST_USED)
+  return ends, min(max(l.used, 0), MOST_USED), min(max(l.step, 0), l.lastStep)
 end
 
 -- repairWindows corrects, before a visit, windows that no calendar can have.
 local function repairWindows(q)
   for _, l in ipairs(q.limits or {}) do
-    if l.max > 0 then l.windowEnds, l.used = window(l, wall) end
+    if l.max > 0 then l.windowEnds, l.used, l.step = window(l, wall) end
   end
 end
 
@@ -193,8 +158,8 @@ end
 local function usedUp(l, at)
   if l.budget then return creditReadyAt(l) end
   at = (at or now) - skew
-  local ends, used = window(l, at)
-  if at < ends and used >= l.max then return ends + skew end
+  local ends, used, step = window(l, at)
+  if at < ends and used >= most(l, ends, step) then return ends + skew end
   local present = endOf(l, at)
   return ends > present and present + skew or -math.huge
 end
@@ -215,9 +180,9 @@ end
 -- windowAt is window for a departure at d.
 local function windowAt(l, d)
   d = d - skew
-  local ends, used = window(l, d)
-  if d >= ends then return endOf(l, d), 0 end
-  return ends, used
+  local ends, used, step = window(l, d)
+  if d >= ends then return endOf(l, d), 0, grown(l, ends, step, used > 0) end
+  return ends, used, step
 end
 
 -- affords reports whether all quotas have enough left for a departure at d. The first one that has not forfeits the
@@ -225,9 +190,10 @@ end
 local function affords(q, d, bill)
   for _, l in ipairs(q.limits or {}) do
     if l.max > 0 then
-      local ends, used = windowAt(l, d)
-      if used + min(costIn(l, bill), l.max) > l.max then
-        l.windowEnds, l.used = ends, max(used, l.max)
+      local ends, used, step = windowAt(l, d)
+      local size = most(l, ends, step)
+      if used + min(costIn(l, bill), size) > size then
+        l.windowEnds, l.used, l.step = ends, max(used, size), step
         return false
       end
     end
@@ -246,8 +212,8 @@ local function takeAll(q, d, bill)
       chargeUnits(l, d, costIn(l, bill))
       l.last, l.wants = max(l.last, d), 0
     else
-      local ends, used = windowAt(l, d)
-      l.windowEnds, l.used = ends, used + min(costIn(l, bill), l.max)
+      local ends, used, step = windowAt(l, d)
+      l.windowEnds, l.used, l.step = ends, used + min(costIn(l, bill), most(l, ends, step)), step
     end
   end
   return d
@@ -256,7 +222,7 @@ end
 -- recount is leaky.Quota.Correct: it counts actual in place of an earlier charge for a departure at d.
 local function recount(l, d, charged, actual)
   if endOf(l, d - skew) == l.windowEnds then
-    l.used = min(MOST_USED, max(0, l.used - min(charged, l.max) + actual))
+    l.used = min(MOST_USED, max(0, l.used - min(charged, most(l, l.windowEnds, l.step)) + actual))
   end
 end
 
