@@ -206,6 +206,7 @@ func (p *pair) step() {
 		p.look, p.look, p.sweep, p.backwards, p.forwards,
 		p.list, p.list, p.find, p.find, p.purge, p.revive, p.revive, p.forget, p.decide, p.decide, p.rush, p.rush, p.regroup,
 		p.compareDeadQueues, p.export, p.putDocument, p.putDocument, p.putSample, p.record,
+		p.tomorrow, p.tomorrow,
 	}
 	if p.ruled {
 		weighted = append(

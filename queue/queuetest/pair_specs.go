@@ -128,9 +128,10 @@ func (p *pair) limits(s *queue.Spec) {
 			l.Burst = rapid.Int64Range(0, 3).Draw(p.T, "its burst")
 		default:
 			l.Quota.Max = rapid.Int64Range(1, 6).Draw(p.T, "quota")
-			l.Quota.Per = rapid.SampledFrom([]string{"m", "m", "m", "m", "h", "d", "w", "mo"}).Draw(p.T, "per")
+			l.Quota.Per = rapid.SampledFrom([]string{"m", "m", "m", "m", "h", "d", "d", "d", "w", "mo"}).Draw(p.T, "per")
 			if l.Quota.Per != "m" && l.Quota.Per != "h" {
 				l.Timezone = rapid.SampledFrom([]string{"", "Europe/Berlin", "America/New_York"}).Draw(p.T, "zone")
+				l.Ramp = p.ramp(l.Quota)
 			}
 		}
 		s.Limits = append(s.Limits, l)
@@ -144,7 +145,7 @@ func limitStates(i queue.Info) string {
 		if i.Spec.Limits[k].IsBudget() {
 			fmt.Fprintf(&b, " from %d %d last %d wants %d", l.Bucket.TAT, l.Bucket.Rem, l.Bucket.Last, l.Bucket.LastCost)
 		} else {
-			fmt.Fprintf(&b, " %d until %d", l.Window.Used, l.Window.Ends)
+			fmt.Fprintf(&b, " %d until %d step %d", l.Window.Used, l.Window.Ends, l.Window.Step)
 		}
 	}
 	return b.String()
