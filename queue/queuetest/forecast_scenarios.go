@@ -18,7 +18,7 @@ func scenarioRules(list []scenario) (rules []rule) {
 
 func forecastScenarios() []scenario {
 	return slices.Concat(
-		plainScenarios, laneScenarios(), limitScenarios, hoursScenarios, stopScenarios, flightScenarios,
+		plainScenarios, laneScenarios(), limitScenarios, rampScenarios, hoursScenarios, stopScenarios, flightScenarios,
 		scheduleScenarios, groupScenarios,
 	)
 }

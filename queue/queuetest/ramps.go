@@ -253,6 +253,44 @@ var rampRules = []rule{
 	}},
 }
 
+var rampScenarios = []scenario{
+	{name: "a ramp", set: plainly("1/s", 90, limited("quota 5/d Europe/Berlin ramp x2 30 2026-03-28"))},
+	{name: "a ramp without a rate", set: plainly("unlimited", 90, limited("quota 5/d ramp 5 10 20 30 2026-03-27"))},
+	{name: "a ramp that begins later", set: plainly("1/s", 80, limited("quota 5/d ramp 5 20 50 2026-03-30"))},
+	{name: "a ramp with hold", set: plainly("1/s", 70, limited("quota 5/d Europe/Berlin ramp 5 10 20 40 hold"))},
+	{
+		name: "a ramp with hold that begins later",
+		set:  plainly("1/s", 80, limited("quota 5/d Europe/Berlin ramp 5 10 20 40 2026-03-30 hold")),
+	},
+	{
+		name: "a ramp with hold, and a closed day",
+		set:  plainly("1/s", 70, limited("quota 5/d ramp 5 10 20 40 hold"), opening("mon-sat 00:00-24:00")),
+	},
+	{
+		name: "a ramp, and a closed day",
+		set:  plainly("1/s", 70, limited("quota 5/d ramp 5 10 20 40 2026-03-28"), opening("mon-sat 00:00-24:00")),
+	},
+	{
+		name: "a closed night, a ramp and a quota",
+		set: plainly("1/m", 90, limited("quota 5/d ramp 5 30 50 2026-03-27", "quota 12/h"),
+			opening("08:00-20:00 in Europe/Berlin")),
+	},
+	{name: "a ramp for costs", cost: 3, set: func(r *rig) {
+		r.queue("q", "1/s", limited("quota 10/d ramp 10 20 47 hold"))
+		for n := range 30 {
+			r.acceptJobs(costing(3, "q", fmt.Sprint("c", n)))
+		}
+	}},
+	{name: "paused for a day, under a ramp with hold", set: func(r *rig) {
+		plainly("1/s", 70, limited("quota 5/d ramp 5 10 20 40 hold"))(r)
+		r.deliver(r.reserve("q", 1)...)
+		r.pauses("q", r.clock.Now().Add(36*time.Hour), "lunch")
+	}},
+	{name: "a parent's ramp", of: "g.q", set: then(children("10/s", "20/s", 60, 30), func(r *rig) {
+		r.put(spec("g", "10/s", limited("quota 10/d ramp 10 20 40 hold")))
+	})},
+}
+
 // rampStorm runs random operations on a queue with a ramp, and checks each day's departures by counting days.
 func (r *rig) rampStorm(rnd *rand.Rand, name string) {
 	r.Helper()
