@@ -434,6 +434,8 @@ type Limit struct {
 	// What the limit counts: jobs, or another unit in which jobs state their costs. A job that costs
 	// more than the burst leaves once the whole burst is available. Default: jobs.
 	Unit string `json:"unit,omitempty"`
+	// Growth of a quota per day, week or month, from window to window.
+	Ramp *LimitRamp `json:"ramp,omitempty"`
 }
 
 // SpecLanes is a type of the API. Limits of each lane, within the limits of the queue. Jobs without
@@ -750,6 +752,24 @@ type ForecastUnchanged struct {
 	Exact    bool      `json:"exact"`
 }
 
+// LimitRamp is a type of the API. Growth of a quota per day, week or month, from window to window.
+type LimitRamp struct {
+	// Factor by which each window's maximum exceeds the one before, rounded down. At most three
+	// decimals. Default: none.
+	Factor float64 `json:"factor,omitempty"`
+	// Maximum at which a ramp with a factor ends, after at most 400 windows. Default: none.
+	Until int64 `json:"until,omitempty"`
+	// Maxima of the first windows, instead of a factor: 2 to 32, ascending, the first as in `quota`.
+	// The last one stays. Default: none.
+	Steps []int64 `json:"steps,omitempty"`
+	// Date of the first step. Until then, the maximum is `quota`. Required without `idle: hold`.
+	// Default: now, with `idle: hold`.
+	From string `json:"from,omitempty"`
+	// Whether a window in which nothing leaves counts as a step (`count`) or not (`hold`). Default:
+	// count.
+	Idle string `json:"idle,omitempty"`
+}
+
 // LaneRule is a type of the API. Limits of a lane. Omitted settings have no limit.
 type LaneRule struct {
 	// Outflow of each lane, within the queue's. A lane that waits for its own rate does not hold up
@@ -785,11 +805,14 @@ type QueueAdaptedChange struct {
 
 // Quota is a type of the API. Usage of a quota in the present window of its calendar.
 type Quota struct {
-	Quota    string    `json:"quota"`
-	Timezone string    `json:"timezone,omitempty"`
-	Used     int64     `json:"used"`
-	Left     int64     `json:"left"`
-	Ends     time.Time `json:"ends"`
+	// The quota of this window: with a ramp, its present step.
+	Quota string `json:"quota"`
+	// The present step of a quota that grows.
+	Ramp     *QuotaRamp `json:"ramp,omitempty"`
+	Timezone string     `json:"timezone,omitempty"`
+	Used     int64      `json:"used"`
+	Left     int64      `json:"left"`
+	Ends     time.Time  `json:"ends"`
 }
 
 // StatsError is a type of the API. See the documentation of the API.
@@ -797,6 +820,15 @@ type StatsError struct {
 	At     time.Time `json:"at"`
 	ID     string    `json:"id"`
 	Reason string    `json:"reason"`
+}
+
+// QuotaRamp is a type of the API. The present step of a quota that grows.
+type QuotaRamp struct {
+	Step  int64 `json:"step"`
+	Steps int64 `json:"steps"`
+	// Maximum of the next window, if something leaves in this one.
+	Next int64  `json:"next"`
+	From *Limit `json:"from,omitempty"`
 }
 
 // Reasons of a Problem.

@@ -26,7 +26,10 @@ func withSettings(t *testing.T, text string) string {
 		schema := schemas.at("LaneRule").at("properties")
 		switch {
 		case strings.HasPrefix(s.Name, "limits[]."):
-			schema = schemas.at("Limit").at("properties").at(path[1])
+			schema = schemas.at("Limit")
+			for _, name := range path[1:] {
+				schema = schema.at("properties").at(name)
+			}
 		case path[0] == "estimate" && len(path) > 1: // estimate.UNIT.SETTING
 			of := spec.at("properties").at("estimate").at("additionalProperties")
 			of.set("type", "object")

@@ -70,8 +70,8 @@ func TestComplete(t *testing.T) {
 		{[]string{"queue", "set", "sms", "on_unknown="}, "on_unknown=retry on_unknown=hold on_unknown=dead"},
 		{[]string{"queue", "set", "sms", "capacity="}, ""},
 		{
-			[]string{"queue", "set", "sms", "limits"},
-			"limits.0.unit= limits.0.rate= limits.0.burst= limits.0.quota= limits.0.timezone=",
+			[]string{"queue", "set", "sms", "limits"}, "limits.0.unit= limits.0.rate= limits.0.burst= limits.0.quota=" +
+				" limits.0.timezone= limits.0.ramp.factor= limits.0.ramp.until= limits.0.ramp.from= limits.0.ramp.idle=",
 		},
 		{[]string{"queue", "forecast", "sms", "--set", "retry.d"}, "retry.deadline="},
 		{[]string{"queue", "forecast", "sms", "--set=pull="}, "--set=pull=true --set=pull=false"},

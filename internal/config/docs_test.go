@@ -90,7 +90,7 @@ func TestRulesExample(t *testing.T) {
 
 // The examples of other targets, and of their pages, are valid.
 func TestTargetExamples(t *testing.T) {
-	for target, file := range map[string]string{"smtp": "mail.yaml", "sms": "sms.yaml"} {
+	for file, target := range map[string]string{"mail.yaml": "smtp", "warmup.yaml": "smtp", "sms.yaml": "sms"} {
 		page, err := os.ReadFile("../../docs/targets/" + target + ".md")
 		if err != nil {
 			t.Fatal(err)

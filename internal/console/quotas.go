@@ -58,7 +58,9 @@ func (c *quotaCard) foresee(f *wire.QueueForecast, outflow float64) {
 	name := strings.TrimSpace(c.Quota.Quota.String() + " " + c.Timezone)
 	for i := range f.Bends {
 		b := &f.Bends[i]
-		if b.Why == "quota" && b.Reason == name && b.Queue == c.Of && b.At.Before(c.Ends) {
+		// Behind its name, the reason has the step of a ramp.
+		reason, _, _ := strings.Cut(b.Reason, " (")
+		if b.Why == "quota" && reason == name && b.Queue == c.Of && b.At.Before(c.Ends) {
 			c.Empty = &b.At
 			return
 		}

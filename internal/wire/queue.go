@@ -4,6 +4,7 @@
 package wire
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
@@ -119,6 +120,26 @@ type Ramp struct {
 	// Next is the maximum of the next window, if something leaves in this one.
 	Next int64  `json:"next"`
 	From string `json:"from,omitempty"`
+}
+
+// RampText describes the step of a ramp, such as "day 4 of the ramp: 400/d today, 800 tomorrow"; empty without a ramp.
+func (q Quota) RampText() string {
+	if q.Ramp == nil {
+		return ""
+	}
+	window := map[string][2]string{"d": {"today", "tomorrow"}, "w": {"this week", "next week"}}
+	these, ok := window[q.Quota.Per]
+	if !ok {
+		these = [2]string{"this month", "next month"}
+	}
+	switch r := q.Ramp; {
+	case r.Step == r.Steps:
+		return "last step of the ramp"
+	case r.Next <= q.Quota.Max:
+		return "the ramp begins on " + r.From
+	default:
+		return fmt.Sprintf("%s %d of the ramp: %s %s, %d %s", q.Quota.Period(), r.Step, q.Quota, these[0], r.Next, these[1])
+	}
 }
 
 // Stats are the present contents of a queue, and counters since it was created.

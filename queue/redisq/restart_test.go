@@ -182,3 +182,27 @@ func TestLostReplyOfSpecs(t *testing.T) {
 		t.Errorf("after delete: %v", err)
 	}
 }
+
+// A ramp goes on with its step after the server was killed.
+func TestRampsSurviveARestart(t *testing.T) {
+	s := redistest.New(t, redistest.Options{AppendFsync: "always"})
+	at := leaky.Instant(1_700_000_000_000_000)
+	v := open(t, s.Client(), redisq.Options{Init: true, Now: func() leaky.Instant { return at }})
+	v.put("email", leaky.Unlimited, func(s *queue.Spec) {
+		s.Limits = []queue.Limit{{
+			Quota: queue.Quota{Max: 1, Per: "d"}, Ramp: queue.Ramp{Steps: queue.StepsOf(1, 2, 4), Idle: queue.RampHold},
+		}}
+	})
+	for n := range 9 {
+		v.append(job("email", n))
+	}
+	for _, most := range []int{1, 2, 4} {
+		got := v.reserve("email").Jobs
+		if len(got) != most {
+			t.Errorf("%d left, want %d", len(got), most)
+		}
+		v.settle(deliver(got...)...)
+		restart(t, v, s)
+		at = at.Add(24 * time.Hour)
+	}
+}

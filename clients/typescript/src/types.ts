@@ -897,6 +897,19 @@ export interface Limit {
   timezone?: string;
   /** What the limit counts: jobs, or another unit in which jobs state their costs. A job that costs more than the burst leaves once the whole burst is available. Default: jobs. */
   unit?: string;
+  /** Growth of a quota per day, week or month, from window to window. */
+  ramp?: {
+    /** Factor by which each window's maximum exceeds the one before, rounded down. At most three decimals. Default: none. */
+    factor?: number;
+    /** Maximum at which a ramp with a factor ends, after at most 400 windows. Default: none. */
+    until?: number;
+    /** Maxima of the first windows, instead of a factor: 2 to 32, ascending, the first as in `quota`. The last one stays. Default: none. */
+    steps?: number[];
+    /** Date of the first step. Until then, the maximum is `quota`. Required without `idle: hold`. Default: now, with `idle: hold`. */
+    from?: string;
+    /** Whether a window in which nothing leaves counts as a step (`count`) or not (`hold`). Default: count. */
+    idle?: "count" | "hold";
+  };
 }
 
 export interface Line {
@@ -1202,7 +1215,16 @@ export interface QueueStatus {
 
 /** Usage of a quota in the present window of its calendar. */
 export interface Quota {
+  /** The quota of this window: with a ramp, its present step. */
   quota: string;
+  /** The present step of a quota that grows. */
+  ramp?: {
+    step: number;
+    steps: number;
+    /** Maximum of the next window, if something leaves in this one. */
+    next: number;
+    from?: string;
+  };
   timezone?: string;
   used: number;
   left: number;

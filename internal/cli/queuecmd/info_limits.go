@@ -52,7 +52,11 @@ func limitText(l *queue.Limit) string {
 func quotasText(quotas []wire.Quota) string {
 	var parts []string
 	for _, q := range quotas {
-		parts = append(parts, fmt.Sprintf("%d of %s left until %s", q.Left, q.Quota, show.Instant(&q.Ends)))
+		text := fmt.Sprintf("%d of %s left until %s", q.Left, q.Quota, show.Instant(&q.Ends))
+		if ramp := q.RampText(); ramp != "" {
+			text += " (" + ramp + ")"
+		}
+		parts = append(parts, text)
 	}
 	return strings.Join(parts, ", ")
 }

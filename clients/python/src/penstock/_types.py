@@ -552,6 +552,7 @@ class Limit(TypedDict, total=False):
     quota: str
     timezone: str
     unit: str
+    ramp: Dict[str, Any]
 
 
 class _Line(TypedDict):
@@ -768,6 +769,7 @@ class _Quota(TypedDict):
 
 
 class Quota(_Quota, total=False):
+    ramp: Dict[str, Any]
     timezone: Any
 
 
