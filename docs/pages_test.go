@@ -15,7 +15,7 @@ import (
 )
 
 // most is the maximum number of words on all pages together, except those of groups.
-const most = 32_900
+const most = 33_080
 
 // budgets are the maximum numbers of words of all pages.
 var budgets = map[string]int{
@@ -28,7 +28,7 @@ var budgets = map[string]int{
 	"docs/proxy.md":          880,
 	"docs/console.md":        330,
 	"docs/cli.md":            1700,
-	"docs/configuration.md":  3860,
+	"docs/configuration.md":  3890,
 	"docs/access.md":         1008,
 	"docs/admission.md":      1100,
 	"docs/roles.md":          250,
