@@ -32,7 +32,7 @@ func putMetered(t *testing.T, e queue.Engine) {
 func tokensUsed(t *testing.T, e queue.Engine) int64 {
 	t.Helper()
 	info := infoOf(t, e, "calls")
-	w, ok := info.QuotaWindow(0)
+	w, ok := info.QuotaState(0)
 	if !ok {
 		t.Fatal("there is no quota")
 	}

@@ -50,7 +50,7 @@ func (r *rig) used() int64 {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	w, _ := info.QuotaWindow(0)
+	w, _ := info.QuotaState(0)
 	return w.Used
 }
 

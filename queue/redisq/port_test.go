@@ -87,7 +87,7 @@ var ownNames = map[string]string{
 		addAttempt advance allReadyAt atMostInFlight bounded bucketOf bucketReadyAt burstParts coverLane
 		coverPaces delay delayPaces cover eachPace endAt endOf firstEndAfter giveBackPaces inFlight inFlightLimit isBusy
 		isPaused isPausedForGood laneNext laneSize lastStep nextDeparture rateOf ratio restsUntil ruleOf skip slots
-		span allows creditReadyAt chargeUnits lose changeBudget recount eachUnit
+		span allows creditReadyAt chargeUnits noteLow lower lose changeBudget recount eachUnit
 		windowNumber stepOf most grown same carriedStep turn
 		takeAll takeAt window windowAt readyAt clearCircuit stopFor stopLane keep lasting less before insert pick unread
 		accept refused taken observe usedUp nextOpen openSince laneHours`,

@@ -27,7 +27,7 @@ local function limitOf(rule, state)
     l.last, l.lastCost = tonumber(last) or 0, tonumber(lastCost) or 0
     if l.unit then
       l.budget, l.wants, l.lows = true, l.lastCost, {}
-      for k = 5, #state - 1, 2 do l.lows[k - 4], l.lows[k - 3] = tonumber(state[k]) or 0, tonumber(state[k + 1]) or 0 end
+      for k = 5, #state - #state % 2 do l.lows[k - 4] = tonumber(state[k]) or 0 end
     else
       l.pace = true
     end

@@ -1,8 +1,8 @@
 -- needs: pace
 --
 -- Limits that count another unit than jobs, such as tokens: what jobs are charged, and the arithmetic of
--- leaky/budget.go. Of a budget, tat is when the whole burst is available, last the latest departure, wants the credit that
--- the next departure needs, and lows an instant and how much was in use then, for each low.
+-- leaky/budget.go. Of a budget, tat is when the whole burst is available, last the latest departure, wants the credit
+-- that the next departure needs, and lows an instant and how much was in use then, for each low.
 --
 -- A bill is what a job is charged: q, its queue, which has the estimates; cost; and job, what is stored of it. A record
 -- has its costs behind its batch: 2 bytes of length, then for each unit 1 byte of length, its name and 4 bytes.
