@@ -15,7 +15,7 @@ import (
 )
 
 // most is the maximum number of words on all pages together, except those of groups.
-const most = 33_080
+const most = 33_110
 
 // budgets are the maximum numbers of words of all pages.
 var budgets = map[string]int{
@@ -23,7 +23,7 @@ var budgets = map[string]int{
 	"CONTRIBUTING.md":        840,
 	"CHANGELOG.md":           600,
 	"deploy/README.md":       1300,
-	"docs/design.md":         3920,
+	"docs/design.md":         3960,
 	"docs/api.md":            3530,
 	"docs/proxy.md":          880,
 	"docs/console.md":        330,

@@ -43,7 +43,7 @@ func used(t *testing.T, e queue.Engine, name string) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, ok := info.QuotaWindow(0)
+	w, ok := info.QuotaState(0)
 	if !ok {
 		t.Fatal("the first limit is no quota")
 	}
