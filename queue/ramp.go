@@ -312,8 +312,9 @@ func (r *Ramp) validateFactor(field string, quota Quota) error {
 		return invalid.Errorf(field+".until", "", "is %d, must be above the quota %s and at most %d: a ramp only grows",
 			r.Until, quota, MaxQuota)
 	case r.next(quota.Max) <= quota.Max:
-		return invalid.Errorf(field+".factor", "", "is %v, which does not raise %d, rounded down; use a greater one, or steps",
-			r.Factor, quota.Max)
+		return invalid.Errorf(
+			field+".factor", "", "is %v, which does not raise %d, rounded down; use a greater one, or steps", r.Factor, quota.Max,
+		)
 	}
 	if n := len(r.steps(quota.Max)); n > MaxRampWindows {
 		return invalid.Errorf(field+".factor", "",

@@ -78,6 +78,11 @@ func TestMask(t *testing.T) {
 			`{"smtp":{"password":1234,"auth":{"a":["b"]},"n":12345678901234567890.10,"l":[true,null,"nats://u:p@h"]}}`,
 			`{"smtp":{"password":"***","auth":"***","n":12345678901234567890.10,"l":[true,null,"nats://***@h"]}}`,
 		},
+		{
+			"units of what a call has used",
+			`{"http":{"actual":{"tokens":{"pointer":"/usage/n"},"keys":"a"},"tokens":{"pointer":"b"}}}`,
+			`{"http":{"actual":{"tokens":{"pointer":"/usage/n"},"keys":"***"},"tokens":"***"}}`,
+		},
 		{"spaces", ` { "http" : { "url" : "https:\/\/a\/?t=\u0078" } } `, `{"http":{"url":"https://a/?t=***"}}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

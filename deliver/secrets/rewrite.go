@@ -36,10 +36,16 @@ type rewriter struct {
 	swap swap
 }
 
+// namesUnit reports whether the member is a unit of the setting actual, such as tokens, which is no secret.
+func (r *rewriter) namesUnit() bool {
+	in := string(r.in.StackPointer())
+	return strings.HasSuffix(in[:max(0, strings.LastIndexByte(in, '/'))], "/actual")
+}
+
 // value copies the next value. name is the name of the member that it belongs to.
 func (r *rewriter) value(name string) error {
 	kind := r.in.PeekKind()
-	if IsSensitive(name) {
+	if IsSensitive(name) && !(kind == '{' && r.namesUnit()) {
 		return r.leaf(func(v jsontext.Value) (jsontext.Value, error) { return r.swap(r.place(), v) })
 	}
 	switch kind {

@@ -49,8 +49,8 @@ func (p *pair) tomorrow() {
 	hour := rapid.SampledFrom([]int{22, 24}).Draw(p.T, "hour")
 	days := rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(p.T, "days later")
 	at := time.Date(now.Year(), now.Month(), now.Day()+days, hour, 0, 0, 0, time.UTC)
-	off := time.Duration(rapid.SampledFrom([]int64{-40_000, -1, 0, 20_000, 1_000_000}).Draw(p.T, "us off"))
-	if at = at.Add(off * time.Microsecond); !at.After(now) {
+	off := rapid.SampledFrom([]int64{-40_000, -1, 0, 20_000, 1_000_000}).Draw(p.T, "us off")
+	if at = at.Add(time.Duration(off) * time.Microsecond); !at.After(now) {
 		at = at.Add(24 * time.Hour)
 	}
 	p.clock.Set(instantOf(at))

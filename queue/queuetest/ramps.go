@@ -74,11 +74,12 @@ func rampedETA(ramp string) func(r *rig) {
 		q := r.queue("q", "1/s", limited("quota 2/d Europe/Berlin ramp 2 3 5 "+ramp))
 		t0 := r.clock.Now()
 		a := r.appendNumbered(q, 12)
-		for i, want := range []time.Duration{
+		for i, seconds := range []int{
 			0, 1, 36000, 36001, 36002, 122400, 122401, 122402, 122403, 122404, 208800, 208801,
 		} {
-			if at := t0.Add(want * time.Second); instantOf(a[i].ETA.At) != at || a[i].ETA.Exact {
-				r.Errorf("%s is expected in %v, want %v", a[i].ID, instantOf(a[i].ETA.At).Sub(t0), want*time.Second)
+			want := time.Duration(seconds) * time.Second
+			if in := instantOf(a[i].ETA.At).Sub(t0); in != want || a[i].ETA.Exact {
+				r.Errorf("%s is expected in %v, want %v", a[i].ID, in, want)
 			}
 		}
 		reason := "2/d Europe/Berlin (day 1 of the ramp, then 3)"

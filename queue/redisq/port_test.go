@@ -68,7 +68,8 @@ var ownNames = map[string]string{
 		finishedKey heldKey isField jobKey laneError logKey numberOf recordsKey ruleKey stopKey
 		versionsKey waitingKey groupOf parentOf claimsKey`,
 	"packing and unpacking": `
-		adapted auditRow boundsOf bytesOf circuitOf costOf documentOf encodeAdapted endedRecord headOf keptLimits keptText setRamp
+		adapted auditRow boundsOf bytesOf circuitOf costOf documentOf encodeAdapted endedRecord headOf keptLimits keptText
+		setRamp
 		deadRef deferralOf costsAt stateOf billOf
 		batchAt batchIn labelPlace
 		knownBy limitOf numberField numbersOf packLease rulesOf specOf textField textOf timeAt unpackEnded unpackLease
