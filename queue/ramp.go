@@ -313,7 +313,8 @@ func (r *Ramp) validateFactor(field string, quota Quota) error {
 			r.Until, quota, MaxQuota)
 	case r.next(quota.Max) <= quota.Max:
 		return invalid.Errorf(
-			field+".factor", "", "is %v, which does not raise %d, rounded down; use a greater one, or steps", r.Factor, quota.Max,
+			field+".factor", "", "is %v, which does not raise %d, rounded down; use a greater one, or steps", r.Factor,
+			quota.Max,
 		)
 	}
 	if n := len(r.steps(quota.Max)); n > MaxRampWindows {

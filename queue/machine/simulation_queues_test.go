@@ -69,8 +69,8 @@ var simSpecs = []func(*queue.Spec){
 // simQueue is what the world knows of a queue. It must hold that
 //
 //   - it never holds more than its capacity or, if that was lowered, more than it held before
-//   - starts keep the window law of its rate and of its limits: in tokens, by their charges or, if that is less, by what
-//     they used
+//   - starts keep the window law of its rate and of its limits: in tokens, by their charges or, if that is less, by
+//     what they used
 //   - its counters of what came in and ended match what is there
 type simQueue struct {
 	spec     queue.Spec
