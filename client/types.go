@@ -423,8 +423,8 @@ type JobInfoBounce struct {
 type Limit struct {
 	// Further rate, in addition to the queue's rate. Default: none.
 	Rate string `json:"rate,omitempty"`
-	// Maximum number of jobs that may leave back to back after idleness, by this rate. With a unit:
-	// maximum cost.
+	// Maximum number of jobs that may leave back to back after idleness, by this rate: up to
+	// 1,000,000. With a unit: maximum cost.
 	Burst int64 `json:"burst,omitempty"`
 	// Maximum cost per calendar window. A window is a minute (/m), an hour (/h), a day (/d), a week
 	// from Monday (/w) or a month (/mo). Default: none.

@@ -182,7 +182,7 @@ func (b *Balance) lower(since int, by Instant) {
 	b.kept = keep + copy(b.lows[keep:], b.lows[since:b.kept])
 }
 
-// NoRefunds makes nothing of what departed before an instant refundable, because later charges may be unknown.
+// NoRefunds makes departures before an instant non-refundable, because later charges may be unknown.
 func (b *Balance) NoRefunds(before Instant) { b.noteLow(before, 0) }
 
 // Change converts a balance from the rule p to the rule q, as Pacer.Change does. What the next departure needs is to be

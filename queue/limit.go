@@ -98,7 +98,8 @@ var limitSettings = append([]setting[Limit]{
 	},
 	{
 		name: "burst", at: func(l *Limit) any { return &l.Burst }, absent: "1", max: leaky.MaxUnits,
-		doc: "Maximum number of jobs that may leave back to back after idleness, by this rate. With a unit: maximum cost.",
+		doc: "Maximum number of jobs that may leave back to back after idleness, by this rate: up to 1,000,000." +
+			" With a unit: maximum cost.",
 	},
 	{
 		name: "quota", at: func(l *Limit) any { return &l.Quota }, absent: "none", example: "50000/d",

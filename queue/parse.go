@@ -3,6 +3,7 @@ package queue
 import (
 	stdjson "encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -51,6 +52,11 @@ func ParseSpec(data []byte) (Spec, error) {
 	if given["adapt"] && !s.Adapt.On() {
 		return Spec{}, invalid.Errorf("adapt", "",
 			`is empty; give a floor and a ceiling, such as {"floor": "2/s", "ceiling": "20/s"}`)
+	}
+	for _, unit := range slices.Sorted(maps.Keys(s.Estimate)) {
+		if field := "estimate." + unit + ".default"; !given[field] {
+			return Spec{}, invalid.Errorf(field, "", "is missing; give what jobs without this cost are charged, such as 1000")
+		}
 	}
 	for i := range specSettings {
 		if r := &specSettings[i]; r.presetBy != nil && !given[r.name] {

@@ -12,6 +12,20 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
+// An estimate without its number is not 0, by which jobs would leave without a limit.
+func TestParseSpecRefusesAnEmptyEstimate(t *testing.T) {
+	const limits = `"limits": [{"unit": "tokens", "rate": "1/s"}]`
+	_, err := ParseSpec([]byte(`{"rate": "1/s", ` + limits + `, "estimate": {"tokens": {}}}`))
+	var bad *invalid.Error
+	if !errors.As(err, &bad) || bad.Field != "estimate.tokens.default" {
+		t.Errorf("%v", err)
+	}
+	if s, err := ParseSpec([]byte(`{"rate": "1/s", ` + limits + `, "estimate": {"tokens": {"default": 0}}}`)); err != nil ||
+		len(s.Estimate) != 1 {
+		t.Errorf("%+v, %v", s.Estimate, err)
+	}
+}
+
 func TestParseSpecFillsInDefaults(t *testing.T) {
 	s, err := ParseSpec([]byte(` {"name": "email", "rate": "14/s"} ` + "\n"))
 	if err != nil {

@@ -237,15 +237,34 @@ func readSettlement(name string, i int, j *wire.Settlement, s *queue.Settlement)
 	case len(j.Reason) > queue.MaxReasonBytes:
 		return 0, httpio.TooLarge(at+"reason", "the reason", queue.MaxReasonBytes)
 	}
-	if err := queue.ValidateCosts(at+"actual", j.Actual); err != nil {
-		return 0, httpio.ProblemOf(err)
+	if s.Actual, p = actualCosts(at+"actual", j.Actual); p != nil {
+		return 0, p
 	}
-	s.Verdict, s.Reason, s.LaneOnly, s.Trouble, s.Actual = verdict, j.Reason, j.LaneOnly, j.Trouble, j.Actual
+	s.Verdict, s.Reason, s.LaneOnly, s.Trouble = verdict, j.Reason, j.LaneOnly, j.Trouble
 	if j.After != nil {
 		s.After = j.After.D()
 	}
 	s.Untold = verdict == queue.Throttle && s.After < queue.MinThrottleStop
 	return attempt, nil
+}
+
+// actualCosts returns the actual costs of a settlement.
+func actualCosts(field string, stated map[string]*int64) (map[string]int64, *httpio.Problem) {
+	if stated == nil {
+		return nil, nil
+	}
+	actual := make(map[string]int64, len(stated))
+	for unit, cost := range stated {
+		if cost == nil {
+			return nil, httpio.BadField(field+"."+httpio.Shorten(unit), "is null, must be a whole number from 0 to "+
+				strconv.Itoa(queue.MaxUnitCost))
+		}
+		actual[unit] = *cost
+	}
+	if err := queue.ValidateCosts(field, actual); err != nil {
+		return nil, httpio.ProblemOf(err)
+	}
+	return actual, nil
 }
 
 // extendJobs extends leases. It is idempotent.

@@ -87,6 +87,9 @@ func TestSettlementsOfReceivers(t *testing.T) {
 		{`"outcome":"throttled","after":"1s","trouble":true`, "jobs.0.trouble"},
 		{`"outcome":"delivered","trouble":true`, "jobs.0.trouble"},
 		{`"outcome":"retry","trouble":"yes"`, "jobs.0.trouble"},
+		{`"outcome":"delivered","actual":{"tokens":null}`, "jobs.0.actual.tokens"},
+		{`"outcome":"delivered","actual":{"tokens":-1}`, "jobs.0.actual.tokens"},
+		{`"outcome":"delivered","actual":{"tokens":1e18}`, "jobs.0.actual.tokens"},
 	} {
 		f.do("POST", email+"/settle", list(l[0]+","+c.with)).want(t, 400, "reason", "invalid_field", "field", c.field)
 	}

@@ -38,8 +38,8 @@ type Settlement struct {
 	LaneOnly bool           `json:"lane_only,omitempty"` // throttled: only the job's lane
 	Trouble  bool           `json:"trouble,omitempty"`   // retry: the target's fault, not the job's
 	Reason   string         `json:"reason,omitempty"`
-	// Actual is what the job has used, by unit.
-	Actual map[string]int64 `json:"actual,omitempty"`
+	// Actual is what the job has used, by unit. A null is an error, not a zero: in a client it may have been NaN.
+	Actual map[string]*int64 `json:"actual,omitempty"`
 }
 
 // Settled answers Settle, in the same order.

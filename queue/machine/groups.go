@@ -245,7 +245,9 @@ func (q *queueState) refundQuotas(ls *lease, of bill, now leaky.Instant) {
 type givenBack struct {
 	lease      *lease
 	own, group bool
-	actual     map[string]int64 // not a departure, but a correction of its charges
+	// actual says that it is not a departure, but a correction of its charges at an instant.
+	actual map[string]int64
+	at     leaky.Instant
 }
 
 // giveBackDeparture gives back a departure that was never used.
@@ -268,8 +270,8 @@ func (q *queueState) takeAgain(b givenBack, now leaky.Instant) {
 	d, of := b.lease.due, b.lease.job.bill()
 	p := q.parent()
 	if b.actual != nil {
-		if q.uncorrect(d, now, of, b.actual); p != nil {
-			p.uncorrect(d, now, of, b.actual)
+		if q.uncorrect(b, now, of); p != nil {
+			p.uncorrect(b, now, of)
 		}
 		return
 	}

@@ -63,7 +63,7 @@ func (of bill) costIn(l *limit) int64 {
 	return of.queue.estimated(l.Unit)
 }
 
-// counts reports whether a limit of the queue or its parent counts a unit.
+// countsUnit reports whether a limit of the queue or its parent counts a unit.
 func (q *queueState) countsUnit(unit string) bool {
 	with := func(l limit) bool { return l.Unit == unit }
 	p := q.parent()
@@ -143,12 +143,18 @@ func (p *paces) correct(d, now leaky.Instant, of bill, actual map[string]int64) 
 	})
 }
 
-// uncorrect undoes correct.
-func (p *paces) uncorrect(d, now leaky.Instant, of bill, actual map[string]int64) {
-	p.eachRefunded(d, func(l *limit) {
-		if cost, stated := actual[l.Unit]; stated && l.Unit != "" {
-			l.recharge(d, now, cost, of.costIn(l))
+// uncorrect undoes correct. What a budget charged in addition was charged at the instant of the correction.
+func (p *paces) uncorrect(b givenBack, now leaky.Instant, of bill) {
+	p.eachRefunded(b.lease.due, func(l *limit) {
+		cost, stated := b.actual[l.Unit]
+		if !stated || l.Unit == "" {
+			return
 		}
+		d := b.lease.due
+		if l.IsBudget() && cost > of.costIn(l) {
+			d = b.at
+		}
+		l.recharge(d, now, cost, of.costIn(l))
 	})
 }
 
@@ -178,7 +184,7 @@ func (m *Machine) correctCharges(o *leaseOutcome, actual map[string]int64, now l
 		p.correct(was.due, now, of, actual)
 		m.raiseForGrant(p)
 	}
-	m.current.givenBack = append(m.current.givenBack, givenBack{lease: &was, actual: actual})
+	m.current.givenBack = append(m.current.givenBack, givenBack{lease: &was, actual: actual, at: now})
 	o.corrected = true
 }
 

@@ -74,7 +74,7 @@ func actual(v queue.Reservation, costs string) queue.Settlement {
 	return s
 }
 
-// leaves checks when the next job of a queue departs, counted from t0, and returns it.
+// leavesAt checks when the next job of a queue departs, counted from t0, and returns it.
 func (r *rig) leavesAt(queueName string, t0 leaky.Instant, want time.Duration) queue.Reservation {
 	r.Helper()
 	if now := r.clock.Now(); t0.Add(want) > now.Add(queue.Horizon) {

@@ -15,9 +15,8 @@
 --          Behind them, for each settlement with a budget of the receiver: numbers of the queue and of its settlement,
 --          what remains, time until it is renewed in us; and for each actual cost: these numbers, the unit, the cost
 -- Returns  one entry a settlement: the state in which it left the job, 0 if stale, the text of an error; {unit} if no
---          limit has this unit; or, if it
---          changed the queue, {state, stopped for in us, 1 if the circuit opened, 1 if it closed, n and d of the
---          adapted rate before and after, if that changed}
+--          limit has this unit; or, if it changed the queue, {state, stopped for in us, 1 if the circuit opened, 1 if
+--          it closed, n and d of the adapted rate before and after, if that changed}
 
 begin()
 local out, arg = {}, 3
@@ -200,7 +199,7 @@ for i = 1, ARGV[2] + 0 do
 end
 local stated, used = {}, {}
 for i = arg, #ARGV, 4 do
-  local of, at, unit = ARGV[i] + 0, ARGV[i + 1] + 0, not tonumber(ARGV[i + 2]) and ARGV[i + 2]
+  local of, at, unit = ARGV[i] + 0, ARGV[i + 1] + 0, string.find(ARGV[i + 2], '^%l') and ARGV[i + 2]
   stated[of], used[of] = stated[of] or {}, used[of] or {}
   if unit then
     used[of][at] = used[of][at] or {}

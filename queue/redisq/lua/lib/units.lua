@@ -97,16 +97,17 @@ local function changeBudget(l, o)
   creditReadyAt(l)
 end
 
--- costsAt returns where the costs begin and end in a record with its flags at that byte of s; nil without costs.
+-- costsAt returns where the costs begin and end in a record with its flags at that byte of s; nil without costs. Of a
+-- damaged record, they end with it.
 local function costsAt(s, at)
   local flags, pos = byte(s, at) or 0, at + 1
   if bit.band(flags, EXPIRES) ~= 0 then pos = pos + 7 end
   if bit.band(flags, NOT_BEFORE) ~= 0 then pos = pos + 7 end
   if bit.band(flags, LANE) ~= 0 then pos = pos + 16 end
   if bit.band(flags, PRIORITY) ~= 0 then pos = pos + 1 end
-  if bit.band(flags, BATCHED) ~= 0 then pos = pos + 1 + byte(s, pos) end
-  if flags < COSTS then return nil, pos end
-  return pos + 2, pos + 2 + unpackStruct('>I2', s, pos)
+  if bit.band(flags, BATCHED) ~= 0 then pos = pos + 1 + (byte(s, pos) or 0) end
+  if flags < COSTS or #s <= pos then return nil, pos end
+  return pos + 2, min(pos + 2 + unpackStruct('>I2', s, pos), #s + 1)
 end
 
 -- estimate returns the estimate of a queue, or of its parent, or nil.
@@ -126,6 +127,7 @@ local function costIn(l, bill)
   local pos, behind = costsAt(bill.job, 27)
   while pos and pos < behind do
     local length = byte(bill.job, pos)
+    if pos + length + 5 > behind then break end
     if sub(bill.job, pos + 1, pos + length) == l.unit then
       return (unpackStruct('>I4', bill.job, pos + length + 1))
     end
@@ -134,7 +136,7 @@ local function costIn(l, bill)
   return estimated(bill.q, l.unit)
 end
 
--- billOf returns the bill of a job, of which the whole record is not needed.
+-- billOf returns the bill of a job. The beginning of its record is enough.
 local function billOf(q, id)
   local job = redis.pcall('GETRANGE', jobKey(q.nr, id), 0, JOB_HEAD)
   if type(job) ~= 'string' or #job < 27 or not LIVE[sub(job, 1, 1)] then return { q = q, cost = 1, job = '' } end
