@@ -20,8 +20,8 @@ func TestParseSpecRefusesAnEmptyEstimate(t *testing.T) {
 	if !errors.As(err, &bad) || bad.Field != "estimate.tokens.default" {
 		t.Errorf("%v", err)
 	}
-	if s, err := ParseSpec([]byte(`{"rate": "1/s", ` + limits + `, "estimate": {"tokens": {"default": 0}}}`)); err != nil ||
-		len(s.Estimate) != 1 {
+	s, err := ParseSpec([]byte(`{"rate": "1/s", ` + limits + `, "estimate": {"tokens": {"default": 0}}}`))
+	if err != nil || len(s.Estimate) != 1 {
 		t.Errorf("%+v, %v", s.Estimate, err)
 	}
 }

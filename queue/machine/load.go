@@ -32,9 +32,9 @@ type deadRef struct {
 	job  *endedJob
 }
 
-// ClockOf returns the clock as of the last commit of a store. It goes on from there. A jump ahead of the wall clock that
-// it ignored does not count as time that passed while nobody ran. After a jump back, it follows the wall clock again once
-// that has caught up.
+// ClockOf returns the clock as of the last commit of a store. It goes on from there. A jump ahead of the wall clock
+// that it ignored does not count as time that passed while nobody ran. After a jump back, it follows the wall clock
+// again once that has caught up.
 func ClockOf(tx Transaction) (Clock, error) {
 	s, err := (&tables{tx}).getStore()
 	return Clock{Last: s.now, offset: min(s.ahead, 0)}, err
