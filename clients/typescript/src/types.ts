@@ -889,7 +889,7 @@ export interface LeaseFailed {
 export interface Limit {
   /** Further rate, in addition to the queue's rate. Default: none. */
   rate?: string;
-  /** Maximum number of jobs that may leave back to back after idleness, by this rate. With a unit: maximum cost. */
+  /** Maximum number of jobs that may leave back to back after idleness, by this rate: up to 1,000,000. With a unit: maximum cost. */
   burst?: number;
   /** Maximum cost per calendar window. A window is a minute (/m), an hour (/h), a day (/d), a week from Monday (/w) or a month (/mo). Default: none. */
   quota?: string;
