@@ -1,7 +1,6 @@
 package httptarget_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -13,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/deliver"
-	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/engines"
@@ -144,16 +141,8 @@ func TestActualCosts(t *testing.T) {
 				t.Fatal(a, err)
 			}
 		}
-		guard, err := egress.New(egress.Loopback...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		router := deliver.New(deliver.Options{Egress: guard})
-		defer router.Close()
-		ctx, stop := context.WithCancel(t.Context())
-		end := make(chan error, 1)
 		seen := &faults{of: map[string]int{}}
-		go func() { end <- drain.Run(ctx, e, router, drain.Options{Observer: seen, Concurrency: 50}) }()
+		stop := drainLoopback(t, e, drain.Options{Observer: seen, Concurrency: 50})
 		await.Until(t, "everything is delivered or dead", func() bool {
 			for _, name := range names {
 				info, err := e.Get(t.Context(), name)
@@ -164,9 +153,6 @@ func TestActualCosts(t *testing.T) {
 			return true
 		})
 		stop()
-		if err := <-end; err != nil {
-			t.Error(err)
-		}
 		if n := used(t, e, "api"); n != charged {
 			t.Errorf("%d tokens are charged, want %d", n, charged)
 		}
@@ -206,15 +192,7 @@ func TestActualReadsNoFurther(t *testing.T) {
 	if a, err := e.Append(t.Context(), []queue.Job{job}); err != nil || a[0].Outcome != queue.Accepted {
 		t.Fatal(a, err)
 	}
-	guard, err := egress.New(egress.Loopback...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	router := deliver.New(deliver.Options{Egress: guard})
-	defer router.Close()
-	ctx, stop := context.WithCancel(t.Context())
-	end := make(chan error, 1)
-	go func() { end <- drain.Run(ctx, e, router, drain.Options{}) }()
+	stop := drainLoopback(t, e, drain.Options{})
 	select {
 	case n := <-written:
 		if n > 16<<20 { // what is read, and what sockets hold
@@ -224,7 +202,4 @@ func TestActualReadsNoFurther(t *testing.T) {
 		t.Error("it is still read")
 	}
 	stop()
-	if err := <-end; err != nil {
-		t.Error(err)
-	}
 }

@@ -119,3 +119,23 @@ func endToEnd(t *testing.T, e queue.Engine) {
 		t.Errorf("%d arrivals in %v, allowed %d", verdict.Worst.Starts, verdict.Worst.Width, verdict.Worst.Allowed)
 	}
 }
+
+// drainLoopback drains an engine to receivers on this machine until stop is called.
+func drainLoopback(t *testing.T, e queue.Engine, o drain.Options) (stop func()) {
+	t.Helper()
+	guard, err := egress.New(egress.Loopback...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	router := deliver.New(deliver.Options{Egress: guard})
+	ctx, cancel := context.WithCancel(t.Context())
+	end := make(chan error, 1)
+	go func() { end <- drain.Run(ctx, e, router, o) }()
+	return func() {
+		cancel()
+		if err := <-end; err != nil {
+			t.Error(err)
+		}
+		_ = router.Close()
+	}
+}

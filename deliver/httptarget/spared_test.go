@@ -54,23 +54,12 @@ func TestSparedBeforeItRefuses(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		guard, err := egress.New(egress.Loopback...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		router := deliver.New(deliver.Options{Egress: guard})
-		defer router.Close()
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- drain.Run(ctx, e, router, drain.Options{}) }()
+		stop := drainLoopback(t, e, drain.Options{})
 		await.Until(t, "all are delivered", func() bool {
 			i, err := e.Get(t.Context(), "q")
 			return err == nil && i.Delivered == 3
 		})
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 		mu.Lock()
 		defer mu.Unlock()
 		if gap := came[2].Sub(came[1]); len(came) != 3 || gap < time.Second-50*time.Millisecond {

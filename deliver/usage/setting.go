@@ -31,8 +31,8 @@ type Source struct {
 	Header string `json:"header,omitempty"`
 }
 
-// Pointers are JSON pointers (RFC 6901), of which the first that leads to a value counts. A single one may be written
-// as a string.
+// Pointers are JSON pointers (RFC 6901). The first that leads to a value counts. A single one may be written as a
+// string.
 type Pointers []string
 
 // Wants implements setting.Wanting.

@@ -32,7 +32,7 @@ type simJob struct {
 	moved   int // how often it was decided about or granted
 }
 
-// hasCosts reports whether costs are those of the job, or the estimates.
+// hasCosts reports whether a job is charged its own costs, or the estimates if it states none.
 func (j *simJob) hasCosts(costs map[string]int64) bool {
 	if j.of.spec.Estimate == nil {
 		return len(costs) == 0

@@ -94,7 +94,7 @@ func (d *dam) renew(t float64) {
 	d.begin(d.quota.At(d.window, d.origin+leaky.Instant(math.Round(t*1e6))), 0)
 }
 
-// begin begins a window, of which used is gone.
+// begin begins a window in which used is gone.
 func (d *dam) begin(w leaky.Window, used int64) {
 	d.window, d.ends = w, float64(w.Ends-d.origin)/1e6
 	d.left = d.whole(float64(max(0, d.quota.Most(w)-used)))

@@ -167,10 +167,11 @@ func (l *limit) recharge(d, now leaky.Instant, charged, actual int64) {
 	}
 }
 
-// correctCharges corrects the charges of a lease that ends, and reports whether it changed any.
+// correctCharges corrects the charges of a lease that ends. Those of a job that did not start, or of a failed probe,
+// are not corrected: with a circuit they are given back whole.
 func (m *Machine) correctCharges(o *leaseOutcome, actual map[string]int64, now leaky.Instant) {
 	j, q := o.job, o.job.lane.queue
-	if len(actual) == 0 || o.unused || o.probe { // these are given back
+	if len(actual) == 0 || o.unused || o.probe {
 		return
 	}
 	of, was := j.bill(), *j.lease
