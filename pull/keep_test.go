@@ -124,8 +124,8 @@ func TestCostsAreKinds(t *testing.T) {
 					results <- [2]int64{}
 					return
 				}
+				d.End(queue.Settlement{}) // before Close
 				results <- [2]int64{int64(i % 3), d.Costs["tokens"]}
-				d.End(queue.Settlement{})
 			}()
 		}
 		for range 4 {

@@ -1,9 +1,8 @@
 package redisq
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -32,11 +31,9 @@ var storedNames = map[string]string{
 	"rateChanges": "adaptions", // adapt.lua
 }
 
-var storedName = regexp.MustCompile(`\b(` + strings.Join(slices.Collect(maps.Keys(storedNames)), "|") + `)\b`)
-
 // withStoredNames replaces names in Lua by stored names.
 func withStoredNames(script string) string {
-	return storedName.ReplaceAllStringFunc(script, func(name string) string { return storedNames[name] })
+	return replaceWords(script, func(name string) string { return cmp.Or(storedNames[name], name) })
 }
 
 // hashField is a field of a hash that nearly every script reads: its name there, and in Lua.

@@ -96,24 +96,23 @@ func numbered[E enumeration](all []E) map[string]string {
 	return numbers
 }
 
-var stateName = regexp.MustCompile(`\b[SV]\.[a-z_]+\b`)
-
 // withNumbers replaces the names of states and verdicts by their numbers. An unknown name stays, and fails, because no
 // script declares S or V.
 func withNumbers(script string) string {
-	return stateName.ReplaceAllStringFunc(script, func(name string) string {
-		of := states
-		if name[0] == 'V' {
-			of = verdicts
+	return replaceTokens(script, func(token string) string {
+		if name, ok := strings.CutPrefix(token, "S."); ok {
+			return cmp.Or(states[name], token)
 		}
-		return cmp.Or(of[name[2:]], name)
+		if name, ok := strings.CutPrefix(token, "V."); ok {
+			return cmp.Or(verdicts[name], token)
+		}
+		return token
 	})
 }
 
 var (
-	luaDeclared = regexp.MustCompile(`(?m)^local ([A-Z][A-Z0-9_]*(?:, [A-Z][A-Z0-9_]*)*) = ([^{}\n]*?)(?: *--.*)?$`)
+	luaDeclared = regexp.MustCompile(`^local ([A-Z][A-Z0-9_]*(?:, [A-Z][A-Z0-9_]*)*) = ([^{}\n]*?)(?: *--.*)?\n$`)
 	luaLiteral  = regexp.MustCompile(`^(?:'(?:[^'\\]|\\.)*'|[0-9 ^*+()-]+)$`)
-	luaToken    = regexp.MustCompile(`'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|--.*|[.\w]+`)
 )
 
 func notLiteral(value string) bool { return !luaLiteral.MatchString(value) }
@@ -123,26 +122,46 @@ func notLiteral(value string) bool { return !luaLiteral.MatchString(value) }
 func withConstants(script string) string {
 	values := map[string]string{}
 	put := func(text string) string {
-		return luaToken.ReplaceAllStringFunc(text, func(token string) string { return cmp.Or(values[token], token) })
+		return replaceTokens(text, func(token string) string { return cmp.Or(values[token], token) })
 	}
-	script = luaDeclared.ReplaceAllStringFunc(script, func(line string) string {
-		m := luaDeclared.FindStringSubmatch(line)
-		names, all := strings.Split(m[1], ", "), strings.Split(put(m[2]), ", ")
-		if len(names) != len(all) || slices.ContainsFunc(all, notLiteral) {
-			return line
-		}
-		for i, name := range names {
-			if strings.Contains(all[i], " ") && all[i][0] != '\'' {
-				all[i] = "(" + all[i] + ")"
+	var b strings.Builder
+	for line := range strings.Lines(script) {
+		if declared := declaredConstants(line, put); declared != nil {
+			for name, value := range declared {
+				if was, ok := values[name]; ok && was != value {
+					panic(fmt.Sprintf("lua: %s is %s and %s in one script", name, was, value))
+				}
+				values[name] = value
 			}
-			if was, ok := values[name]; ok && was != all[i] {
-				panic(fmt.Sprintf("lua: %s is %s and %s in one script", name, was, all[i]))
-			}
-			values[name] = all[i]
+			line = "\n"
 		}
-		return ""
-	})
-	return put(script)
+		b.WriteString(line)
+	}
+	return put(b.String())
+}
+
+// declaredConstants returns the constants that a line declares, or nil. put replaces those that were declared before.
+func declaredConstants(line string, put func(text string) string) map[string]string {
+	const local = "local "
+	if !strings.HasPrefix(line, local) || line[len(local)] < 'A' || line[len(local)] > 'Z' {
+		return nil // nearly all lines
+	}
+	m := luaDeclared.FindStringSubmatch(line)
+	if m == nil {
+		return nil
+	}
+	names, all := strings.Split(m[1], ", "), strings.Split(put(m[2]), ", ")
+	if len(names) != len(all) || slices.ContainsFunc(all, notLiteral) {
+		return nil
+	}
+	declared := map[string]string{}
+	for i, name := range names {
+		if strings.Contains(all[i], " ") && all[i][0] != '\'' {
+			all[i] = "(" + all[i] + ")"
+		}
+		declared[name] = all[i]
+	}
+	return declared
 }
 
 // luaConstants returns Lua that declares constants, named with a prefix.
