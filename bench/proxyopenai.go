@@ -25,24 +25,29 @@ const (
 
 var proxyRequests = provider.Limit{N: 500, Per: time.Minute}
 
-// proxyOpenAI has processes with the package openai share a provider's limit through the proxy. The peer is the same
-// processes without it, with the package's own retries.
-func proxyOpenAI() Figure {
+// proxyOpenAI has processes with the package openai share a provider's limit through the proxy: of requests, or of
+// requests and tokens, of which the latter is reached first. The peer is the same processes without the proxy, with the
+// package's own retries.
+func proxyOpenAI(name string, goal float64, metered bool) Figure {
+	of := proxyRequests.String()
+	if metered {
+		of = fmt.Sprint(tokensPerMinute, " tokens/m")
+	}
 	var notes []string
 	refused := 0 // answers of 429 that reached a process of ours, in all rounds
 	return Figure{
-		Name: "proxy-openai", Rounds: 1, Peer: "the package alone, which retries",
+		Name: name, Rounds: 1, Peer: "the package alone, which retries",
 		Unit: fmt.Sprintf("%% of %s used by %d processes with the package openai, streaming and not",
-			proxyRequests, proxyProcesses),
-		Goal: "98%, and no 429 reaches a caller",
-		Met:  func(ours, _, _ float64) bool { return ours >= 98 && refused == 0 },
+			of, proxyProcesses),
+		Goal: fmt.Sprintf("%v%%, and no 429 reaches a caller", goal),
+		Met:  func(ours, _, _ float64) bool { return ours >= goal && refused == 0 },
 		Setup: func(ctx context.Context) (Measurements, error) {
 			out, err := exec.CommandContext(ctx, "npm", "--prefix", thirdParty, "ci", "--no-audit", "--no-fund").CombinedOutput()
 			if err != nil {
 				return Measurements{}, fmt.Errorf("npm ci in %s: %w: %s", thirdParty, err, out)
 			}
 			measure := func(ctx context.Context, name string, proxied bool) (proxyUse, error) {
-				use, err := useOpenAI(ctx, proxied)
+				use, err := useOpenAI(ctx, proxied, metered)
 				notes = append(notes, name+": "+use.String())
 				return use, err
 			}
@@ -86,11 +91,17 @@ func (u proxyUse) String() string {
 
 // useOpenAI runs the processes against a simulated provider, which allows little more than one second's requests at
 // once, as real ones may.
-func useOpenAI(ctx context.Context, proxied bool) (use proxyUse, err error) {
-	simulator, err := provider.New(provider.Options{
+func useOpenAI(ctx context.Context, proxied, metered bool) (use proxyUse, err error) {
+	o := provider.Options{
 		Provider: provider.OpenAI, Requests: proxyRequests, Burst: 10, Key: proxyKey, Seed: 1,
 		StreamFor: 500 * time.Millisecond,
-	})
+	}
+	charged, perMinute, most := chargedTo, proxyRequests.N, "500"
+	if metered {
+		o.Tokens, charged = provider.Limit{N: tokensPerMinute, Per: time.Minute}, producedBy
+		perMinute, most = tokensPerMinute, "30000"
+	}
+	simulator, err := provider.New(o)
 	if err != nil {
 		return use, err
 	}
@@ -99,7 +110,7 @@ func useOpenAI(ctx context.Context, proxied bool) (use proxyUse, err error) {
 	base, key := receiver.URL, proxyKey
 	if proxied {
 		var stop func()
-		if base, stop, err = proxyServer(ctx, receiver.URL); err != nil {
+		if base, stop, err = proxyServer(ctx, receiver.URL, metered); err != nil {
 			return use, err
 		}
 		defer stop()
@@ -116,17 +127,17 @@ func useOpenAI(ctx context.Context, proxied bool) (use proxyUse, err error) {
 	}()
 	var running sync.WaitGroup
 	for range proxyProcesses {
-		if err = callOpenAI(ctx, &running, base+"/v1", key, lines); err != nil {
+		if err = callOpenAI(ctx, &running, base+"/v1", key, most, lines); err != nil {
 			break
 		}
 	}
 	share, slack := 0.0, time.Duration(0)
 	if err == nil {
 		sleepFor(ctx, lasting(10*time.Second)) // all have begun
-		from, began := chargedTo(simulator), time.Now()
+		from, began := charged(simulator), time.Now()
 		sleepFor(ctx, lasting(time.Minute))
-		allowed := float64(proxyRequests.N) * time.Since(began).Minutes()
-		share = 100 * float64(chargedTo(simulator)-from) / allowed
+		allowed := float64(perMinute) * time.Since(began).Minutes()
+		share = 100 * float64(charged(simulator)-from) / allowed
 		if a := simulator.Stats().Accounts; len(a) == 1 {
 			slack = a[0].Slack
 		}
@@ -175,9 +186,10 @@ func sleepFor(ctx context.Context, d time.Duration) {
 }
 
 // callOpenAI starts a process that calls without end, until ctx ends.
-func callOpenAI(ctx context.Context, running *sync.WaitGroup, url, key string, lines chan<- string) error {
+func callOpenAI(ctx context.Context, running *sync.WaitGroup, url, key, most string, lines chan<- string) error {
 	c := exec.CommandContext(ctx, "node", "openai.mjs", "0", "mixed")
-	c.Dir, c.Env = thirdParty, append(os.Environ(), "OPENAI_BASE_URL="+url, "OPENAI_API_KEY="+key)
+	c.Dir, c.Env = thirdParty, append(os.Environ(), "OPENAI_BASE_URL="+url, "OPENAI_API_KEY="+key,
+		"MAX_COMPLETION_TOKENS="+most)
 	out, err := c.StdoutPipe()
 	if err == nil {
 		err = c.Start()
@@ -197,7 +209,7 @@ func callOpenAI(ctx context.Context, running *sync.WaitGroup, url, key string, l
 }
 
 // proxyServer starts an embedded server with a queue for the provider, and returns the base URL of its calls.
-func proxyServer(ctx context.Context, receiver string) (base string, stop func(), err error) {
+func proxyServer(ctx context.Context, receiver string, metered bool) (base string, stop func(), err error) {
 	dir, err := programs(ctx)
 	if err != nil {
 		return "", nil, err
@@ -226,8 +238,15 @@ func proxyServer(ctx context.Context, receiver string) (base string, stop func()
 		server.stop()
 		remove()
 	}
-	c := exec.CommandContext(ctx, filepath.Join(dir, "penstock"), "queue", "set", "openai", "--preset", "openai",
-		"rate="+proxyRequests.String(), "deliver.http.url="+receiver, "--server", server.url)
+	set := []string{
+		"queue", "set", "openai", "--preset", "openai", "rate=" + proxyRequests.String(), "deliver.http.url=" + receiver,
+		"--server", server.url,
+	}
+	if metered {
+		set = append(set, fmt.Sprintf(`limits=[{"unit": "tokens", "rate": "%d/m", "burst": %d}]`, tokensPerMinute,
+			tokensPerMinute/10))
+	}
+	c := exec.CommandContext(ctx, filepath.Join(dir, "penstock"), set...)
 	if out, err := c.CombinedOutput(); err != nil {
 		stop()
 		return "", nil, fmt.Errorf("queue set: %w: %s", err, out)

@@ -641,8 +641,9 @@ type QueueParent struct {
 	Paused bool   `json:"paused"`
 	// Jobs per second that this queue can let out whatever its siblings do: its part of the rate by
 	// weight. Absent if the parent has no rate.
-	GuaranteedPerSecond float64 `json:"guaranteed_per_second,omitempty"`
-	Quotas              []Quota `json:"quotas,omitempty"`
+	GuaranteedPerSecond float64  `json:"guaranteed_per_second,omitempty"`
+	Quotas              []Quota  `json:"quotas,omitempty"`
+	Budgets             []Budget `json:"budgets,omitempty"`
 }
 
 // QueueCalls is a type of the API. Calls through the proxy of the server that answers; other
@@ -680,8 +681,9 @@ type Stats struct {
 	// Lanes with waiting jobs, including the lane of jobs without a key.
 	Lanes int64 `json:"lanes"`
 	// Number of child queues. Absent if 0.
-	Children int64   `json:"children,omitempty"`
-	Quotas   []Quota `json:"quotas,omitempty"`
+	Children int64    `json:"children,omitempty"`
+	Quotas   []Quota  `json:"quotas,omitempty"`
+	Budgets  []Budget `json:"budgets,omitempty"`
 	// Jobs that came in, those back from the overflow included.
 	Appended int64 `json:"appended"`
 	// Jobs that ended well.
@@ -805,6 +807,7 @@ type QueueAdaptedChange struct {
 
 // Quota is a type of the API. Usage of a quota in the present window of its calendar.
 type Quota struct {
+	Unit string `json:"unit,omitempty"`
 	// The quota of this window: with a ramp, its present step.
 	Quota string `json:"quota"`
 	// The present step of a quota that grows.
@@ -813,6 +816,18 @@ type Quota struct {
 	Used     int64      `json:"used"`
 	Left     int64      `json:"left"`
 	Ends     time.Time  `json:"ends"`
+}
+
+// Budget is a type of the API. Usage of a rate in another unit than jobs.
+type Budget struct {
+	Unit  string `json:"unit"`
+	Rate  string `json:"rate"`
+	Burst int64  `json:"burst"`
+	// How much of the burst is in use. Above the burst, it is a debt, which is paid before the next
+	// job leaves.
+	Used int64 `json:"used"`
+	// When nothing is in use, if nothing leaves until then.
+	Free time.Time `json:"free"`
 }
 
 // StatsError is a type of the API. See the documentation of the API.

@@ -97,27 +97,26 @@ func (p patient) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 }
 
 func TestAnAppendReachesAWaitingRequest(t *testing.T) {
-	asked := make(chan struct{}, 100)
-	b := start(t, pull.Options{}, func(e pull.Engine) pull.Engine { return noted{patient{e}, asked} })
+	asked, listens := make(chan struct{}, 100), make(chan struct{})
+	b := start(t, pull.Options{}, func(e pull.Engine) pull.Engine { return noted{patient{e}, asked, listens} })
 	b.put("q", "unlimited")
 	got := make(chan []told, 1)
 	go func() { got <- b.take("q", 1, time.Hour, "a") }()
 	<-asked // and found nothing
+	<-listens
 	b.append("q", "a")
-	for n := 0; ; n++ {
-		select {
-		case <-got:
-			return
-		case <-time.After(time.Second): // the dispatcher was not listening yet: it starts beside the test
-			b.append("q", fmt.Sprint("later", n))
-		}
-	}
+	<-got
 }
 
-// noted reports when the engine has answered.
+// noted reports when the engine has answered, and when the dispatcher listens for wakeups.
 type noted struct {
 	pull.Engine
-	asked chan struct{}
+	asked, listens chan struct{}
+}
+
+func (e noted) Wake(ctx context.Context) <-chan queue.Wakeup {
+	defer close(e.listens)
+	return e.Engine.Wake(ctx)
 }
 
 func (e noted) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {

@@ -107,6 +107,23 @@ func (i *Info) QuotaState(k int) (s QuotaState, ok bool) {
 	return s, true
 }
 
+// BudgetState is how much of a budget is in use.
+type BudgetState struct {
+	Used int64     // above the burst, a debt: the last departure cost more than there was
+	Free time.Time // when nothing is in use, if nothing leaves until then
+}
+
+// BudgetState returns the state of Spec.Limits[k]. ok is false if the limit is none of another unit than jobs, or if it
+// is newer than i.Limits.
+func (i *Info) BudgetState(k int) (s BudgetState, ok bool) {
+	l := &i.Spec.Limits[k]
+	if !l.IsBudget() || k >= len(i.Limits) {
+		return s, false
+	}
+	b, now := leaky.BalanceOf(i.Limits[k].Bucket), leaky.Instant(i.Now.UnixMicro())
+	return BudgetState{Used: l.Budget().Used(&b, now), Free: max(b.TAT, now).Time()}, true
+}
+
 // GroupInfo sums up a parent and its children. Pull children count only as children: whether their jobs leave is up to
 // their clients.
 type GroupInfo struct {

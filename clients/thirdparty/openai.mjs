@@ -1,12 +1,16 @@
 // Calls OpenAI's API with the package openai. Usage: node openai.mjs [CALLS [whole|stream|mixed]]
-// The package reads the base URL and the key from OPENAI_BASE_URL and OPENAI_API_KEY. Nothing here knows Penstock.
+// The package reads the base URL and the key from OPENAI_BASE_URL and OPENAI_API_KEY, and the most tokens of an
+// answer from MAX_COMPLETION_TOKENS. Nothing here knows Penstock.
 import OpenAI from "openai";
 import { run, watchedFetch } from "./report.mjs";
 
 const options = { fetch: watchedFetch };
 if (process.env.MAX_RETRIES) options.maxRetries = Number(process.env.MAX_RETRIES);
 const client = new OpenAI(options);
-const question = { model: "sim-small", messages: [{ role: "user", content: "hello" }], max_completion_tokens: 500 };
+const question = {
+  model: "sim-small", messages: [{ role: "user", content: "hello" }],
+  max_completion_tokens: Number(process.env.MAX_COMPLETION_TOKENS ?? 500),
+};
 
 await run(
   async () => {

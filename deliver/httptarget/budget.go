@@ -11,15 +11,28 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// budgetFields are the fields of the values of queue.Spec.Learn that need only two: what remains, and when it is
-// renewed.
-var budgetFields = map[string][2]string{
+// budgetFields are the two fields of a budget: what remains, and when it is renewed.
+type budgetFields struct {
+	unit             string // empty for requests
+	remaining, reset string
+}
+
+// knownFields are the fields of the values of queue.Spec.Learn that need no more.
+var knownFields = map[string][]budgetFields{
 	// https://developers.openai.com/docs/guides/rate-limits
-	"openai": {"X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"},
-	// https://docs.claude.com/en/api/rate-limits
-	"anthropic": {"Anthropic-Ratelimit-Requests-Remaining", "Anthropic-Ratelimit-Requests-Reset"},
+	"openai": {
+		{"", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"},
+		{"tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"},
+	},
+	// https://platform.claude.com/docs/en/api/rate-limits
+	"anthropic": {
+		{"", "Anthropic-Ratelimit-Requests-Remaining", "Anthropic-Ratelimit-Requests-Reset"},
+		{"tokens", "Anthropic-Ratelimit-Tokens-Remaining", "Anthropic-Ratelimit-Tokens-Reset"},
+		{"input_tokens", "Anthropic-Ratelimit-Input-Tokens-Remaining", "Anthropic-Ratelimit-Input-Tokens-Reset"},
+		{"output_tokens", "Anthropic-Ratelimit-Output-Tokens-Remaining", "Anthropic-Ratelimit-Output-Tokens-Reset"},
+	},
 	// https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
-	"github": {"X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
+	"github": {{"", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"}},
 }
 
 // headerShopify has how full the bucket of an app is, such as 32/40. See
@@ -32,9 +45,10 @@ const mostRemaining = 1e12
 // headerResource names the budget that an answer of GitHub speaks of. Search, for example, has a smaller one.
 const headerResource = "X-Ratelimit-Resource"
 
-// BudgetOf returns the receiver's remaining budget as the headers of an answer state it, by the queue's Learn; zero if
-// they do not. The error names a field that cannot be true.
-func BudgetOf(spec *queue.Spec, h http.Header, now time.Time) (queue.Budget, error) {
+// BudgetOf returns the receiver's remaining budget in jobs, as the headers of an answer state it, by the queue's Learn;
+// zero if they do not. perCall is what a call of the queue uses on average in each unit that its limits count. Of several
+// budgets, the one that lasts least counts. The error names a field that cannot be true.
+func BudgetOf(spec *queue.Spec, h http.Header, now time.Time, perCall map[string]float64) (queue.Budget, error) {
 	switch spec.Learn {
 	case "":
 		return queue.Budget{}, nil
@@ -47,27 +61,57 @@ func BudgetOf(spec *queue.Spec, h http.Header, now time.Time) (queue.Budget, err
 			return queue.Budget{}, nil
 		}
 	}
-	fields, ok := budgetFields[spec.Learn]
+	known, ok := knownFields[spec.Learn]
 	if !ok {
-		fields[0], fields[1], _ = queue.LearnFields(spec.Learn)
+		remaining, reset, _ := queue.LearnFields(spec.Learn)
+		known = []budgetFields{{"", remaining, reset}}
 	}
-	left, ok, err := single(h, fields[0])
+	var least queue.Budget
+	var wrong error
+	for i := range known {
+		b, err := known[i].budget(h, now)
+		if err != nil {
+			wrong = err
+			continue
+		}
+		if unit := known[i].unit; unit != "" {
+			each := perCall[unit]
+			if each == 0 { // no limit counts it
+				continue
+			}
+			// At least one call: such budgets are refilled all the time, and a queue that stops until the whole is there again
+			// would waste most of it. A call that comes too early is refused, and stops the queue for as long as it must.
+			b.Remaining = int64(min(max(1, float64(b.Remaining)/each), queue.MaxRemaining))
+		}
+		if lasting(b) > lasting(least) {
+			least = b
+		}
+	}
+	return least, wrong
+}
+
+// lasting returns the time between two jobs by which a budget lasts until it is renewed.
+func lasting(b queue.Budget) float64 { return b.Reset.Seconds() / float64(b.Remaining+1) }
+
+// budget returns the budget that two fields state, in their unit; zero if they do not.
+func (f *budgetFields) budget(h http.Header, now time.Time) (queue.Budget, error) {
+	left, ok, err := single(h, f.remaining)
 	if err != nil || !ok {
 		return queue.Budget{}, err
 	}
-	remaining, err := remainingOf(fields[0], left)
+	remaining, err := remainingOf(f.remaining, left)
 	if err != nil {
 		return queue.Budget{}, err
 	}
-	again, ok, err := single(h, fields[1])
+	again, ok, err := single(h, f.reset)
 	if err != nil || !ok {
 		return queue.Budget{}, err
 	}
 	in, ok := resetIn(again, h, now)
 	if !ok {
-		return queue.Budget{}, fmt.Errorf("%s: %q is not a time: seconds, a duration or a date", fields[1], again)
+		return queue.Budget{}, fmt.Errorf("%s: %q is not a time: seconds, a duration or a date", f.reset, again)
 	}
-	return budget(fields[1], remaining, in)
+	return budget(f.reset, remaining, in)
 }
 
 // single returns a field, and whether an answer has it.
@@ -115,7 +159,6 @@ func budget(field string, remaining int64, in time.Duration) (queue.Budget, erro
 
 // tightest returns the budget that lasts least. Budgets that cannot be true are left out, and the error names one.
 func tightest(list []stated) (least queue.Budget, wrong error) {
-	slowest := 0.
 	for _, s := range list {
 		if !s.known || s.in == 0 {
 			continue
@@ -129,8 +172,8 @@ func tightest(list []stated) (least queue.Budget, wrong error) {
 			wrong = err
 			continue
 		}
-		if interval := b.Reset.Seconds() / float64(b.Remaining+1); interval > slowest {
-			slowest, least = interval, b
+		if lasting(b) > lasting(least) {
+			least = b
 		}
 	}
 	return least, wrong

@@ -23,6 +23,27 @@ func TestBudgetOf(t *testing.T) {
 		"no fields":   {"openai", nil, queue.Budget{}, ""},
 		"openai":      {"openai", openAI("17", "1m30.5s"), queue.Budget{Remaining: 17, Reset: 90500 * time.Millisecond}, ""},
 		"openai soon": {"openai", openAI("499", "120ms"), queue.Budget{Remaining: 499, Reset: 120 * time.Millisecond}, ""},
+		"openai, fewer tokens": {
+			"openai", with(openAI("17", "60s"), "X-Ratelimit-Remaining-Tokens", "9999", "X-Ratelimit-Reset-Tokens", "60s"),
+			queue.Budget{Remaining: 9, Reset: time.Minute}, "",
+		},
+		"openai, more tokens": {
+			"openai", with(openAI("17", "60s"), "X-Ratelimit-Remaining-Tokens", "19000", "X-Ratelimit-Reset-Tokens", "60s"),
+			queue.Budget{Remaining: 17, Reset: time.Minute}, "",
+		},
+		"openai, no tokens, which does not stop the queue": {
+			"openai", with(openAI("17", "60s"), "X-Ratelimit-Remaining-Tokens", "0", "X-Ratelimit-Reset-Tokens", "60s"),
+			queue.Budget{Remaining: 1, Reset: time.Minute}, "",
+		},
+		"openai, requests that are not a number": {
+			"openai", with(openAI("-1", "60s"), "X-Ratelimit-Remaining-Tokens", "4000", "X-Ratelimit-Reset-Tokens", "60s"),
+			queue.Budget{Remaining: 4, Reset: time.Minute}, "not a number",
+		},
+		"anthropic, a unit that the queue does not count": {
+			"anthropic", with(nil, "Anthropic-Ratelimit-Input-Tokens-Remaining", "4000",
+				"Anthropic-Ratelimit-Input-Tokens-Reset", "2026-12-01T12:00:20Z"),
+			queue.Budget{}, "",
+		},
 		"anthropic, by its own clock": {"anthropic", http.Header{
 			"Date": {"Tue, 01 Dec 2026 11:59:00 GMT"}, "Anthropic-Ratelimit-Requests-Remaining": {"3"},
 			"Anthropic-Ratelimit-Requests-Reset": {"2026-12-01T11:59:20Z"},
@@ -115,7 +136,7 @@ func TestBudgetOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := &queue.Spec{Name: "q", Rate: leaky.PerSecond(2), Learn: c.learn}
-			got, err := BudgetOf(spec, c.h, now)
+			got, err := BudgetOf(spec, c.h, now, map[string]float64{"tokens": 1000})
 			if got != c.want || (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
 				t.Errorf("%+v, %v", got, err)
 			}
@@ -127,6 +148,18 @@ func openAI(remaining, reset string) http.Header {
 	return http.Header{"X-Ratelimit-Remaining-Requests": {remaining}, "X-Ratelimit-Reset-Requests": {reset}}
 }
 
+// with returns a copy of headers with further ones: names and values.
+func with(h http.Header, more ...string) http.Header {
+	h = h.Clone()
+	if h == nil {
+		h = http.Header{}
+	}
+	for i := 0; i < len(more); i += 2 {
+		h.Set(more[i], more[i+1])
+	}
+	return h
+}
+
 // No header makes it panic, or yields a budget outside of its bounds.
 func FuzzBudgetOf(f *testing.F) {
 	f.Add("openai", "12", "1s")
@@ -134,8 +167,11 @@ func FuzzBudgetOf(f *testing.F) {
 	f.Fuzz(func(t *testing.T, learn, remaining, reset string) {
 		h := openAI(remaining, reset)
 		h["X-Ratelimit-Remaining"], h["X-Ratelimit-Reset"] = []string{remaining}, []string{reset}
+		h["X-Ratelimit-Remaining-Tokens"], h["X-Ratelimit-Reset-Tokens"] = []string{remaining}, []string{reset}
 		h["Ratelimit"], h[headerShopify] = []string{remaining + ";" + reset}, []string{remaining + "/" + reset}
-		b, _ := BudgetOf(&queue.Spec{Rate: leaky.PerSecond(2), Learn: learn}, h, time.Now())
+		b, _ := BudgetOf(
+			&queue.Spec{Rate: leaky.PerSecond(2), Learn: learn}, h, time.Now(), map[string]float64{"tokens": 1e-9},
+		)
 		if b.Remaining < 0 || b.Remaining > queue.MaxRemaining || b.Reset < 0 || b.Reset > queue.MaxReset {
 			t.Errorf("%+v", b)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/deliver/usage"
+	"github.com/penstock/penstock/queue"
 )
 
 // Meant is what an answer means for the queue.
@@ -41,6 +42,16 @@ func (t *Target) Used(answer *http.Response, counted map[string]int64) *usage.Re
 		answer.Body = &usedBody{answer.Body, r}
 	}
 	return r
+}
+
+// BudgetLeft is BudgetOf for an answer of the target's receiver to a call that was charged in other units.
+func (t *Target) BudgetLeft(
+	spec *queue.Spec, h http.Header, now time.Time, charged map[string]int64,
+) (queue.Budget, error) {
+	if spec.Learn == "" {
+		return queue.Budget{}, nil
+	}
+	return BudgetOf(spec, h, now, t.usage.PerCall(charged))
 }
 
 // States reports whether answers may state what a call has used in a unit that limits count for it, and whether their

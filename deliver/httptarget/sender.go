@@ -72,7 +72,7 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, t
 		return c.explain(Veil(err, func(text string) string { return hide(text, job, target) }))
 	}
 	if job.Spec != nil && job.Spec.Learn != "" {
-		job.ReportBudget(BudgetOf(job.Spec, answer.Header, time.Now()))
+		job.ReportBudget(target.BudgetLeft(job.Spec, answer.Header, time.Now(), job.Costs))
 	}
 	used := target.usage.Read(answer.Header, job.Costs)
 	head, whole := c.beginning(answer.Body, used)

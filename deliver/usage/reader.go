@@ -140,6 +140,7 @@ func (r *Reader) End(whole bool) (actual map[string]int64, faults map[string]Fau
 		}
 		actual[u.name] = f.cost
 	}
+	r.plan.averages.note(actual)
 	return actual, faults
 }
 

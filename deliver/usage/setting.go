@@ -54,10 +54,11 @@ func (p *Pointers) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Plan is a checked Setting.
+// Plan is a checked Setting. It knows what the calls of its queue use on average.
 type Plan struct {
-	units []unit
-	paths []path
+	units    []unit
+	paths    []path
+	averages averages
 }
 
 // unit is where a unit's number is: in a header, or where some of the plan's paths lead.

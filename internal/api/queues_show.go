@@ -28,13 +28,15 @@ func shown(i *queue.Info) wire.Queue {
 		CircuitState: circuitOf(i), Adapted: adaptedOf(i), Stats: wire.Stats{
 			Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, HeldJobs: i.Held, Deferred: i.Deferred, Dead: i.Dead,
 			Bytes: i.Bytes, MaxBytes: maxBytes(i), DeadBytes: i.DeadBytes, DeferredBytes: i.DeferredBytes,
-			Lanes: i.Lanes, Children: i.Group.Children, Quotas: quotas(i),
+			Lanes: i.Lanes, Children: i.Group.Children, Quotas: quotas(i), Budgets: budgets(i),
 			Counters:      i.Counters,
 			OldestWaiting: instant(i.OldestWaiting), Outflow: i.Outflow, Next: instant(i.Next), Errors: i.Errors,
 		},
 	}
 	if p := i.Parent; p != nil {
-		q.Parent = &wire.Parent{Name: p.Spec.Name, Rate: p.Rate, Paused: p.Pause.On(), Quotas: quotas(p)}
+		q.Parent = &wire.Parent{
+			Name: p.Spec.Name, Rate: p.Rate, Paused: p.Pause.On(), Quotas: quotas(p), Budgets: budgets(p),
+		}
 		if perSecond, ok := i.Guaranteed(); ok {
 			q.Parent.Guaranteed = toMillionth(perSecond)
 		}
@@ -91,13 +93,26 @@ func quotas(i *queue.Info) []wire.Quota {
 			continue
 		}
 		q := wire.Quota{
-			Quota: queue.Quota{Max: s.Max, Per: l.Quota.Per}, Timezone: l.Timezone, Used: s.Used, Left: s.Left(),
-			Ends: s.Ends.Time().UTC(),
+			Unit: l.Counts(), Quota: queue.Quota{Max: s.Max, Per: l.Quota.Per}, Timezone: l.Timezone,
+			Used: s.Used, Left: s.Left(), Ends: s.Ends.Time().UTC(),
 		}
 		if l.Ramp.On() {
 			q.Ramp = &wire.Ramp{Step: s.Ramp.Step, Steps: s.Ramp.Steps, Next: s.Ramp.Next, From: l.Ramp.From}
 		}
 		list = append(list, q)
+	}
+	return list
+}
+
+// budgets returns the usage of each rate of a queue that counts another unit than jobs.
+func budgets(i *queue.Info) []wire.Budget {
+	var list []wire.Budget
+	for k, l := range i.Spec.Limits {
+		if s, ok := i.BudgetState(k); ok {
+			list = append(list, wire.Budget{
+				Unit: l.Unit, Rate: l.Rate, Burst: max(1, l.Burst), Used: s.Used, Free: s.Free.UTC(),
+			})
+		}
 	}
 	return list
 }

@@ -158,7 +158,7 @@ func (h *handler) shownTo(ctx context.Context) func(*queue.Info) wire.Queue {
 			q.Calls = &wire.Calls{Waiting: n.Waiting, Active: n.Active}
 		}
 		if seen != i {
-			q.Parent.Quotas = nil
+			q.Parent.Quotas, q.Parent.Budgets = nil, nil
 			hideForeign(&q.Status)
 		}
 		return q

@@ -38,6 +38,7 @@ type queueView struct {
 	Parts     []part
 	Lanes     []laneRow
 	Quotas    []quotaCard
+	Budgets   []budgetCard
 	Leaves    outlook
 }
 
@@ -109,6 +110,7 @@ func readQueue(r *request) (any, error) {
 	if v.Quotas, err = quotaCards(r, &q); err != nil {
 		return nil, err
 	}
+	v.Budgets = budgetCards(&q)
 	if s := v.Timetable.Standstill; s != nil {
 		v.Standing = s.Ends
 	}

@@ -1,20 +1,25 @@
 package provider
 
 import (
-	"context"
 	"fmt"
-	"net/http"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/penstock/penstock/deliver/httptarget"
+	"github.com/penstock/penstock/internal/provider/rivals"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/boltq"
 )
+
+func rateOf(t *testing.T, text string) leaky.Rate {
+	t.Helper()
+	rate, err := leaky.ParseRate(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rate
+}
 
 // A drainer uses a provider's limit as its rate, while another program with the same key uses a fifth of it. A queue
 // that learns leaves that fifth alone; one that does not runs into the limit.
@@ -31,83 +36,76 @@ func TestLearningFromAProvider(t *testing.T) {
 		t.Run(fmt.Sprintf("%q, answers after %v", c.learn, c.latency), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, Options{Provider: OpenAI, Requests: Limit{500, time.Minute}, Burst: 50})
-				charged, refused := share(r, c.learn, c.latency, 10*time.Minute)
-				t.Logf("%d calls and %d refusals in 10 minutes", charged, refused)
-				if refused > c.mostRefused || refused < c.leastRefused || charged < c.least {
-					t.Errorf("%d calls, at least %d wanted; %d refusals", charged, c.least, refused)
+				n := r.begin(c.latency, 0, 10*time.Minute)
+				spec := queue.Spec{Name: "q", Rate: rateOf(t, "500/m"), Learn: c.learn, Capacity: 10_000}
+				ours := n.beside(hello, 600*time.Millisecond, func() *tally { return n.drain(spec, 1) })
+				t.Log(ours)
+				if ours.refused > c.mostRefused || ours.refused < c.leastRefused || ours.calls-ours.refused < c.least {
+					t.Errorf("%d calls, at least %d wanted; %d refusals", ours.calls, c.least, ours.refused)
 				}
 			})
 		})
 	}
 }
 
-// share has a queue's drainer and another program call a provider for a time. It returns how many calls of the queue
-// were answered and refused.
-func share(r *rig, learn string, latency, long time.Duration) (charged, refused int) {
-	ctx, cancel := context.WithTimeout(r.Context(), long)
-	defer cancel()
-	e, err := boltq.OpenMemory(ctx, boltq.Options{})
-	if err != nil {
-		r.Fatal(err)
-	}
-	defer func() { _ = e.Close() }()
-	rate, err := leaky.ParseRate("500/m")
-	if err != nil {
-		r.Fatal(err)
-	}
-	spec := queue.Spec{Name: "q", Rate: rate, Learn: learn, Capacity: 10_000}
-	if _, err := e.Put(ctx, spec, queue.AnyRevision); err != nil {
-		r.Fatal(err)
-	}
-	jobs := make([]queue.Job, 6000)
-	for i := range jobs {
-		jobs[i] = queue.Job{Queue: "q", ID: fmt.Sprint(i), Payload: []byte(hello)}
-	}
-	for from := 0; from < len(jobs); from += 1000 {
-		if _, err := e.Append(ctx, jobs[from:from+1000]); err != nil {
-			r.Fatal(err)
-		}
-	}
-	var calls sync.WaitGroup
-	calls.Go(func() { // the other program
-		for ctx.Err() == nil {
-			r.chat(hello)
-			time.Sleep(5 * rate.Interval())
+// beside has something done while another program with the same key makes a call at regular intervals.
+func (c *contest) beside(call string, every time.Duration, do func() *tally) *tally {
+	var other sync.WaitGroup
+	defer other.Wait()
+	other.Go(func() {
+		for end := time.Now().Add(c.long); time.Now().Before(end); time.Sleep(every) {
+			c.chat(call)
 		}
 	})
-	var ok, no atomic.Int64
-	call := func(j *queue.Reservation) {
-		time.Sleep(j.In)
-		w := r.chat(string(j.Payload))
-		time.Sleep(latency)
-		done := queue.Settlement{
-			Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence}, Verdict: queue.Deliver,
-		}
-		b, err := httptarget.BudgetOf(&spec, w.Header(), time.Now())
-		if done.Budget = b; err != nil {
-			r.Error(err)
-		}
-		if ok.Add(1); w.Code == http.StatusTooManyRequests {
-			ok.Add(-1)
-			no.Add(1)
-			later, _ := httptarget.RetryAfter(w.Header(), time.Now())
-			done.Verdict, done.After = queue.Throttle, later.For
-		}
-		if _, err := e.Settle(context.WithoutCancel(ctx), []queue.Settlement{done}); err != nil {
-			r.Error(err)
+	return do()
+}
+
+// Eight drainers use a provider's limits of 500 requests and 200,000 tokens per minute, of which the latter is reached
+// first. Nobody knows in advance what a call costs. The queue uses the budget up without a refusal, which no rival does.
+func TestTokensForTenMinutes(t *testing.T) {
+	const perMinute, perCall, most = 200_000, 800, 6000
+	tokens := queue.Spec{
+		Name: "q", Rate: rateOf(t, "500/m"), Capacity: 10_000,
+		Limits:   []queue.Limit{{Unit: "tokens", Rate: rateOf(t, "200000/m"), Burst: 20_000}},
+		Estimate: map[string]queue.Estimate{"tokens": {Default: perCall}},
+	}
+	learning := tokens
+	learning.Learn = "openai"
+	rival := func(run rivals.Rival) func(*contest) *tally {
+		return func(n *contest) *tally { return n.rival(run, 8, perMinute, most) }
+	}
+	beside := func(spec queue.Spec) func(*contest) *tally {
+		return func(n *contest) *tally { // which uses a fifth: 50 calls of 800 tokens per minute
+			return n.beside(talk, 1200*time.Millisecond, func() *tally { return n.drain(spec, 8) })
 		}
 	}
-	// A drainer's timers are the system's, which go by real time.
-	for number := uint64(1); ctx.Err() == nil; number++ {
-		out, err := e.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "drainer"}, Number: number, Max: 10})
-		if err != nil {
-			break
-		}
-		for i := range out.Jobs {
-			calls.Go(func() { call(&out.Jobs[i]) })
-		}
-		time.Sleep(max(time.Millisecond, min(out.Next, 50*time.Millisecond)))
+	for _, c := range []struct {
+		name                      string
+		leastRefused, mostRefused int
+		least, most               float64 // percent of the tokens
+		run                       func(*contest) *tally
+	}{
+		{"penstock", 0, 0, 95, 100, func(n *contest) *tally { return n.drain(tokens, 8) }},
+		{"reserving", 0, 0, 0, 20, rival(rivals.Reserving)},
+		// The burst of the provider comes on top.
+		{"counting", 100, 1e9, 95, 115, rival(rivals.Counting)},
+		{"retrying", 100, 1e9, 95, 115, rival(rivals.Retrying)},
+		{"penstock beside another", 0, 3, 75, 100, beside(learning)},
+		{"penstock beside another, without learning", 10, 1e9, 75, 100, beside(tokens)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, Options{
+					Provider: OpenAI, Requests: Limit{500, time.Minute}, Tokens: Limit{perMinute, time.Minute}, Seed: 1,
+				})
+				n := r.begin(time.Second, 10*time.Second, 10*time.Minute)
+				got := c.run(n)
+				share := 100 * float64(got.tokens) / (perMinute * (n.long - 10*time.Second).Minutes())
+				t.Logf("%v: %.1f%% of the tokens used", got, share)
+				if share < c.least || share > c.most || got.refused < c.leastRefused || got.refused > c.mostRefused {
+					t.Errorf("%.1f%% of the tokens used, %d refusals", share, got.refused)
+				}
+			})
+		})
 	}
-	calls.Wait()
-	return int(ok.Load()), int(no.Load())
 }

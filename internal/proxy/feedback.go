@@ -13,10 +13,11 @@ import (
 
 // using is a call whose answer states what it has used.
 type using struct {
-	queue string
-	read  *usage.Reader // nil if the answer does not state it
-	meant httptarget.Meant
-	whole bool // the answer was passed on to its end
+	queue  string
+	target *httptarget.Target
+	read   *usage.Reader // nil if the answer does not state it
+	meant  httptarget.Meant
+	whole  bool // the answer was passed on to its end
 
 	settlement queue.Settlement // at the end of the answer
 	stated     time.Time        // when the settlement's budget was stated
@@ -29,7 +30,7 @@ func (p *Proxy) feedback(
 ) (open bool) {
 	name, m := spec.Name, u.meant
 	now := time.Now()
-	left, err := httptarget.BudgetOf(spec, answer.Header, now)
+	left, err := u.target.BudgetLeft(spec, answer.Header, now, turn.Costs)
 	if err != nil {
 		p.complaints.Do(func() {
 			p.o.Logger.Warn("ignored the receiver's rate-limit headers; check the queue's learn", "queue", name,

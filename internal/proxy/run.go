@@ -165,7 +165,7 @@ func (r *run) attempt(
 			return r.failed(ctx, target, t.now, err)
 		}
 		m = target.Means(answer, time.Now())
-		u := &using{queue: spec.Name, read: target.Used(answer, t.now.Costs), meant: m}
+		u := &using{queue: spec.Name, target: target, read: target.Used(answer, t.now.Costs), meant: m}
 		if r.p.feedback(context.WithoutCancel(ctx), spec, t.now, answer, u) {
 			defer r.p.settle(t.now, u)
 			r.pass(answer, m)

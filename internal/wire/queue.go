@@ -99,18 +99,32 @@ type Parent struct {
 	Rate   leaky.Rate `json:"rate"`
 	Paused bool       `json:"paused"`
 	Quotas []Quota    `json:"quotas,omitempty"`
+	// Budgets are the rates in other units than jobs.
+	Budgets []Budget `json:"budgets,omitempty"`
 	// Guaranteed is the part of the rate that the child has whatever its siblings do, in jobs per second.
 	Guaranteed float64 `json:"guaranteed_per_second,omitempty"`
 }
 
 // Quota is the usage of a quota in the present window of its calendar.
 type Quota struct {
+	Unit     string      `json:"unit,omitempty"` // empty for jobs
 	Quota    queue.Quota `json:"quota"`
 	Timezone string      `json:"timezone,omitempty"`
 	Used     int64       `json:"used"`
 	Left     int64       `json:"left"`
 	Ends     time.Time   `json:"ends"`
 	Ramp     *Ramp       `json:"ramp,omitempty"`
+}
+
+// Budget is the usage of a rate in another unit than jobs.
+type Budget struct {
+	Unit  string     `json:"unit"`
+	Rate  leaky.Rate `json:"rate"`
+	Burst int64      `json:"burst"`
+	// Used is how much of the burst is in use. Above the burst, it is a debt, which is paid before the next job leaves.
+	Used int64 `json:"used"`
+	// Free is when nothing is in use, if nothing leaves until then.
+	Free time.Time `json:"free"`
 }
 
 // Ramp is the present step of a quota that grows.
@@ -160,8 +174,9 @@ type Stats struct {
 	// Lanes is the number of lanes with waiting jobs.
 	Lanes int64 `json:"lanes"`
 	// Children is the number of child queues.
-	Children int64   `json:"children,omitempty"`
-	Quotas   []Quota `json:"quotas,omitempty"`
+	Children int64    `json:"children,omitempty"`
+	Quotas   []Quota  `json:"quotas,omitempty"`
+	Budgets  []Budget `json:"budgets,omitempty"`
 
 	queue.Counters
 

@@ -268,6 +268,17 @@ export interface Bound {
   ttl?: string;
 }
 
+/** Usage of a rate in another unit than jobs. */
+export interface Budget {
+  unit: string;
+  rate: string;
+  burst: number;
+  /** How much of the burst is in use. Above the burst, it is a debt, which is paid before the next job leaves. */
+  used: number;
+  /** When nothing is in use, if nothing leaves until then. */
+  free: string;
+}
+
 /** The exhausted limit in bytes: what is held, the maximum (max_bytes of the queue or the lane), and what the job needs. */
 export interface ByteBound {
   held: number;
@@ -449,6 +460,7 @@ export interface ChangedQueue {
     /** Jobs per second that this queue can let out whatever its siblings do: its part of the rate by weight. Absent if the parent has no rate. */
     guaranteed_per_second?: number;
     quotas?: Quota[];
+    budgets?: Budget[];
   };
   /** Calls through the proxy of the server that answers; other servers may have more. Absent if the server passes no calls to this queue on. */
   calls?: {
@@ -1215,6 +1227,7 @@ export interface QueueStatus {
 
 /** Usage of a quota in the present window of its calendar. */
 export interface Quota {
+  unit?: string;
   /** The quota of this window: with a ramp, its present step. */
   quota: string;
   /** The present step of a quota that grows. */
@@ -1621,6 +1634,7 @@ export interface Stats {
   /** Number of child queues. Absent if 0. */
   children?: number;
   quotas?: Quota[];
+  budgets?: Budget[];
   /** Jobs that came in, those back from the overflow included. */
   appended: number;
   /** Jobs that ended well. */

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/penstock/penstock/internal/cli/show"
 	"github.com/penstock/penstock/internal/wire"
@@ -52,7 +53,8 @@ func limitText(l *queue.Limit) string {
 func quotasText(quotas []wire.Quota) string {
 	var parts []string
 	for _, q := range quotas {
-		text := fmt.Sprintf("%d of %s left until %s", q.Left, q.Quota, show.Instant(&q.Ends))
+		limit := queue.Limit{Unit: q.Unit, Quota: q.Quota}
+		text := fmt.Sprintf("%d of %s left until %s", q.Left, limit.QuotaText(), show.Instant(&q.Ends))
 		if ramp := q.RampText(); ramp != "" {
 			text += " (" + ramp + ")"
 		}
@@ -61,8 +63,22 @@ func quotasText(quotas []wire.Quota) string {
 	return strings.Join(parts, ", ")
 }
 
+// budgetsText returns how much of each budget is in use, such as "tokens: 1800 of 20000 used at 200000/m, all free in
+// 540ms".
+func budgetsText(budgets []wire.Budget, now time.Time) string {
+	var parts []string
+	for _, b := range budgets {
+		text := fmt.Sprintf("%s: %s of %s used at %s", b.Unit, show.Int(b.Used), show.Int(b.Burst), b.Rate)
+		if wait := b.Free.Sub(now); b.Used > 0 && wait > 0 {
+			text += ", all free in " + show.Duration(wait)
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "; ")
+}
+
 // parentText describes the limits that a queue shares with its siblings.
-func parentText(p *wire.Parent) string {
+func parentText(p *wire.Parent, now time.Time) string {
 	if p == nil {
 		return ""
 	}
@@ -70,8 +86,10 @@ func parentText(p *wire.Parent) string {
 	if p.Guaranteed > 0 {
 		text += fmt.Sprintf(", at least %s of %s for this queue", perSecondText(p.Guaranteed), p.Rate)
 	}
-	if left := quotasText(p.Quotas); left != "" {
-		text += ", " + left
+	for _, state := range []string{quotasText(p.Quotas), budgetsText(p.Budgets, now)} {
+		if state != "" {
+			text += ", " + state
+		}
 	}
 	if p.Paused {
 		text += ", paused"

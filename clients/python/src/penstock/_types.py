@@ -208,6 +208,18 @@ class Bound(TypedDict, total=False):
     ttl: str
 
 
+class _Budget(TypedDict):
+    unit: Any
+    rate: Any
+    burst: Any
+    used: int
+    free: str
+
+
+class Budget(_Budget, total=False):
+    pass
+
+
 class _ByteBound(TypedDict):
     held: int
     max: int
@@ -769,6 +781,7 @@ class _Quota(TypedDict):
 
 
 class Quota(_Quota, total=False):
+    unit: Any
     ramp: Dict[str, Any]
     timezone: Any
 
@@ -990,6 +1003,7 @@ class Stats(_Stats, total=False):
     deferred_bytes: int
     children: int
     quotas: List[Quota]
+    budgets: List[Budget]
     oldest_waiting: str
     next: str
 
