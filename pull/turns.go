@@ -33,6 +33,7 @@ type Turns struct {
 	interval  time.Duration // between turns
 	slack     time.Duration // of the queue
 	read      time.Time     // when ahead and interval were read
+	awaited   time.Time     // when the first refused caller with a promise should come back
 	promised  time.Time     // when the next refused caller should come back
 	takers    []*taker      // callers that wait
 	unclaimed map[string]unclaimed
@@ -132,6 +133,7 @@ func (t *Turns) request(ctx context.Context, r TurnRequest, k kind) (*Turn, erro
 		Queue: t.queue, ID: turn.id, Lane: k.lane, ContentType: turnType, Cost: k.cost, Costs: r.Costs, Priority: k.priority,
 		ExpiresAt: turn.until.Add(ahead), Overflow: queue.Reject, App: r.App,
 	}
+	asked := time.Now()
 	answers, err := t.engine.Append(ctx, []queue.Job{job})
 	a := queue.Appended{Err: err}
 	if len(answers) == 1 {
@@ -140,7 +142,7 @@ func (t *Turns) request(ctx context.Context, r TurnRequest, k kind) (*Turn, erro
 	switch a.Outcome {
 	case queue.Accepted:
 		turn.at = a.ETA.At.Add(-ahead)
-		t.lapsePromises(turn.until.Sub(turn.at))
+		t.lapsePromises(asked, turn.until.Sub(turn.at))
 		return turn, nil
 	case queue.Lapsed:
 		if a.ETA.At.IsZero() { // the time was over before the engine could estimate the turn
@@ -172,16 +174,20 @@ func (t *Turns) promise(room time.Time) time.Time {
 	if last := room.Add(max(maxPromise, t.interval)); at.After(last) {
 		at = last
 	}
+	if t.promised.Before(time.Now()) {
+		t.awaited = at
+	}
 	t.promised = at.Add(t.interval)
 	return at
 }
 
 // lapsePromises takes back some promised turns when a caller gets a turn at least two intervals before its time is
-// over: callers with earlier promises have not come back, or they would have taken that turn.
-func (t *Turns) lapsePromises(spare time.Duration) {
+// over: callers with earlier promises have not come back, or they would have taken that turn. A caller that asked before
+// the first of them was to come back says nothing about them.
+func (t *Turns) lapsePromises(asked time.Time, spare time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if left := time.Until(t.promised); left > 0 && spare >= 2*t.interval {
+	if left := time.Until(t.promised); left > 0 && spare >= 2*t.interval && asked.After(t.awaited) {
 		t.promised = t.promised.Add(-left / lapsing)
 	}
 }

@@ -58,9 +58,10 @@ func TestManyKeysAreCountedByAPart(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
 	v, c := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1}), s.Client()
 	v.rule(windows(most))
+	// A quarter of the held keys is counted, so their number has a standard error of 1.2%: 245 of 20,000.
 	near := func(what string, got, want int) {
 		t.Helper()
-		if d := got - want; d > want/20 || -d > want/20 {
+		if d := got - want; d > most/20 || -d > most/20 {
 			t.Errorf("%s: %d, want %d or nearly", what, got, want)
 		}
 	}
