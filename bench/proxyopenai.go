@@ -239,12 +239,12 @@ func proxyServer(ctx context.Context, receiver string, metered bool) (base strin
 		remove()
 	}
 	set := []string{
-		"queue", "set", "openai", "--preset", "openai", "rate=" + proxyRequests.String(), "deliver.http.url=" + receiver,
-		"--server", server.url,
+		"queue", "set", "openai", "--server", server.url, "--preset", "openai", "rate=" + proxyRequests.String(),
+		"deliver.http.url=" + receiver,
 	}
 	if metered {
-		set = append(set, fmt.Sprintf(`limits=[{"unit": "tokens", "rate": "%d/m", "burst": %d}]`, tokensPerMinute,
-			tokensPerMinute/10))
+		set = append(set, "limits.0.unit=tokens", fmt.Sprintf("limits.0.rate=%d/m", tokensPerMinute),
+			fmt.Sprintf("limits.0.burst=%d", tokensPerMinute/10))
 	}
 	c := exec.CommandContext(ctx, filepath.Join(dir, "penstock"), set...)
 	if out, err := c.CombinedOutput(); err != nil {
