@@ -271,6 +271,7 @@ func (c *course) landing() (landed bool, next time.Duration) {
 func (c *course) check() {
 	c.Helper()
 	interval := c.interval()
+	var offs []time.Duration
 	for n, f := range c.forecasts {
 		rest := c.departed[f.before:]
 		left := int(math.Round(f.Bends[0].Remaining))
@@ -293,7 +294,8 @@ func (c *course) check() {
 			if rate > 0 {
 				bound += max(0, time.Duration(float64(time.Second)/rate)-interval)
 			}
-			if off := (got - want).Abs(); off > bound {
+			off := (got - want).Abs()
+			if offs = append(offs, off); off > bound {
 				c.Errorf(
 					"forecast %d, at %v: job %d of %d left after %v, forecast was %v, off by %v of %v\n%s", n, f.at.Time(), k,
 					left, want, got, off, bound, show(f),
@@ -304,6 +306,10 @@ func (c *course) check() {
 	}
 	if len(c.forecasts) == 0 {
 		c.Errorf("no forecast was made")
+	}
+	if n := len(offs); n > 0 {
+		slices.Sort(offs)
+		c.Logf("p99 of %d departures is off by %v of %v", n, offs[n*99/100].Round(time.Millisecond), interval)
 	}
 }
 

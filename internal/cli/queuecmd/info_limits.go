@@ -53,8 +53,8 @@ func limitText(l *queue.Limit) string {
 func quotasText(quotas []wire.Quota) string {
 	var parts []string
 	for _, q := range quotas {
-		limit := queue.Limit{Unit: q.Unit, Quota: q.Quota}
-		text := fmt.Sprintf("%d of %s left until %s", q.Left, limit.QuotaText(), show.Instant(&q.Ends))
+		limit := strings.TrimSpace(q.Quota.String() + " " + q.Unit)
+		text := fmt.Sprintf("%d of %s left until %s", q.Left, limit, show.Instant(&q.Ends))
 		if ramp := q.RampText(); ramp != "" {
 			text += " (" + ramp + ")"
 		}

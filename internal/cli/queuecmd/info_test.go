@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/unit"
 )
@@ -74,5 +75,33 @@ func TestCallsAreShown(t *testing.T) {
 	}
 	if text := columns(p.Queues[:1], p.At, 0); strings.Contains(text, headCalls) {
 		t.Errorf("calls without a proxied queue in\n%s", text)
+	}
+}
+
+// Quotas have their unit, and rates in other units say what is in use.
+func TestInfoShowsUnits(t *testing.T) {
+	now := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
+	rate, err := leaky.ParseRate("200000/m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	budget := wire.Budget{Unit: "tokens", Rate: rate, Burst: 20_000, Used: 1800, Free: now.Add(540 * time.Millisecond)}
+	idle := budget
+	idle.Used, idle.Free = 0, now
+	q := wire.Queue{Flow: &wire.Flow{Parent: &wire.Parent{Name: "llm", Rate: rate, Budgets: []wire.Budget{idle}}}}
+	q.Stats.Budgets = []wire.Budget{budget}
+	q.Stats.Quotas = []wire.Quota{{
+		Unit: "tokens", Quota: queue.Quota{Max: 1000, Per: "d"}, Used: 400, Left: 600, Ends: now.Add(time.Hour),
+	}}
+	v := report{Queue: q}
+	text := v.text(now)
+	for _, want := range []string{
+		"tokens: 1800 of 20000 used at 200000/m, all free in 540ms",
+		"tokens: 0 of 20000 used at 200000/m\n",
+		"600 of 1000/d tokens left until ",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
 	}
 }
