@@ -78,7 +78,8 @@ var laneSettings = []setting[LaneRule]{
 	{
 		name: "burst", at: func(r *LaneRule) any { return &r.Burst },
 		absent: "1", max: leaky.MaxBurst,
-		doc:   "Maximum number of jobs of a lane that leave back to back after idleness.",
+		doc: "Maximum number of jobs of a lane that leave back to back after idleness." +
+			" Below weight + 1, a lane waits for its turn only once its rate lets it go, and gets less than its share.",
 		check: func(r *LaneRule, field string) error { return invalid.In(field, r.Pacer().Validate()) },
 	},
 	{

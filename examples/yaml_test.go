@@ -1,0 +1,199 @@
+package examples
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/config"
+	"github.com/penstock/penstock/internal/virtualtime"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/boltq"
+)
+
+// world is an engine with the queues of a file, in virtual time, and what leaves them.
+type world struct {
+	*testing.T
+	*virtualtime.Engine
+	mu   sync.Mutex
+	left []left
+}
+
+type left struct {
+	lane string
+	at   time.Time
+}
+
+// load opens a world. Instead of the targets of the file, a handler gets the jobs.
+func load(t *testing.T, file string) *world {
+	t.Helper()
+	e, err := virtualtime.Open(t.Context(), boltq.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, Engine: e}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := config.Parse(file, text, func(_ string, raw json.RawMessage) error {
+		_, err := deliver.Parse(raw)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range f.Queues {
+		if _, err := e.Put(t.Context(), s, queue.AnyRevision); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	over := make(chan error, 1)
+	go func() {
+		over <- drain.Run(ctx, e, drain.HandlerFunc(func(_ context.Context, j *drain.Job) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.left = append(w.left, left{j.Lane, e.Now()})
+			return nil
+		}), drain.Options{})
+	}()
+	t.Cleanup(func() {
+		stop()
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func (w *world) append(name, lane string, n int) {
+	w.Helper()
+	jobs := make([]queue.Job, n)
+	for i := range jobs {
+		jobs[i] = queue.Job{Queue: name, Lane: lane, ID: queue.NewID(), Payload: []byte("{}")}
+	}
+	answers, err := w.Append(w.Context(), jobs)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, a := range answers {
+		if a.Outcome != queue.Accepted {
+			w.Fatalf("%+v", a)
+		}
+	}
+}
+
+// purge removes what waits.
+func (w *world) purge(name string) {
+	w.Helper()
+	for more := (queue.PurgeRequest{Queue: name, State: queue.Waiting, Limit: queue.MaxPage}); ; {
+		purged, err := w.Purge(w.Context(), more)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if more.After = purged.Next; more.After == "" {
+			return
+		}
+	}
+}
+
+// until advances the clock to an instant, and returns what has left since the last call.
+func (w *world) until(at time.Time) []left {
+	w.Helper()
+	if _, err := w.Advance(w.Context(), at.Sub(w.Now())); err != nil {
+		w.Fatal(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	gone := w.left
+	w.left = nil
+	return gone
+}
+
+func zone(t *testing.T) *time.Location {
+	t.Helper()
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return berlin
+}
+
+// tomorrow is a time of day after the next midnight there.
+func tomorrow(now time.Time, hour int) time.Time {
+	return time.Date(now.Year(), now.Month(), now.Day()+1, hour, 0, 0, 0, now.Location())
+}
+
+// A newsletter doubles from day to day, by day only. A day without jobs is repeated.
+func TestWarmup(t *testing.T) {
+	w := load(t, "warmup.yaml")
+	day := tomorrow(w.Now().In(zone(t)), 0)
+	w.until(day)
+	for n, want := range []int{50, 100, 200, 0, 400} {
+		if want > 0 {
+			w.append("newsletter", fmt.Sprint("day", n), want+1)
+		}
+		gone := w.until(tomorrow(day, 0))
+		if len(gone) != want {
+			t.Errorf("%d left on day %d, want %d", len(gone), n, want)
+		}
+		for _, j := range gone {
+			if hour := j.at.In(zone(t)).Hour(); hour < 8 || hour >= 20 {
+				t.Fatalf("a job left at %v", j.at)
+			}
+		}
+		w.purge("newsletter")
+		day = tomorrow(day, 0)
+	}
+}
+
+// Tenants with work get their shares, and no more than their rates; the nightly tenant gets its share at night.
+func TestTenants(t *testing.T) {
+	w := load(t, "tenants.yaml")
+	noon := tomorrow(w.Now().In(zone(t)), 12)
+	w.until(noon)
+	lanes := []string{"acme", "a", "b", "c", "d", "nightly"}
+	count := func(gone []left) (n []int) {
+		for _, lane := range lanes {
+			of := slices.DeleteFunc(slices.Clone(gone), func(j left) bool { return j.lane != lane })
+			n = append(n, len(of))
+		}
+		return n
+	}
+	near := func(what string, got, want []int) {
+		t.Helper()
+		for i := range want {
+			if d := got[i] - want[i]; d < -2 || d > 2 {
+				t.Errorf("%s: %v left, want %v of %v", what, got, want, lanes)
+				return
+			}
+		}
+	}
+	for _, lane := range lanes {
+		w.append("render", lane, 200)
+	}
+	// 20/s are 2.86/s for each of the seven shares.
+	near("by day", count(w.until(noon.Add(14*time.Second))), []int{120, 40, 40, 40, 40, 0})
+	w.purge("render")
+	w.append("render", "a", 100)
+	near("alone", count(w.until(noon.Add(20*time.Second))), []int{0, 30, 0, 0, 0, 0})
+	w.purge("render")
+	night := time.Date(noon.Year(), noon.Month(), noon.Day(), 22, 0, 0, 0, noon.Location())
+	w.until(night)
+	for _, lane := range lanes {
+		w.append("render", lane, 100)
+	}
+	// Eight shares: 2.5/s each.
+	near("at night", count(w.until(night.Add(8*time.Second))), []int{60, 20, 20, 20, 20, 20})
+}
