@@ -8,6 +8,7 @@ import (
 	"github.com/penstock/penstock/internal/api/httpio"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/pull"
+	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/names"
 )
 
@@ -37,6 +38,10 @@ func (h *handler) awaitTurn(w http.ResponseWriter, r *http.Request) {
 		p.Write(w)
 		return
 	}
+	if err := queue.ValidateCosts("costs", v.Costs); err != nil {
+		h.fail(w, err, name)
+		return
+	}
 	if err := names.Validate(name); err != nil {
 		httpio.UnknownQueue(name).Write(w)
 		return
@@ -50,7 +55,7 @@ func (h *handler) awaitTurn(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
 	ctx, cancel := h.untilStop(ctx)
 	defer cancel()
-	err := h.o.Turns.Wait(ctx, name, pull.TurnRequest{App: appNameOf(r.Context()), Within: wait})
+	err := h.o.Turns.Wait(ctx, name, pull.TurnRequest{App: appNameOf(r.Context()), Costs: v.Costs, Within: wait})
 	var later *pull.Later
 	switch {
 	case err == nil:

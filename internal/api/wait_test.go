@@ -74,6 +74,22 @@ func TestTurnsOverHTTP(t *testing.T) {
 	})
 }
 
+// A turn is charged what its caller states in other units, or the queue's estimate.
+func TestTurnsWithCosts(t *testing.T) {
+	f, e := serveTurns(t, `{"rate":"unlimited","pull":true,"limits":[{"unit":"tokens","quota":"1000/d"}],
+		"estimate":{"tokens":{"default":50}}}`)
+	f.do("POST", turns, `{"costs":{"tokens":700}}`).want(t, 200)
+	f.do("POST", turns, `{}`).want(t, 200)
+	i, err := e.Get(t.Context(), "calls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, ok := i.QuotaState(0); !ok || s.Used != 750 {
+		t.Errorf("%+v, %v", s, ok)
+	}
+	f.do("POST", turns, `{"costs":{"tokens":300},"wait":"1s"}`).want(t, 429, "reason", "no_turn") // not today
+}
+
 func TestTurnsRefused(t *testing.T) {
 	f, e := serveTurns(t, `{"rate":"1/h","pull":true,"capacity":2}`)
 	f.do("PUT", email, `{"rate":"1/s"}`).want(t, 201)
@@ -86,6 +102,9 @@ func TestTurnsRefused(t *testing.T) {
 		{turns, `{"wait":"0s"}`, 400, []any{"reason", "invalid_field", "field", "wait"}},
 		{turns, `{"wait":5}`, 400, []any{"reason", "invalid_field", "field", "wait"}},
 		{turns, `{"waits":"1s"}`, 400, []any{"reason", "unknown_field", "field", "waits"}},
+		{turns, `{"costs":{"tokens":-1}}`, 400, []any{"reason", "invalid_field", "field", "costs.tokens"}},
+		{turns, `{"costs":{"tokens":1}}`, 400, []any{"reason", "invalid_field", "field", "costs.tokens"}}, // none counts it
+		{turns, `{"costs":{"tokens":1.5}}`, 400, []any{"reason", "invalid_field", "field", "costs.tokens"}},
 		{turns, `{`, 400, []any{"reason", "invalid_json"}},
 		{"/v1/queues/none/turns", `{}`, 404, []any{"reason", "unknown_queue"}},
 		{"/v1/queues/N%20O/turns", `{}`, 404, []any{"reason", "unknown_queue"}},

@@ -97,6 +97,8 @@ type Throttled struct {
 type TurnRequest struct {
 	// Wait is how long to wait; nil means the ingress's default.
 	Wait *unit.Duration `json:"wait,omitempty"`
+	// Costs are in other units than jobs; without them, the queue's estimates count.
+	Costs map[string]int64 `json:"costs,omitempty"`
 }
 
 // Turn means that the caller may start now.
