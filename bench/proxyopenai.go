@@ -25,9 +25,9 @@ const (
 
 var proxyRequests = provider.Limit{N: 500, Per: time.Minute}
 
-// proxyOpenAI has processes with the package openai share a provider's limit through the proxy: of requests, or of
-// requests and tokens, of which the latter is reached first. The peer is the same processes without the proxy, with the
-// package's own retries.
+// proxyOpenAI has processes with the package openai share a provider's limits through the proxy: its requests or, if
+// metered, its tokens, which run out first. The peer is the same processes without the proxy, with the package's own
+// retries.
 func proxyOpenAI(name string, goal float64, metered bool) Figure {
 	of := proxyRequests.String()
 	if metered {

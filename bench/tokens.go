@@ -45,10 +45,10 @@ func (u tokenUse) String() string {
 	return fmt.Sprintf("%.1f%% used, %d calls, %d answers of 429", u.share, u.calls, u.refused)
 }
 
-// tokens has drainers share the limits of a provider, of requests and of tokens, of which the latter is reached first.
-// Nobody knows the cost of a call in advance. The peers are clients as people write them.
+// tokens has drainers share the limits of a provider for requests and tokens. Tokens run out first, and what a call
+// costs is not known before. The peers are clients as people write them.
 var tokens = Figure{
-	Name: "tokens", Rounds: 1, Peer: "a client that reserves the most a call can use",
+	Name: "tokens", Rounds: 1, Peer: "a client that reserves the 99th percentile of a call",
 	Unit: fmt.Sprintf("%% of %d tokens/m used by %d drainers, whose calls have unknown costs", tokensPerMinute, tokenClients),
 	Goal: "95%, and no 429",
 	Met:  func(ours, _, _ float64) bool { return ours >= 95 && tokensRefused == 0 },
@@ -82,7 +82,7 @@ var tokens = Figure{
 // tokensRefused is the number of answers of 429 that Penstock got.
 var tokensRefused int64
 
-const reserving = "reserving the most"
+const reserving = "reserving the 99th percentile"
 
 // rivalTokens measures the rivals, each with a provider of its own.
 func rivalTokens(ctx context.Context) (map[string]tokenUse, error) {

@@ -33,7 +33,7 @@ type Turns struct {
 	interval  time.Duration // between turns
 	slack     time.Duration // of the queue
 	read      time.Time     // when ahead and interval were read
-	awaited   time.Time     // when the first refused caller with a promise should come back
+	promising time.Time     // when the first of the present promises was made
 	promised  time.Time     // when the next refused caller should come back
 	takers    []*taker      // callers that wait
 	unclaimed map[string]unclaimed
@@ -85,8 +85,8 @@ const (
 	turnRetry = time.Second
 	minRetry  = time.Millisecond
 	// maxPromise limits how far ahead turns are promised to refused callers, unless one interval is longer. When a
-	// promised turn was not used, one in lapsing of the promised turns is taken back. Engines have the same rule for
-	// places in a full queue.
+	// promised turn was not used, one in lapsing of the promised turns is taken back. Engines have such a rule
+	// for places in a full queue.
 	maxPromise = time.Hour
 	lapsing    = 8
 	// clockAge is how long a measured difference of clocks is used.
@@ -174,8 +174,8 @@ func (t *Turns) promise(room time.Time) time.Time {
 	if last := room.Add(max(maxPromise, t.interval)); at.After(last) {
 		at = last
 	}
-	if t.promised.Before(time.Now()) {
-		t.awaited = at
+	if now := time.Now(); t.promised.Before(now) {
+		t.promising = now
 	}
 	t.promised = at.Add(t.interval)
 	return at
@@ -183,11 +183,11 @@ func (t *Turns) promise(room time.Time) time.Time {
 
 // lapsePromises takes back some promised turns when a caller gets a turn at least two intervals before its time is
 // over: callers with earlier promises have not come back, or they would have taken that turn. A caller that asked before
-// the first of them was to come back says nothing about them.
+// the first of these promises was made says nothing about them.
 func (t *Turns) lapsePromises(asked time.Time, spare time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if left := time.Until(t.promised); left > 0 && spare >= 2*t.interval && asked.After(t.awaited) {
+	if left := time.Until(t.promised); left > 0 && spare >= 2*t.interval && asked.After(t.promising) {
 		t.promised = t.promised.Add(-left / lapsing)
 	}
 }

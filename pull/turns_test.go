@@ -173,6 +173,48 @@ func TestTurnsBesideAnEngineThatIsAway(t *testing.T) {
 	}
 }
 
+// Promises to callers that stay away lapse while others get turns: a caller that is refused later need not come back
+// behind them.
+func TestPromisesLapse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := boltq.OpenMemory(t.Context(), boltq.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		turns := turnsOn(t, e, queue.Spec{Name: "api", Rate: leaky.PerSecond(10), Pull: true})
+		crowd := func() (last time.Duration) { // and none of it comes back
+			var all []*pull.Turn
+			for range 100 {
+				turn, err := turns.Reserve(t.Context(), time.Second)
+				var later *pull.Later
+				if errors.As(err, &later) {
+					last = max(last, later.In)
+				} else if err != nil {
+					t.Fatal(err)
+				} else {
+					all = append(all, turn)
+				}
+			}
+			for _, turn := range all {
+				turn.Cancel(t.Context())
+			}
+			return last
+		}
+		if last := crowd(); last < 8*time.Second || last > 10*time.Second {
+			t.Errorf("100 callers of 10 turns per second are told to come back within %v", last)
+		}
+		time.Sleep(time.Second)
+		for range 30 {
+			if err := turns.Wait(t.Context(), time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if last := crowd(); last < 8*time.Second || last > 11*time.Second {
+			t.Errorf("after 30 turns that nobody else wanted, the last of another crowd comes back in %v", last)
+		}
+	})
+}
+
 // Callers whose turns would be too late retry when told, and are refused about once each.
 func TestACrowdOfCallersForTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

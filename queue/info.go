@@ -109,12 +109,11 @@ func (i *Info) QuotaState(k int) (s QuotaState, ok bool) {
 
 // BudgetState is how much of a budget is in use.
 type BudgetState struct {
-	Used int64     // above the burst, a debt: the last departure cost more than there was
+	Used int64     // of the burst; more than the burst is a debt
 	Free time.Time // when nothing is in use, if nothing leaves until then
 }
 
-// BudgetState returns the state of Spec.Limits[k]. ok is false if the limit is none of another unit than jobs, or if it
-// is newer than i.Limits.
+// BudgetState returns the state of Spec.Limits[k]. ok is false if the limit is not a budget, or is newer than i.Limits.
 func (i *Info) BudgetState(k int) (s BudgetState, ok bool) {
 	l := &i.Spec.Limits[k]
 	if !l.IsBudget() || k >= len(i.Limits) {

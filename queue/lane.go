@@ -79,7 +79,7 @@ var laneSettings = []setting[LaneRule]{
 		name: "burst", at: func(r *LaneRule) any { return &r.Burst },
 		absent: "1", max: leaky.MaxBurst,
 		doc: "Maximum number of jobs of a lane that leave back to back after idleness." +
-			" Below weight + 1, a lane waits for its turn only once its rate lets it go, and gets less than its share.",
+			" With a lanes.rate, make it at least weight + 1: a lane that must wait for its own rate may miss turns.",
 		check: func(r *LaneRule, field string) error { return invalid.In(field, r.Pacer().Validate()) },
 	},
 	{

@@ -17,7 +17,7 @@ type budgetFields struct {
 	remaining, reset string
 }
 
-// knownFields are the fields of the values of queue.Spec.Learn that need no more.
+// knownFields has the pairs of fields of each named value of queue.Spec.Learn.
 var knownFields = map[string][]budgetFields{
 	// https://developers.openai.com/docs/guides/rate-limits
 	"openai": {
@@ -45,10 +45,10 @@ const mostRemaining = 1e12
 // headerResource names the budget that an answer of GitHub speaks of. Search, for example, has a smaller one.
 const headerResource = "X-Ratelimit-Resource"
 
-// BudgetOf returns the receiver's remaining budget in jobs, as the headers of an answer state it, by the queue's Learn;
+// budgetOf returns the receiver's remaining budget in jobs, as the headers of an answer state it, by the queue's Learn;
 // zero if they do not. perCall is what a call of the queue uses on average in each unit that its limits count. Of several
 // budgets, the one that lasts least counts. The error names a field that cannot be true.
-func BudgetOf(spec *queue.Spec, h http.Header, now time.Time, perCall map[string]float64) (queue.Budget, error) {
+func budgetOf(spec *queue.Spec, h http.Header, now time.Time, perCall map[string]float64) (queue.Budget, error) {
 	switch spec.Learn {
 	case "":
 		return queue.Budget{}, nil
@@ -69,16 +69,17 @@ func BudgetOf(spec *queue.Spec, h http.Header, now time.Time, perCall map[string
 	var least queue.Budget
 	var wrong error
 	for i := range known {
+		unit := known[i].unit
+		each := perCall[unit]
+		if unit != "" && each == 0 { // no limit counts it, or calls use nothing of it
+			continue
+		}
 		b, err := known[i].budget(h, now)
 		if err != nil {
 			wrong = err
 			continue
 		}
-		if unit := known[i].unit; unit != "" {
-			each := perCall[unit]
-			if each == 0 { // no limit counts it
-				continue
-			}
+		if unit != "" {
 			// At least one call: such budgets are refilled all the time, and a queue that stops until the whole is there again
 			// would waste most of it. A call that comes too early is refused, and stops the queue for as long as it must.
 			b.Remaining = int64(min(max(1, float64(b.Remaining)/each), queue.MaxRemaining))

@@ -2,10 +2,15 @@ package httptarget
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/deliver/setting"
+	"github.com/penstock/penstock/internal/test/keytest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
@@ -40,7 +45,7 @@ func TestBudgetOf(t *testing.T) {
 			queue.Budget{Remaining: 4, Reset: time.Minute}, "not a number",
 		},
 		"anthropic, a unit that the queue does not count": {
-			"anthropic", with(nil, "Anthropic-Ratelimit-Input-Tokens-Remaining", "4000",
+			"anthropic", with(nil, "Anthropic-Ratelimit-Input-Tokens-Remaining", "-1",
 				"Anthropic-Ratelimit-Input-Tokens-Reset", "2026-12-01T12:00:20Z"),
 			queue.Budget{}, "",
 		},
@@ -136,7 +141,7 @@ func TestBudgetOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := &queue.Spec{Name: "q", Rate: leaky.PerSecond(2), Learn: c.learn}
-			got, err := BudgetOf(spec, c.h, now, map[string]float64{"tokens": 1000})
+			got, err := budgetOf(spec, c.h, now, map[string]float64{"tokens": 1000})
 			if got != c.want || (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
 				t.Errorf("%+v, %v", got, err)
 			}
@@ -169,11 +174,47 @@ func FuzzBudgetOf(f *testing.F) {
 		h["X-Ratelimit-Remaining"], h["X-Ratelimit-Reset"] = []string{remaining}, []string{reset}
 		h["X-Ratelimit-Remaining-Tokens"], h["X-Ratelimit-Reset-Tokens"] = []string{remaining}, []string{reset}
 		h["Ratelimit"], h[headerShopify] = []string{remaining + ";" + reset}, []string{remaining + "/" + reset}
-		b, _ := BudgetOf(
+		b, _ := budgetOf(
 			&queue.Spec{Rate: leaky.PerSecond(2), Learn: learn}, h, time.Now(), map[string]float64{"tokens": 1e-9},
 		)
 		if b.Remaining < 0 || b.Remaining > queue.MaxRemaining || b.Reset < 0 || b.Reset > queue.MaxReset {
 			t.Errorf("%+v", b)
 		}
 	})
+}
+
+// What calls use on average outlives an attempt, also of a target with a secret, which is resolved for each attempt.
+func TestAverageWithSecrets(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "KEY"), []byte("k"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	source := secrets.Source{Dir: dir, Allow: keytest.Allow(t, "KEY=api.openai.com")}
+	to := Default()
+	if err := setting.Decode([]byte(`{"url": "https://api.openai.com", "headers": {"Authorization": "${secret:KEY}"},
+		"actual": {"tokens": {"header": "x-tokens"}}}`), "deliver.http", to); err != nil {
+		t.Fatal(err)
+	}
+	if err := to.Check("deliver.http"); err != nil {
+		t.Fatal(err)
+	}
+	charged := map[string]int64{"tokens": 1000}
+	spec := &queue.Spec{Name: "q", Learn: "openai"}
+	h := with(nil, "X-Tokens", "6000", "X-Ratelimit-Remaining-Tokens", "60000", "X-Ratelimit-Reset-Tokens", "1m")
+	for n, want := range []int64{60, 10} {
+		for range 64 * n {
+			r, err := to.resolve(source, "q")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.usage.Read(h, charged).End(true)
+		}
+		r, err := to.resolve(source, "q")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := r.BudgetLeft(spec, h, time.Now(), charged); err != nil || b.Remaining != want {
+			t.Errorf("after %d calls %+v, %v, want %d", 64*n, b, err, want)
+		}
+	}
 }

@@ -44,14 +44,15 @@ func (t *Target) Used(answer *http.Response, counted map[string]int64) *usage.Re
 	return r
 }
 
-// BudgetLeft is BudgetOf for an answer of the target's receiver to a call that was charged in other units.
+// BudgetLeft returns the receiver's remaining budget in jobs, as an answer states it, by the queue's Learn. charged is
+// what the call was charged, by unit. The error names a field that cannot be true.
 func (t *Target) BudgetLeft(
 	spec *queue.Spec, h http.Header, now time.Time, charged map[string]int64,
 ) (queue.Budget, error) {
 	if spec.Learn == "" {
 		return queue.Budget{}, nil
 	}
-	return BudgetOf(spec, h, now, t.usage.PerCall(charged))
+	return budgetOf(spec, h, now, t.usage.PerCall(charged))
 }
 
 // States reports whether answers may state what a call has used in a unit that limits count for it, and whether their

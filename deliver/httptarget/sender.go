@@ -71,7 +71,7 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, t
 		c.end(nil, false)
 		return c.explain(Veil(err, func(text string) string { return hide(text, job, target) }))
 	}
-	if job.Spec != nil && job.Spec.Learn != "" {
+	if job.Spec != nil {
 		job.ReportBudget(target.BudgetLeft(job.Spec, answer.Header, time.Now(), job.Costs))
 	}
 	used := target.usage.Read(answer.Header, job.Costs)

@@ -88,6 +88,9 @@ func (t *Target) Check(at string) error {
 	if t.proxy, err = parseProxy(at+".proxy", t.Proxy); err != nil {
 		return err
 	}
+	if t.usage, err = t.Actual.Plan(at + ".actual"); err != nil {
+		return err
+	}
 	if err := t.check(at); err != nil {
 		return err
 	}
@@ -124,10 +127,6 @@ func (t *Target) check(at string) error {
 		return setting.Error(at+"max_connections", strconv.Itoa(*n), "must be from 1 to "+strconv.Itoa(MaxMaxConnections))
 	}
 	if err := t.TLS.check(at + "tls"); err != nil {
-		return err
-	}
-	var err error
-	if t.usage, err = t.Actual.Plan(at + "actual"); err != nil {
 		return err
 	}
 	t.wire = nil // a copy with resolved secrets gets its own

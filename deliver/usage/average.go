@@ -13,10 +13,11 @@ type average struct {
 	value float64
 }
 
-// averageOf is the number of calls that an average is about. Costs of language models vary so much that the average of
-// fewer would mislead.
+// averageOf is the number of calls that an average is about. Costs of language models vary so much that fewer would
+// mislead.
 const averageOf = 64
 
+// note adds what a call has used. A call that used nothing was refused.
 func (a *averages) note(actual map[string]int64) {
 	if len(actual) == 0 {
 		return
@@ -27,6 +28,9 @@ func (a *averages) note(actual map[string]int64) {
 		a.byUnit = map[string]*average{}
 	}
 	for unit, n := range actual {
+		if n == 0 {
+			continue
+		}
 		of := a.byUnit[unit]
 		if of == nil {
 			of = &average{}
@@ -37,8 +41,8 @@ func (a *averages) note(actual map[string]int64) {
 	}
 }
 
-// PerCall returns what a call uses on average, by unit, as the latest answers have stated it; before the first of them,
-// what was charged for a call.
+// PerCall returns what a call uses on average, by unit, as the latest answers have stated it. As long as these are few,
+// what is charged for a call counts for the others.
 func (p *Plan) PerCall(charged map[string]int64) map[string]float64 {
 	if len(charged) == 0 {
 		return nil
@@ -52,9 +56,9 @@ func (p *Plan) PerCall(charged map[string]int64) map[string]float64 {
 	}
 	p.averages.mu.Lock()
 	defer p.averages.mu.Unlock()
-	for unit := range perCall {
+	for unit, estimate := range perCall {
 		if of := p.averages.byUnit[unit]; of != nil {
-			perCall[unit] = of.value
+			perCall[unit] += (of.value - estimate) * float64(of.calls) / averageOf
 		}
 	}
 	return perCall

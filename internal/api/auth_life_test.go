@@ -262,7 +262,8 @@ func TestSharingIsByAppFirst(t *testing.T) {
 // Of a parent that is not his an app sees that it holds up his queue and until when, and not by which quota or pause.
 func TestStatusByForeignParent(t *testing.T) {
 	s := secure(t, api.Options{})
-	s.put("/v1/queues/ses", `{"rate":"100/s","limits":[{"quota":"1/w"}]}`)
+	s.put("/v1/queues/ses", `{"rate":"100/s","limits":[{"quota":"1/w"},{"unit":"tokens","rate":"100/s","burst":50}],
+		"estimate":{"tokens":{"default":1}}}`)
 	acme := s.with("acme", auth.View, auth.Produce)
 	for range 2 {
 		s.by(acme, "POST", "/v1/queues/ses.acme/jobs", `{"payload":1}`).want(t, 202)
@@ -286,6 +287,12 @@ func TestStatusByForeignParent(t *testing.T) {
 	}
 	if v := status(s.operator); v["code"] != "quota" || v["reason"] != "1/w" {
 		t.Fatalf("the operator sees %v", v)
+	}
+	for token, shown := range map[string]bool{s.operator: true, acme: false} {
+		parent := s.by(token, "GET", "/v1/queues/ses.acme", "").body["parent"].(map[string]any)
+		if (parent["quotas"] != nil) != shown || (parent["budgets"] != nil) != shown {
+			t.Errorf("quotas and budgets of the parent are shown, want %v: %v", shown, parent)
+		}
 	}
 	if v := status(acme); v["code"] != "quota" || v["queue"] != "ses" || v["until"] == nil || v["reason"] != nil {
 		t.Errorf("under a quota acme sees %v", v)

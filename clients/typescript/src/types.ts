@@ -843,7 +843,7 @@ export interface Lane {
 export interface LaneRule {
   /** Outflow of each lane, within the queue's. A lane that waits for its own rate does not hold up others. Default: unlimited. */
   rate?: string;
-  /** Maximum number of jobs of a lane that leave back to back after idleness. Below weight + 1, a lane waits for its turn only once its rate lets it go, and gets less than its share. */
+  /** Maximum number of jobs of a lane that leave back to back after idleness. With a lanes.rate, make it at least weight + 1: a lane that must wait for its own rate may miss turns. */
   burst?: number;
   /** Maximum number of jobs of a lane: waiting, scheduled, leased and held together. Default: the queue's. */
   capacity?: number;

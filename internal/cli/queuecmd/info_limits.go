@@ -74,7 +74,7 @@ func budgetsText(budgets []wire.Budget, now time.Time) string {
 		}
 		parts = append(parts, text)
 	}
-	return strings.Join(parts, "; ")
+	return strings.Join(parts, ", ")
 }
 
 // parentText describes the limits that a queue shares with its siblings.
