@@ -49,7 +49,8 @@ func (u tokenUse) String() string {
 // costs is not known before. The peers are clients as people write them.
 var tokens = Figure{
 	Name: "tokens", Rounds: 1, Peer: "a client that reserves the 99th percentile of a call",
-	Unit: fmt.Sprintf("%% of %d tokens/m used by %d drainers, whose calls have unknown costs", tokensPerMinute, tokenClients),
+	Unit: fmt.Sprintf("%% of %d tokens/m used by %d drainers, whose calls have unknown costs", tokensPerMinute,
+		tokenClients),
 	Goal: "95%, and no 429",
 	Met:  func(ours, _, _ float64) bool { return ours >= 95 && tokensRefused == 0 },
 	Setup: func(ctx context.Context) (Measurements, error) {

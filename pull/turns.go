@@ -182,8 +182,8 @@ func (t *Turns) promise(room time.Time) time.Time {
 }
 
 // lapsePromises takes back some promised turns when a caller gets a turn at least two intervals before its time is
-// over: callers with earlier promises have not come back, or they would have taken that turn. A caller that asked before
-// the first of these promises was made says nothing about them.
+// over: callers with earlier promises have not come back, or they would have taken that turn. A caller that asked
+// before the first of these promises was made says nothing about them.
 func (t *Turns) lapsePromises(asked time.Time, spare time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

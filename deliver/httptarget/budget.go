@@ -46,8 +46,8 @@ const mostRemaining = 1e12
 const headerResource = "X-Ratelimit-Resource"
 
 // budgetOf returns the receiver's remaining budget in jobs, as the headers of an answer state it, by the queue's Learn;
-// zero if they do not. perCall is what a call of the queue uses on average in each unit that its limits count. Of several
-// budgets, the one that lasts least counts. The error names a field that cannot be true.
+// zero if they do not. perCall is what a call of the queue uses on average in each unit that its limits count. Of
+// several budgets, the one that lasts least counts. The error names a field that cannot be true.
 func budgetOf(spec *queue.Spec, h http.Header, now time.Time, perCall map[string]float64) (queue.Budget, error) {
 	switch spec.Learn {
 	case "":

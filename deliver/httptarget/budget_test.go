@@ -30,24 +30,29 @@ func TestBudgetOf(t *testing.T) {
 		"openai soon": {"openai", openAI("499", "120ms"), queue.Budget{Remaining: 499, Reset: 120 * time.Millisecond}, ""},
 		"openai, fewer tokens": {
 			"openai", with(openAI("17", "60s"), "X-Ratelimit-Remaining-Tokens", "9999", "X-Ratelimit-Reset-Tokens", "60s"),
-			queue.Budget{Remaining: 9, Reset: time.Minute}, "",
+			queue.Budget{Remaining: 9, Reset: time.Minute},
+			"",
 		},
 		"openai, more tokens": {
 			"openai", with(openAI("17", "60s"), "X-Ratelimit-Remaining-Tokens", "19000", "X-Ratelimit-Reset-Tokens", "60s"),
-			queue.Budget{Remaining: 17, Reset: time.Minute}, "",
+			queue.Budget{Remaining: 17, Reset: time.Minute},
+			"",
 		},
 		"openai, no tokens, which does not stop the queue": {
 			"openai", with(openAI("17", "60s"), "X-Ratelimit-Remaining-Tokens", "0", "X-Ratelimit-Reset-Tokens", "60s"),
-			queue.Budget{Remaining: 1, Reset: time.Minute}, "",
+			queue.Budget{Remaining: 1, Reset: time.Minute},
+			"",
 		},
 		"openai, requests that are not a number": {
 			"openai", with(openAI("-1", "60s"), "X-Ratelimit-Remaining-Tokens", "4000", "X-Ratelimit-Reset-Tokens", "60s"),
-			queue.Budget{Remaining: 4, Reset: time.Minute}, "not a number",
+			queue.Budget{Remaining: 4, Reset: time.Minute},
+			"not a number",
 		},
 		"anthropic, a unit that the queue does not count": {
 			"anthropic", with(nil, "Anthropic-Ratelimit-Input-Tokens-Remaining", "-1",
 				"Anthropic-Ratelimit-Input-Tokens-Reset", "2026-12-01T12:00:20Z"),
-			queue.Budget{}, "",
+			queue.Budget{},
+			"",
 		},
 		"anthropic, by its own clock": {"anthropic", http.Header{
 			"Date": {"Tue, 01 Dec 2026 11:59:00 GMT"}, "Anthropic-Ratelimit-Requests-Remaining": {"3"},

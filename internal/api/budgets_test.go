@@ -29,7 +29,8 @@ func TestUnitsAreShown(t *testing.T) {
 				{Unit: "tokens", Quota: queue.Quota{Max: 1000, Per: "d"}},
 				{Quota: queue.Quota{Max: 10, Per: "h"}},
 			}}, Limits: []queue.LimitState{
-				used(after), {},
+				used(after),
+				{},
 				{Window: leaky.Window{Used: 400, Ends: leaky.Instant(now.Add(12 * time.Hour).UnixMicro())}},
 				{Window: leaky.Window{Used: 4, Ends: leaky.Instant(now.Add(time.Hour).UnixMicro())}},
 			},

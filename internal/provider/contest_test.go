@@ -75,7 +75,7 @@ func (c *contest) rival(run rivals.Rival, workers int, perMinute, most int64) *t
 	defer cancel()
 	t := &tally{}
 	run(ctx, workers, perMinute, most, func(context.Context) rivals.Outcome {
-		answer := c.call(t)
+		answer := c.call(t) //nolint:bodyclose // it is a recorder's
 		var o rivals.Outcome
 		if answer.StatusCode == http.StatusTooManyRequests {
 			later, _ := httptarget.RetryAfter(answer.Header, time.Now())
@@ -143,7 +143,7 @@ func (c *contest) deliver(
 	ctx context.Context, e queue.Engine, spec *queue.Spec, target *httptarget.Target, j *queue.Reservation, t *tally,
 ) {
 	time.Sleep(j.In)
-	answer := c.call(t)
+	answer := c.call(t) //nolint:bodyclose // it is a recorder's
 	done := queue.Settlement{
 		Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence}, Verdict: queue.Deliver,
 	}

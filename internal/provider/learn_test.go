@@ -60,8 +60,9 @@ func (c *contest) beside(call string, every time.Duration, do func() *tally) *ta
 	return do()
 }
 
-// Eight drainers use a provider that allows 500 requests and 200,000 tokens per minute. Tokens run out first, and what a
-// call costs is not known before. The queue uses nearly all tokens, without a refusal; each rival misses one of the two.
+// Eight drainers use a provider that allows 500 requests and 200,000 tokens per minute. Tokens run out first, and what
+// a call costs is not known before. The queue uses nearly all tokens, without a refusal; each rival misses one of the
+// two.
 func TestTokensForTenMinutes(t *testing.T) {
 	const perMinute, perCall, most = 200_000, 800, 6000
 	tokens := queue.Spec{
