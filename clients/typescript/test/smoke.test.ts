@@ -23,9 +23,10 @@ test("append, work, wait, pace and take", { skip }, async (t) => {
   assert.ok(results.every((one) => !one.error));
   const texts: unknown[] = [];
   const worker = client.worker("q", (job) => void texts.push(job.payloadText), { concurrency: 200 });
+  t.after(() => worker.stop()); // also if an assertion fails: a worker keeps the process alive
   void worker.start();
   assert.equal((await client.wait("q", "a", { timeout: 10 })).state, "delivered");
-  assert.equal(texts[0], text);
+  assert.ok(texts.includes(text)); // not first: the answers to two requests for jobs may overtake each other
   assert.equal((await worker.stop()).lost, 0);
   for await (const event of client.events("q")) {
     assert.equal(event.kind, "reset");
@@ -74,6 +75,7 @@ test("a virtual clock moves when told", { skip }, async (t) => {
   assert.equal(state, "scheduled");
   await server.advance("2m");
   const worker = server.client.worker("q", () => {});
+  t.after(() => worker.stop());
   void worker.start();
   await until(() => worker.stats.settled === 1);
   await worker.stop();
