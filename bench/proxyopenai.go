@@ -96,9 +96,9 @@ func useOpenAI(ctx context.Context, proxied, metered bool) (use proxyUse, err er
 		Provider: provider.OpenAI, Requests: proxyRequests, Burst: 10, Key: proxyKey, Seed: 1,
 		StreamFor: 500 * time.Millisecond,
 	}
-	charged, perMinute, most := chargedTo, proxyRequests.N, "500"
+	budget, perMinute, most := requestsOf, proxyRequests.N, "500"
 	if metered {
-		o.Tokens, charged = provider.Limit{N: tokensPerMinute, Per: time.Minute}, producedBy
+		o.Tokens, budget = provider.Limit{N: tokensPerMinute, Per: time.Minute}, tokensOf
 		perMinute, most = tokensPerMinute, "30000"
 	}
 	simulator, err := provider.New(o)
@@ -134,10 +134,10 @@ func useOpenAI(ctx context.Context, proxied, metered bool) (use proxyUse, err er
 	share, slack := 0.0, time.Duration(0)
 	if err == nil {
 		sleepFor(ctx, lasting(10*time.Second)) // all have begun
-		from, began := charged(simulator), time.Now()
+		from, began := chargedTo(simulator, budget), time.Now()
 		sleepFor(ctx, lasting(time.Minute))
 		allowed := float64(perMinute) * time.Since(began).Minutes()
-		share = 100 * float64(charged(simulator)-from) / allowed
+		share = 100 * float64(chargedTo(simulator, budget)-from) / allowed
 		if a := simulator.Stats().Accounts; len(a) == 1 {
 			slack = a[0].Slack
 		}
@@ -171,12 +171,17 @@ func (u *proxyUse) count(line string) {
 	}
 }
 
-func chargedTo(s *provider.Simulator) (n int64) {
+// chargedTo returns how much of a budget the simulator has charged.
+func chargedTo(s *provider.Simulator, of func(*provider.Account) *provider.Budget) (n int64) {
 	for _, a := range s.Stats().Accounts {
-		n += a.Requests.Charged
+		n += of(&a).Charged
 	}
 	return n
 }
+
+func requestsOf(a *provider.Account) *provider.Budget { return &a.Requests }
+
+func tokensOf(a *provider.Account) *provider.Budget { return &a.Tokens }
 
 func sleepFor(ctx context.Context, d time.Duration) {
 	select {

@@ -140,20 +140,12 @@ func useTokens(ctx context.Context, client func(ctx context.Context, url string)
 	ended := make(chan error, 1)
 	go func() { ended <- client(running, url) }()
 	sleepFor(ctx, lasting(10*time.Second))
-	from, before, already, began := producedBy(simulator), calls.Load(), refused.Load(), time.Now()
+	from, before, already, began := chargedTo(simulator, tokensOf), calls.Load(), refused.Load(), time.Now()
 	sleepFor(ctx, lasting(time.Minute))
-	use.share = 100 * float64(producedBy(simulator)-from) / (tokensPerMinute * time.Since(began).Minutes())
+	use.share = 100 * float64(chargedTo(simulator, tokensOf)-from) / (tokensPerMinute * time.Since(began).Minutes())
 	use.calls, use.refused = calls.Load()-before, refused.Load()-already
 	stop()
 	return use, <-ended
-}
-
-// producedBy returns how many tokens were charged.
-func producedBy(s *provider.Simulator) (n int64) {
-	for _, a := range s.Stats().Accounts {
-		n += a.Tokens.Charged
-	}
-	return n
 }
 
 // callForTokens makes a call, as the rivals do.

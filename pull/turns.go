@@ -61,8 +61,8 @@ func NewTurns(engine TurnEngine, dispatcher *Dispatcher, queue string) *Turns {
 	return &Turns{dispatcher: dispatcher, engine: engine, queue: queue}
 }
 
-// Close waits until the engine knows of all turns that came or were given up. Call it when all turns
-// have ended: after the last Wait, Cancel, End or Fail.
+// Close waits until the engine knows of all turns that came or were given up. Call it when all turns have
+// ended: after the last Wait, Cancel, End or Fail.
 func (t *Turns) Close() { t.settling.Wait() }
 
 // Later is the error of a caller whose turn is too far off, or who finds too many others waiting.

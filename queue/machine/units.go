@@ -167,8 +167,8 @@ func (l *limit) recharge(d, now leaky.Instant, charged, actual int64) {
 	}
 }
 
-// correctCharges corrects the charges of a lease that ends. Those of a job that did not start, or of a failed probe,
-// are not corrected: with a circuit they are given back whole.
+// correctCharges corrects the charges of a lease that ends, unless the job did not start or was a failed probe: a
+// queue with a circuit gives such charges back whole.
 func (m *Machine) correctCharges(o *leaseOutcome, actual map[string]int64, now leaky.Instant) {
 	j, q := o.job, o.job.lane.queue
 	if len(actual) == 0 || o.unused || o.probe {

@@ -140,7 +140,7 @@ func withConstants(script string) string {
 	return put(b.String())
 }
 
-// declaredConstants returns the constants that a line declares, or nil. put replaces those that were declared before.
+// declaredConstants returns the constants that a line declares, or nil. put replaces constants of earlier lines.
 func declaredConstants(line string, put func(text string) string) map[string]string {
 	const local = "local "
 	if !strings.HasPrefix(line, local) || line[len(local)] < 'A' || line[len(local)] > 'Z' {

@@ -1,6 +1,6 @@
 // Package rivals has clients as people write them for a provider that limits tokens. Penstock is measured beside them.
 //
-// Each has a number of workers that call without end, and one limiter for all of them. All wait as long as a 429 asks
+// Each has workers that call without end, and share a budget if the client keeps one. All wait as long as a 429 asks
 // for.
 package rivals
 
@@ -19,20 +19,20 @@ type Outcome struct {
 // Call makes a call.
 type Call func(ctx context.Context) Outcome
 
-// Rival is a client. It runs until ctx ends. perMinute is the number of tokens that the provider allows, and most the
-// number that a call can use.
-type Rival func(ctx context.Context, workers int, perMinute, most int64, call Call)
+// Rival is a client. It runs until ctx ends. perMinute is how many tokens the provider allows, and reserve how many a
+// client takes for a call whose cost it does not know yet.
+type Rival func(ctx context.Context, workers int, perMinute, reserve int64, call Call)
 
 // Retrying calls whenever a worker is free, and relies on the waits that refusals ask for.
 func Retrying(ctx context.Context, workers int, _, _ int64, call Call) {
 	work(ctx, workers, func() { rest(ctx, call(ctx).Wait) })
 }
 
-// Reserving takes the most that a call can use from its budget before each call, and gives nothing back.
-func Reserving(ctx context.Context, workers int, perMinute, most int64, call Call) {
+// Reserving takes a fixed number of tokens from its budget before each call, and gives nothing back.
+func Reserving(ctx context.Context, workers int, perMinute, reserve int64, call Call) {
 	b := newBudget(perMinute)
 	work(ctx, workers, func() {
-		if b.await(ctx, most, most) {
+		if b.await(ctx, reserve, reserve) {
 			rest(ctx, call(ctx).Wait)
 		}
 	})
