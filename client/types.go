@@ -777,8 +777,7 @@ type LaneRule struct {
 	// Outflow of each lane, within the queue's. A lane that waits for its own rate does not hold up
 	// others. Default: unlimited.
 	Rate string `json:"rate,omitempty"`
-	// Maximum number of jobs of a lane that leave back to back after idleness. With a lanes.rate, make
-	// it at least weight + 1: a lane that must wait for its own rate may miss turns.
+	// Maximum number of jobs of a lane that leave back to back after idleness.
 	Burst int64 `json:"burst,omitempty"`
 	// Maximum number of jobs of a lane: waiting, scheduled, leased and held together. Default: the
 	// queue's.

@@ -191,7 +191,7 @@ func TestTenants(t *testing.T) {
 	shared("by day", count(w.until(noon.Add(14*time.Second))), 3, 1, 1, 1, 1, 0)
 	w.purge("render")
 	w.append("render", "a", 100)
-	if gone := w.until(noon.Add(20 * time.Second)); len(gone) < 20 || len(gone) > 32 { // 5/s, and a burst of 2
+	if gone := w.until(noon.Add(20 * time.Second)); len(gone) < 20 || len(gone) > 31 { // 5/s
 		t.Errorf("%d left in 6 s", len(gone))
 	}
 	w.purge("render")

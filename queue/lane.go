@@ -78,8 +78,7 @@ var laneSettings = []setting[LaneRule]{
 	{
 		name: "burst", at: func(r *LaneRule) any { return &r.Burst },
 		absent: "1", max: leaky.MaxBurst,
-		doc: "Maximum number of jobs of a lane that leave back to back after idleness." +
-			" With a lanes.rate, make it at least weight + 1: a lane that must wait for its own rate may miss turns.",
+		doc:   "Maximum number of jobs of a lane that leave back to back after idleness.",
 		check: func(r *LaneRule, field string) error { return invalid.In(field, r.Pacer().Validate()) },
 	},
 	{

@@ -83,7 +83,7 @@ func (m *Machine) grantDue(g *grant, now leaky.Instant) {
 func (m *Machine) visitQueue(q *queueState, g *grant, now leaky.Instant) {
 	g.countLost(q, q.departsAt, now)
 	q.repairWindows(now)
-	before, v := len(g.jobs), q.beginVisit(&laneBudget{reigns: g.reigns})
+	before, v := len(g.jobs), q.beginVisit(&laneBudget{reigns: g.reigns}, now)
 	paced := q.hasPace() || v.takeTurns
 	for !g.full && !g.usedUp(q) {
 		d := g.departureFor(q, paced, now)

@@ -143,7 +143,7 @@ func (t *groupVisit) tryMember(q *queueState, d, now leaky.Instant) *lane {
 	if !q.member.visited {
 		q.repairWindows(now)
 		t.grant.visits++
-		q.member.visited, q.member.visit = true, q.beginVisit(&t.budget)
+		q.member.visited, q.member.visit = true, q.beginVisit(&t.budget, now)
 		t.visited = append(t.visited, q)
 	}
 	at := q.memberOpens(now)

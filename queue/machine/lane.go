@@ -53,6 +53,7 @@ type lanePace struct {
 	pacer  leaky.Pacer // the rate that the bucket follows
 	// coveredCost is the job cost for which the bucket was delayed to cover grants of an earlier process.
 	coveredCost int64
+	tag         int64 // the lane's, after its last departure; 0 if that is unknown
 }
 
 func (ln *lane) keyed() bool { return ln.key != "" }
@@ -147,13 +148,21 @@ func (ln *lane) opens(at, now leaky.Instant) leaky.Instant {
 	return ln.hours().next(max(at, ln.stopsUntil(now)), now)
 }
 
+// keptTag returns the tag that the last departure left, if the lane may have waited for its own rate since; else 0.
+func (ln *lane) keptTag(now leaky.Instant) int64 {
+	if ln.rule().Rate.Unlimited() || ln.unknown(now) {
+		return 0
+	}
+	return ln.pace.tag
+}
+
 func (ln *lane) keep(b leaky.Bucket, p leaky.Pacer, now leaky.Instant) {
 	unknown := ln.unknown(now)
 	if ln.pace == nil {
 		ln.pace = &lanePace{}
 	}
 	if unknown {
-		ln.pace.coveredCost = 0
+		ln.pace.coveredCost, ln.pace.tag = 0, 0
 		if e := ln.queue.earlier; e != nil {
 			ln.pace.coveredCost = e.maxCost
 		}
@@ -191,6 +200,7 @@ func (ln *lane) take(d, now leaky.Instant, cost int64) {
 		}
 		p.Take(&b, d, cost)
 		ln.keep(b, p, now)
+		ln.pace.tag = ln.tag
 	}
 	if limited || ln.stop <= now {
 		ln.stop = 0

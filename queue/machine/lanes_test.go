@@ -259,7 +259,7 @@ func TestAChangedRuleGoesThroughNoLanes(t *testing.T) {
 		turns.rest(ln, leaky.Instant(i))
 	}
 	turns.rulesChanged()
-	turns.recall(&laneBudget{})
+	turns.recall(&laneBudget{}, 0)
 	for turns.ready.len() > 0 {
 		turns.rest(turns.ready.top(), never)
 	}
@@ -271,7 +271,7 @@ func TestAChangedRuleGoesThroughNoLanes(t *testing.T) {
 	}
 	for visits := 0; turns.recalling(); visits++ {
 		before := turns.ready.len()
-		if turns.recall(&laneBudget{}); turns.ready.len() > before+recallLanesMax || visits > 2*n/recallLanesMax {
+		if turns.recall(&laneBudget{}, 0); turns.ready.len() > before+recallLanesMax || visits > 2*n/recallLanesMax {
 			t.Fatalf("%d ready, then %d, after %d visits", before, turns.ready.len(), visits)
 		}
 	}

@@ -19,7 +19,7 @@ const never = leaky.Instant(math.MaxInt64)
 // laneTurns decides which lane with waiting jobs is next, by self-clocked fair queueing. It is unused while only the
 // default lane has jobs.
 type laneTurns struct {
-	served       int64        // the tag of the lane that was served last
+	served       int64        // the greatest tag of a lane that was served
 	ready        heap[*lane]  // by tag
 	resting      *heap[*lane] // by until, which is never for busy lanes
 	changed      *heap[*lane] // lanes that rested or were busy when the rules changed
@@ -79,15 +79,27 @@ func (t *laneTurns) placeLane(ln *lane) {
 	if ln.busy() {
 		t.rest(ln, never)
 	} else {
-		t.makeReady(ln)
+		t.makeReady(ln, t.joins(ln))
 	}
 }
 
-// makeReady makes a lane ready. Having waited gives it no precedence.
-func (t *laneTurns) makeReady(ln *lane) {
+func (t *laneTurns) makeReady(ln *lane, tag int64) {
 	ln.leave()
-	ln.tag = t.served + tagLength(int64(ln.waiting.front().cost), ln.share())
+	ln.tag = tag
 	ln.enter(&t.ready)
+}
+
+// joins returns the tag of a lane that had no place. It has saved up nothing.
+func (t *laneTurns) joins(ln *lane) int64 {
+	return t.served + tagLength(int64(ln.waiting.front().cost), ln.share())
+}
+
+// resumes returns the tag of a lane that rested. What it waited for its own rate does not cost it its turns of one round.
+func (t *laneTurns) resumes(ln *lane, now leaky.Instant) int64 {
+	if tag := ln.keptTag(now); tag > 0 {
+		return max(tag, t.served-tagUnit)
+	}
+	return t.joins(ln)
 }
 
 func (t *laneTurns) rest(ln *lane, until leaky.Instant) {
@@ -105,7 +117,7 @@ func (q *queueState) unblock(ln *lane, now leaky.Instant) bool {
 	if at := ln.opens(now, now); at > now {
 		t.rest(ln, at)
 	} else {
-		t.makeReady(ln)
+		t.makeReady(ln, t.resumes(ln, now))
 	}
 	return true
 }
@@ -121,9 +133,10 @@ func (t *laneTurns) rulesChanged() {
 }
 
 // recall makes some lanes ready again after a change of rules, at the start of a visit.
-func (t *laneTurns) recall(n *laneBudget) {
+func (t *laneTurns) recall(n *laneBudget, now leaky.Instant) {
 	for ; t.changed.len() > 0 && n.recalled < recallLanesMax; n.recalled++ {
-		t.makeReady(t.changed.top())
+		ln := t.changed.top()
+		t.makeReady(ln, t.resumes(ln, now))
 	}
 	if t.changedAgain && t.changed.len() == 0 {
 		t.rulesChanged()
@@ -192,13 +205,13 @@ type laneBudget struct {
 	reigns
 }
 
-func (q *queueState) beginVisit(n *laneBudget) queueVisit {
+func (q *queueState) beginVisit(n *laneBudget, now leaky.Instant) queueVisit {
 	v := queueVisit{takeTurns: q.lanesTakeTurns(), laneBudget: n}
 	if !v.takeTurns && q.laneTurns == nil {
 		return v
 	}
 	t := q.takeTurns()
-	t.recall(n)
+	t.recall(n, now)
 	switch bare := q.defaultLane; {
 	case bare == nil:
 	case !v.takeTurns:
@@ -219,7 +232,8 @@ func (q *queueState) chooseLane(v *queueVisit, d, now leaky.Instant) *lane {
 	}
 	t := q.laneTurns
 	for ; v.readied < readyLanesMax && t.resting.len() > 0 && t.resting.top().until <= d; v.readied++ {
-		t.makeReady(t.resting.top())
+		ln := t.resting.top()
+		t.makeReady(ln, t.resumes(ln, now))
 	}
 	for ; t.ready.len() > 0 && v.judged < judgeLanesMax; v.judged++ {
 		ln := t.ready.top()
@@ -244,9 +258,9 @@ func (q *queueState) laneGranted(v *queueVisit, ln *lane, d, now leaky.Instant, 
 	if ln.pace != nil {
 		v.shiftOne(ln.pace.pacer, &ln.pace.bucket)
 	}
-	ln.take(d, now, cost)
-	t.served = ln.tag
+	t.served = max(t.served, ln.tag)
 	ln.tag += tagLength(cost, ln.share())
+	ln.take(d, now, cost)
 	if ln.waiting.len() == 0 {
 		return
 	}

@@ -320,17 +320,34 @@ func (p *pool) changes(t float64) float64 {
 type share struct {
 	asks, gets    float64
 	lanes, weight float64 // number of lanes, and the weight of each
-	rests         bool
+	// rests says that a lane waits for its own rate after each job. It then departs in the next slot of what is shared,
+	// so that its interval is a whole number of slots, if others use the rest of them.
+	rests bool
 }
 
 // divide divides an amount max-min fairly: each lane gets what it asks, or as much for its weight as the others do.
 func divide(amount float64, all []share) {
-	open, level, resting := 0.0, inf, false
+	if open := waterFill(amount, all); open <= tiny || amount <= 0 || amount >= inf {
+		return
+	}
+	again := false
+	for i := range all {
+		if s := &all[i]; s.rests && s.asks > 0 && s.gets == s.asks {
+			s.asks, again = amount/math.Ceil(amount/s.asks-tiny), true
+		}
+	}
+	if again {
+		waterFill(amount, all)
+	}
+}
+
+// waterFill is divide for lanes that could depart at any time. It returns the weight of those that get less than they ask.
+func waterFill(amount float64, all []share) (open float64) {
 	for i := range all {
 		all[i].gets = -1
 		open += all[i].lanes * all[i].weight
 	}
-	left := amount
+	left, level := amount, inf
 	for again := true; again && open > tiny; {
 		again = false
 		if left < inf {
@@ -340,7 +357,6 @@ func divide(amount float64, all []share) {
 			s := &all[i]
 			if s.gets < 0 && s.asks <= s.level(level) {
 				s.gets, again = s.asks, true
-				resting = resting || s.rests && s.lanes > 0 && s.asks > 0
 				open -= s.lanes * s.weight
 				if left < inf {
 					left -= s.asks * s.lanes
@@ -353,9 +369,7 @@ func divide(amount float64, all []share) {
 			all[i].gets = min(all[i].asks, all[i].level(level))
 		}
 	}
-	if resting && open > tiny && amount > 0 {
-		divideByTurns(amount, all)
-	}
+	return open
 }
 
 // level returns what a lane gets if a lane of weight 1 gets so much.
@@ -364,36 +378,4 @@ func (s *share) level(one float64) float64 {
 		return inf
 	}
 	return one * s.weight
-}
-
-// divideByTurns divides an amount among lanes that take turns while some of them rest between two jobs. A lane without
-// a burst waits for its turn only once it has rested. So it gets 1/(1/r + wait/w), where r is its rate, w its weight,
-// and wait what a lane of weight 1 that never rests waits from job to job.
-func divideByTurns(amount float64, all []share) {
-	gets := func(s *share, wait float64) float64 {
-		if s.rests && s.asks > 0 {
-			return 1 / (1/s.asks + wait/s.weight)
-		}
-		return min(s.asks, s.weight/wait)
-	}
-	low, high := 0.0, 0.0
-	for i := range all {
-		high += all[i].lanes * all[i].weight / amount
-	}
-	for range 40 {
-		wait, sum := (low+high)/2, 0.0
-		for i := range all {
-			if all[i].lanes > 0 {
-				sum += gets(&all[i], wait) * all[i].lanes
-			}
-		}
-		if sum > amount {
-			low = wait
-		} else {
-			high = wait
-		}
-	}
-	for i := range all {
-		all[i].gets = gets(&all[i], high)
-	}
 }

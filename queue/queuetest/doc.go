@@ -73,11 +73,15 @@
 //
 // Lanes share a queue by self-clocked fair queueing (Golestani, INFOCOM 1994). The queue keeps served, the tag of the
 // lane served last. A lane that becomes ready gets the tag served plus the cost of its first job. The ready lane with
-// the lowest tag is next, ties by digest. Granting its job sets served to its tag, and adds that job's cost to the tag.
+// the lowest tag is next, ties by digest. Granting its job raises served to its tag, and adds that job's cost to the
+// tag.
 //
 // A lane that waits for its own rate rests until an instant. A lane at its max_in_flight is busy. Neither is examined.
-// A lane never delays the queue's departures beyond its pace, since nothing is granted ahead for its sake. When a rule
-// changes, all resting and busy lanes become ready, a hundred a visit, and each is judged again.
+// A lane with a rate that becomes ready again keeps the tag that its last departure left, but it falls at most one
+// round behind: it gets at least served less the length of a job of weight 1. It has forgotten the tag once its bucket
+// delays nothing any more, as of the horizon. A lane never delays the queue's departures beyond its pace, since nothing
+// is granted ahead for its sake. When a rule changes, all resting and busy lanes become ready, a hundred a visit, and
+// each is judged again.
 //
 // # Limits and groups
 //

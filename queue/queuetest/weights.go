@@ -35,7 +35,8 @@ func furthest(order string, window int, letter byte, share float64) (worst float
 	return worst
 }
 
-// inProportion fails unless each letter has its share of all windows of 1,000 departures, to within 2 departures.
+// inProportion fails unless each letter has its share of all windows of 1,000 departures, or of half of them if these are
+// fewer, to within 2 departures.
 func (r *rig) inProportion(order string, weights map[byte]int64) {
 	r.Helper()
 	sum := int64(0)
@@ -43,10 +44,20 @@ func (r *rig) inProportion(order string, weights map[byte]int64) {
 		sum += w
 	}
 	for letter, w := range weights {
-		if off := furthest(order, 1000, letter, float64(w)/float64(sum)); off > 2 {
-			r.Errorf("%c of weight %d is off by %.2f departures in a window of 1,000", letter, w, off)
+		window := min(1000, len(order)/2)
+		if off := furthest(order, window, letter, float64(w)/float64(sum)); off > 2 {
+			r.Errorf("%c of weight %d is off by %.2f departures in a window of %d", letter, w, off, window)
 		}
 	}
+}
+
+// firstLetters returns the first letters of words.
+func firstLetters(words string) string {
+	var b strings.Builder
+	for word := range strings.FieldsSeq(words) {
+		b.WriteByte(word[0])
+	}
+	return b.String()
 }
 
 var weightRules = []rule{
@@ -94,6 +105,22 @@ var weightRules = []rule{
 		r.inProportion(got[4:], map[byte]int64{'b': 3, 'c': 1})
 		if i := r.info(q); i.LaneWeights != 4 {
 			r.Errorf("the lanes left weigh %d", i.LaneWeights)
+		}
+	}},
+	{"a lane that waits for its own rate gets that rate, or its share if that is less", func(r *rig) {
+		for _, tt := range []struct {
+			name   string
+			heavy  int64 // weight of lane c
+			shares map[byte]int64
+		}{
+			{"its rate", 1, map[byte]int64{'a': 2, 'b': 4, 'c': 4}}, // of 10: a leaves in each fifth slot
+			{"its share", 8, map[byte]int64{'a': 1, 'b': 1, 'c': 8}},
+		} {
+			q := r.queue("g."+tt.name[4:], "10/s", except("a", laneRate("2/s")), except("c", weight(tt.heavy)))
+			for letter, share := range tt.shares {
+				r.appendToLane(q, string(letter), string(letter), 20*int(share), 1)
+			}
+			r.inProportion(firstLetters(r.departureTimes(q, r.clock.Now(), 200)), tt.shares)
 		}
 	}},
 	{"jobs without a lane weigh 1, and an override without a weight too", func(r *rig) {

@@ -26,7 +26,7 @@ var withoutScript = map[string]string{
 		nextWithDead of pop popLast push pushTo putScheduled rank readyScheduled remove removeAt scheduledUntil
 		seek size top trimSome untilExpiry up updateHeap wakeForExpiry widen`,
 	"compute a forecast or list lanes, which is the same code for both engines once a script has read the lineup": `
-		budgetTap dam scale addDeferred addLanes addSiblings addStations bend burst depth divide divideByTurns earns
+		budgetTap dam scale addDeferred addLanes addSiblings addStations bend burst depth divide earns waterFill
 		ensureOverflow
 		extrapolate fill fillGroup flow flowIn forecast hours inAll inHours isExact jobsLeft lastPart newOpenHours seconds
 		since spans unpass unpassOne keepRates kind lanes level limitInFlight
@@ -66,7 +66,7 @@ var withoutScript = map[string]string{
 		readKnownDocument readRecord readSpecs resumeAtLane rollback ruleInfo ruleNamed setRule specTextBy
 		state subjectState text unknown unknownQueue unknownRule unpack withSpecs withUnwritten`,
 	"are written out where scripts need them, or are part of other steps there": `
-		active activePauses adapt addToLane addWaiting admitNew after agendaOf ahead aliveClients
+		joins keptTag resumes active activePauses adapt addToLane addWaiting admitNew after agendaOf ahead aliveClients
 		allCounters allDefer allLanesBlocked answerDeferred answerDuplicate apartInLane appendOutcome arm
 		armAndWake askRules asksBy asksFor atMaxInFlight attempt bury busy bytes canDepart cancelled chargeRules
 		checkPullRelations checkRevision childrenOf conditionChanged costBounds countBack countChild

@@ -11,8 +11,9 @@
 local RULE, RULE_BYTES = '>I4I7I4I4I4I7I2', 32
 local TIMED_BYTES = RULE_BYTES + 2
 local NO_RULE = { n = 0, d = 0, burst = 1, capacity = 0, maxInFlight = 0, bytes = 0, weight = 1 }
--- The rule that the bucket follows, tat, rem, last, last cost, the run of the server, covered cost.
-local LANE_BUCKET, LANE_BUCKET_BYTES = '>I4I7I4I7I4I7I2c8I2', 45
+-- The rule that the bucket follows, tat, rem, last, last cost, the run of the server, covered cost, and the lane's tag
+-- after its last departure. Buckets written by older programs have no tag.
+local LANE_BUCKET, LANE_BUCKET_BYTES = '>I4I7I4I7I4I7I2c8I2I7', 52
 
 local function unpackRule(s)
   if s and #s == RULE_BYTES - 2 then s = s .. '\0\1' end -- written before there were weights
@@ -104,14 +105,15 @@ end
 -- that much longer.
 local function bucketOf(q, lane, rule, at)
   local l = { n = rule.n, d = rule.d, burst = rule.burst, tat = 0, rem = 0, last = 0, lastCost = 0,
-    coveredCost = MAX_COST, since = max(M.runSince, q.lanesUnknownSince) }
+    coveredCost = MAX_COST, tag = 0, since = max(M.runSince, q.lanesUnknownSince) }
   local kept, run, moved = redis.pcall('GET', B .. 'v' .. q.nr .. ':' .. lane), '', false
+  if type(kept) == 'string' and #kept == LANE_BUCKET_BYTES - 7 then kept = kept .. '\0\0\0\0\0\0\0' end
   if type(kept) == 'string' and #kept == LANE_BUCKET_BYTES then
-    local n, d, burst, tat, rem, last, lastCost, inRun, coveredCost = unpackStruct(LANE_BUCKET, kept)
+    local n, d, burst, tat, rem, last, lastCost, inRun, coveredCost, tag = unpackStruct(LANE_BUCKET, kept)
     if tat + HORIZON > now then
       run = inRun
       l = { n = n, d = d, burst = burst, tat = tat, rem = rem, last = last, lastCost = lastCost,
-        coveredCost = coveredCost, since = l.since }
+        coveredCost = coveredCost, tag = tag, since = l.since }
       moved = n ~= rule.n or d ~= rule.d or burst ~= rule.burst
       if moved then change(l, rule.n, rule.d, rule.burst, at, at + HORIZON) end
     end
@@ -148,7 +150,8 @@ local function keepBucket(q, lane, l)
   if l.tat + HORIZON <= now then return call('DEL', key) end
   local left = ceil((l.tat + HORIZON - now) / 1000) + 1
   if ARGV[1] ~= '' then left = left + 3600000 end -- a simulated clock may stand still
-  local packed = pack(LANE_BUCKET, l.n, l.d, l.burst, l.tat, l.rem, l.last, l.lastCost, M.run, l.coveredCost)
+  local packed = pack(LANE_BUCKET, l.n, l.d, l.burst, l.tat, l.rem, l.last, l.lastCost, M.run, l.coveredCost,
+    l.tag)
   call('SET', key, packed, 'PX', left)
 end
 

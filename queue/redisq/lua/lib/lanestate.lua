@@ -27,15 +27,20 @@ local function costUnder(q, id)
   return type(cost) == 'string' and #cost == 2 and unpackStruct('>I2', cost) or 1
 end
 
--- makeReady makes a lane ready. Its tag needs the cost of its first job, which is read if it is not given. A lane whose
--- key holds something else is tried again later: it must not stop the jobs of other lanes.
-local function makeReady(q, lane, cost)
+-- makeReady makes a lane ready that had no place, or kept a tag while it rested. Without one its tag needs the cost of
+-- its first job, which is read if it is not given. A lane whose key holds something else is tried again later: it must
+-- not stop the jobs of other lanes.
+local function makeReady(q, lane, cost, kept)
   if not cost then
     local first = redis.pcall('ZRANGE', waitingKey(q, lane), 0, 0)
     if first.err then return call('ZADD', B .. 'b' .. q.nr, now + 2 * SECOND, lane) end
     cost = first[1] and costUnder(q, first[1])
   end
-  if cost then call('ZADD', B .. 'L' .. q.nr, q.served + tagLength(cost, ruleOf(q, lane).weight), lane) end
+  if cost then
+    local tag = q.served + tagLength(cost, ruleOf(q, lane).weight)
+    if kept and kept > 0 then tag = max(kept, q.served - tagLength(1, 1)) end
+    call('ZADD', B .. 'L' .. q.nr, tag, lane)
+  end
 end
 
 local function hasPlace(q, lane)
@@ -74,12 +79,12 @@ end
 -- releaseIfFree gives a lane its next place if it was busy with jobs in flight and no longer is.
 local function releaseIfFree(q, lane)
   if needsNoPlace(q, lane) or call('ZSCORE', B .. 'b' .. q.nr, lane) ~= 'inf' or isBusy(q, lane) then return end
-  local at = restsUntil(q, lane, ruleOf(q, lane), now)
+  local at, l = restsUntil(q, lane, ruleOf(q, lane), now)
   if at > now then
     call('ZADD', B .. 'b' .. q.nr, at, lane)
   else
     call('ZREM', B .. 'b' .. q.nr, lane)
-    makeReady(q, lane)
+    makeReady(q, lane, nil, l and l.tag)
   end
 end
 

@@ -58,12 +58,22 @@ local function firstJob(v, l)
   return id, l.turns[at], l.jobs[at], l.entries[at]
 end
 
--- makeLaneReady gives a lane that becomes ready its tag.
+-- makeLaneReady gives a lane that becomes ready its tag: the one that its last departure left, if it may have rested
+-- for its own rate since.
 local function makeLaneReady(v, l)
+  local q, tag = v.q, 0
   l.place = nil
   local id = firstId(v, l)
   if not id then return end
-  l.place, l.at = 'L', v.q.served + tagLength(costUnder(v.q, id), l.rule.weight)
+  if l.bucket then
+    tag = l.bucket.tag
+  elseif l.rule.n > 0 then
+    local b, moved = bucketOf(q, l.lane, l.rule, now)
+    tag = b.tag
+    if not moved then l.bucket = b end
+  end
+  l.place = 'L'
+  l.at = tag > 0 and max(tag, q.served - tagLength(1, 1)) or q.served + tagLength(costUnder(q, id), l.rule.weight)
   insert(v.ready, l)
 end
 
@@ -151,7 +161,7 @@ end
 local function noteDeparture(v, l, cost, d)
   local q = v.q
   l.granted, l.pos = l.granted + 1, l.pos + 1
-  q.served = l.at
+  q.served = max(q.served, l.at)
   set(q, 'served', q.served)
   l.at = l.at + tagLength(cost, l.rule.weight)
   local b = l.bucket
@@ -159,7 +169,7 @@ local function noteDeparture(v, l, cost, d)
     reign.shiftOne(b)
     if b.stop then receiver.rise(b, b.stop) end
     takeAt(b, d, d, cost)
-    l.changed = true
+    b.tag, l.changed = l.at, true
   end
   if not firstId(v, l) then
     if l.place == 'L' then l.place = nil end
