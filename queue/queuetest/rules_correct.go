@@ -291,11 +291,12 @@ var correctRules = []rule{
 	{"random takes and corrections are answered as the arithmetic answers them", func(r *rig) {
 		for seed := range uint64(20) {
 			rnd := rand.New(rand.NewPCG(seed, 33))
-			rule := ruleOf(fmt.Sprint("g.r", seed), leaky.AlgorithmBudget, bounds[leaky.AlgorithmBudget][seed%3], withKey("{lane}"))
+			list := bounds[leaky.AlgorithmBudget]
+			rule := ruleOf(fmt.Sprint("g.r", seed), leaky.AlgorithmBudget, list[seed%3], withKey("{lane}"))
 			if seed%4 == 3 {
 				rule.Action = rules.Shadow
 			}
-			rule.Overrides = map[string]rules.Bound{"vip": bounds[leaky.AlgorithmBudget][1]}
+			rule.Overrides = map[string]rules.Bound{"vip": list[1]}
 			r.putRule(rule)
 			o := newOracle(rule)
 			most := rule.Burst

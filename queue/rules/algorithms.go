@@ -101,8 +101,8 @@ func algorithmOf(a leaky.Algorithm) algorithm {
 // Numbers returns the names of the numbers of a Bound that an algorithm uses.
 func Numbers(a leaky.Algorithm) []string { return algorithmOf(a).numbers }
 
-// ForQueues reports whether queues can use rules of an algorithm: jobs never give back a place of concurrency, and never
-// correct a budget.
+// ForQueues reports whether queues can use rules of an algorithm: jobs never give back a place of concurrency, and
+// never correct a budget.
 func ForQueues(a leaky.Algorithm) bool {
 	return a != leaky.AlgorithmConcurrency && a != leaky.AlgorithmBudget
 }
