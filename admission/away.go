@@ -1,9 +1,11 @@
 package admission
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/rules"
 )
 
@@ -36,6 +38,9 @@ func (a *Admission) decideOneAway(r *knownRule, t rules.Take) rules.Taken {
 	if err != nil {
 		return rules.Taken{Err: err}
 	}
+	if t.Op == rules.TakeCorrect { // the store knows the take; a correction may be repeated
+		return rules.Taken{Err: fmt.Errorf("%w: repeat the correction later", queue.ErrUnavailable)}
+	}
 	answer := rules.Taken{Decision: leaky.Decision{Limit: l.Limit()}, Shadow: r.Action == rules.Shadow, Away: r.Away}
 	switch {
 	case r.Away == rules.AwayOpen:
@@ -45,7 +50,7 @@ func (a *Admission) decideOneAway(r *knownRule, t rules.Take) rules.Taken {
 	default:
 		answer.RetryAfter = retryAway
 	}
-	if answer.Allowed && t.Op == rules.TakeNow {
+	if answer.Allowed && t.Op == rules.TakeNow && r.Unit == "" { // else it cannot be corrected
 		answer.Lease = ask.Lease
 	}
 	return answer

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/rules"
@@ -53,7 +52,7 @@ func others(n ruleNames) []string { return n.others }
 // What is wrong with a rule that cannot be asked.
 const (
 	notThere = "does not exist"
-	ofPlaces = "is a concurrency rule, whose places no job gives back"
+	ofPlaces = "is a concurrency rule or a budget, which jobs never give back or correct"
 )
 
 // ruleset returns the rules of a queue, or nil. Errors: a *ruleset.Missing, queue.ErrUnknownQueue, or why the queue or
@@ -74,7 +73,7 @@ func (a *Admission) ruleset(ctx context.Context, name string, some ruleFilter) (
 			return nil, &ruleset.Missing{Queue: name, Rule: rule, Reason: notThere}
 		case err != nil:
 			return nil, fmt.Errorf("rule %s: %w", rule, err)
-		case r.Algorithm == leaky.AlgorithmConcurrency:
+		case !rules.ForQueues(r.Algorithm):
 			return nil, &ruleset.Missing{Queue: name, Rule: rule, Reason: ofPlaces}
 		}
 		set = append(set, r.ParsedRule)

@@ -123,6 +123,9 @@ func (a *Admission) GiveBack(ctx context.Context, rule string, t rules.Take, ans
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backTimeout) // the caller may have left
 	defer cancel()
 	back := rules.Take{Op: rules.TakeBack, Key: t.Key, Cost: max(1, t.Cost), Lease: answer.Lease}
+	if answer.ID != "" {
+		back = rules.Take{Op: rules.TakeCorrect, Key: t.Key, Unit: t.Unit, ID: answer.ID}
+	}
 	if answer.Away != "" {
 		if r, err := a.rules.get(ctx, rule); err == nil {
 			a.refundShare(&r.Rule, back)

@@ -11,6 +11,8 @@ import (
 type Take struct {
 	Key  string `json:"key,omitempty"`
 	Cost int64  `json:"cost,omitempty"` // 0 is 1; for a refund with a receipt, 0 is all of it
+	// Costs is the cost for a rule with a unit, in place of Cost: {"tokens": 1800}.
+	Costs map[string]int64 `json:"costs,omitempty"`
 	// Wait is how long a take may wait while the rule refuses it, at most 60 s.
 	Wait time.Duration `json:"-"`
 	// Lease is the place that a concurrency rule gave. Taking it again renews it; a refund gives it back.
@@ -43,6 +45,26 @@ func (c *Client) Peek(ctx context.Context, rule string, take Take) (*Taken, erro
 func (c *Client) Refund(ctx context.Context, rule string, take Take) (*Taken, error) {
 	taken, _, err := c.take(ctx, rule, "refund", take)
 	return taken, err
+}
+
+// Correct charges what a take cost in fact, in the unit of the rule, in place of what it was charged. id is Taken.Take of
+// its answer, and key the key of the take. Only the first correction counts, so it is repeated if it gets no answer.
+func (c *Client) Correct(
+	ctx context.Context, rule, key, id string, actual map[string]int64,
+) (*Taken, error) {
+	body := struct {
+		Key    string           `json:"key,omitempty"`
+		Take   string           `json:"take"`
+		Actual map[string]int64 `json:"actual"`
+	}{key, id, actual}
+	taken := &Taken{}
+	_, err := c.Do(ctx, &Request{
+		Method: http.MethodPost, Path: Path("v1", "rules", rule, "correct"), Body: body, Repeatable: true,
+	}, taken)
+	if err != nil {
+		return nil, err
+	}
+	return taken, nil
 }
 
 func (c *Client) take(ctx context.Context, rule, operation string, take Take) (*Taken, http.Header, error) {

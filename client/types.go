@@ -337,6 +337,8 @@ type Taken struct {
 	Away string `json:"away,omitempty"`
 	// For concurrency: the place that was taken.
 	Lease string `json:"lease,omitempty"`
+	// For a rule with a unit: identifies the take for a correction within 15 minutes.
+	Take string `json:"take,omitempty"`
 	// For callers without operate: refunds this take.
 	Receipt string `json:"receipt,omitempty"`
 	// Limit of the rule's keys, if the rule refuses only because of it.

@@ -51,7 +51,8 @@ type Limiter interface {
 // Tally is the state of one key under a Limiter, including the limiter's numbers. It is not safe for concurrent use.
 //
 // Instants should not run back. If they do, or if a state was planted, everything ahead of now counts as taken now: no
-// state blocks a key for longer than one that was used up now.
+// state blocks a key for longer than one that was used up now. Only the debt of an Allowance does, for at most
+// MaxBurstSpan.
 type Tally interface {
 	// Take decides, and counts an allowed cost. A refusal costs nothing. It refuses everything that CheckAsk refuses,
 	// with a RetryAfter of 0, except renewals of a Concurrency place.

@@ -20,6 +20,8 @@ func steadies() []steady {
 		{"meter", Meter{Rate: rate, Burst: 20}, Ask{}, 60_000},
 		{"meter refused", Meter{Rate: rate, Burst: 20}, Ask{}, 1},
 		{"token bucket", TokenBucket{Rate: rate, Capacity: 1000}, Ask{Cost: 3}, 60_000},
+		{"budget", Allowance{Rate: rate, Burst: 1000}, Ask{Cost: 3}, 60_000},
+		{"budget refused", Allowance{Rate: rate, Burst: 20}, Ask{}, 1},
 		{"gap", Gap{Least: time.Second}, Ask{}, 600_000},
 		{"fixed window", FixedWindow{Max: 14, Period: time.Second}, Ask{}, 60_000},
 		{"sliding counter", SlidingCounter{Max: 14, Period: time.Second}, Ask{}, 60_000},

@@ -27,6 +27,8 @@ func longest(l Limiter) time.Duration {
 		return 2 * l.Period
 	case Concurrency:
 		return l.TTL
+	case Allowance: // its debts are not bounded by its burst
+		return MaxBurstSpan + time.Microsecond
 	}
 	panic("an algorithm without a bound")
 }
@@ -127,7 +129,9 @@ func TestClockRunsBackIntoTheWindowBefore(t *testing.T) {
 
 // States of the same algorithm with other numbers are read and bounded.
 func TestNumbersChange(t *testing.T) {
-	makes := []func(*trial){randomMeter, randomWindow, randomLog, randomPackedLog, randomCounter, randomConcurrency}
+	makes := []func(*trial){
+		randomMeter, randomWindow, randomLog, randomPackedLog, randomCounter, randomConcurrency, randomAllowance,
+	}
 	for seed := range uint64(500) {
 		for i, was := range makes {
 			rnd := rand.New(rand.NewPCG(seed, 19))
@@ -162,6 +166,8 @@ func TestNumbersChangeKeepsWhatWasTaken(t *testing.T) {
 		{"a lowered burst", Meter{PerSecond(1), 10}, Meter{PerSecond(1), 4}, 0},
 		{"a raised burst", Meter{PerSecond(1), 10}, Meter{PerSecond(1), 100}, 92},
 		{"a bucket of tokens", Meter{PerSecond(1), 10}, TokenBucket{PerSecond(1), 100}, 92},
+		{"a lowered burst of a budget", Allowance{PerSecond(1), 10}, Allowance{PerSecond(1), 4}, 0},
+		{"a raised burst of a budget", Allowance{PerSecond(1), 10}, Allowance{PerSecond(1), 100}, 92},
 		{"a lowered max", FixedWindow{10, minute}, FixedWindow{4, minute}, 0},
 		{"a raised max", FixedWindow{10, minute}, FixedWindow{100, minute}, 91},
 		{"another window", FixedWindow{10, minute}, FixedWindow{10, second}, 10},
@@ -226,6 +232,9 @@ func TestRestoreRefuses(t *testing.T) {
 		"a place without a name":  {Concurrency{5, second}, state(stateConcurrency, 1, 0, 1, 1000)},
 		"a name that is cut":      {Concurrency{5, second}, state(stateConcurrency, 1, 5)},
 		"two of one name":         {Concurrency{5, second}, named},
+		"no rate":                 {Allowance{PerSecond(1), 5}, state(stateAllowance, 0, 1, 5, 1000, 0, 0)},
+		"more lows than are kept": {Allowance{PerSecond(1), 5}, state(stateAllowance, 1, 1, 5, 1000, 0, maxLows+1)},
+		"lows that do not rise":   {Allowance{PerSecond(1), 5}, state(stateAllowance, 1, 1, 5, 1000, 0, 2, 2, 5, 1, 5)},
 	} {
 		if tally, err := c.limiter.Restore(c.state); !errors.Is(err, ErrState) || tally != nil {
 			t.Errorf("%s: %v, %v", name, tally, err)
@@ -278,6 +287,7 @@ func TestNoStateOfAnother(t *testing.T) {
 		SlidingLog{5, time.Second, 0},
 		SlidingCounter{5, time.Second},
 		Concurrency{5, time.Second},
+		Allowance{PerSecond(1), 5},
 	}
 	for _, of := range limiters {
 		tally := of.Fresh()

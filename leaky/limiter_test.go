@@ -17,6 +17,7 @@ func five() []Limiter {
 		SlidingLog{Max: 5, Period: time.Second, Resolution: 100 * time.Millisecond},
 		SlidingCounter{Max: 5, Period: time.Second},
 		Concurrency{Max: 5, TTL: time.Second},
+		Allowance{Rate: PerSecond(5), Burst: 5},
 	}
 }
 
@@ -65,6 +66,7 @@ func TestValidate(t *testing.T) {
 	good := append(
 		five(), Gap{Least: time.Millisecond}, Gap{Least: MaxInterval},
 		Meter{Rate: PerSecond(MaxPerSecond), Burst: MaxBurst},
+		Allowance{Rate: PerSecond(MaxPerSecond), Burst: MaxUnits},
 		FixedWindow{Max: MaxLimit, Period: MaxPeriod}, FixedWindow{Max: 1, Period: MinPeriod},
 		SlidingLog{Max: MaxEntries, Period: MaxPeriod},
 		SlidingLog{Max: MaxLimit, Period: time.Hour, Resolution: 3600 * time.Millisecond}, // a thousand entries
@@ -83,6 +85,9 @@ func TestValidate(t *testing.T) {
 		Meter{Rate: rate, Burst: -1},
 		Meter{Rate: RateOf(1, MaxInterval.Microseconds()), Burst: 1000},
 		TokenBucket{Rate: rate},
+		Allowance{Rate: rate},
+		Allowance{Rate: rate, Burst: MaxUnits + 1},
+		Allowance{Rate: RateOf(1, MaxInterval.Microseconds()), Burst: 1000},
 		Gap{},
 		Gap{Least: -1},
 		Gap{Least: century},

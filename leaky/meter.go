@@ -41,13 +41,13 @@ const stateMeter = 'm'
 func (m Meter) Algorithm() Algorithm { return AlgorithmMeter }
 
 // Validate implements Limiter.
-func (m Meter) Validate() error { return m.validate("burst") }
+func (m Meter) Validate() error { return m.validate("burst", MaxBurst) }
 
-func (m Meter) validate(burst string) error {
+func (m Meter) validate(burst string, most int64) error {
 	if m.Rate.Unlimited() {
 		return fmt.Errorf("%w: rate %s: must be from 1/%v to %d/s", ErrLimit, m.Rate, MaxInterval, MaxPerSecond)
 	}
-	if err := checkMax(burst, m.Burst, MaxBurst); err != nil {
+	if err := checkMax(burst, m.Burst, most); err != nil {
 		return err
 	}
 	if span := float64(m.Burst) * float64(m.Rate.Interval()); span > float64(MaxBurstSpan) {

@@ -21,6 +21,7 @@ func TestMost(t *testing.T) {
 		{TokenBucket{PerSecond(7), 3}, 142_857_142, 3},
 		{TokenBucket{PerSecond(7), 3}, 142_857_143, 4},
 		{TokenBucket{PerSecond(7), 3}, time.Second, 10},
+		{Allowance{PerSecond(7), 3}, time.Second, 10},
 		{Gap{Least: time.Minute}, 0, 1},
 		{Gap{Least: time.Minute}, time.Minute - 1, 1},
 		{Gap{Least: time.Minute}, time.Minute, 2},

@@ -319,6 +319,13 @@ func randomMeter(r *trial) {
 	r.oracle = &meterOracle{history{max: m.Burst}, n, d}
 }
 
+func randomAllowance(r *trial) {
+	a := Allowance{Rate: randomRate(r.rnd), Burst: 1 + r.rnd.Int64N(12)}
+	n, d := a.Rate.Fraction()
+	r.limiter, r.span = a, Instant(a.Burst*d/n)+1
+	r.oracle = &meterOracle{history{max: a.Burst}, n, d}
+}
+
 func randomWindow(r *trial) {
 	f := FixedWindow{Max: 1 + r.rnd.Int64N(12), Period: micros(1000 + r.rnd.Int64N(100_000))}
 	r.limiter, r.span = f, Instant(f.Period.Microseconds())
@@ -357,6 +364,7 @@ func TestAgainstOracles(t *testing.T) {
 		make func(*trial)
 	}{
 		{"meter", randomMeter},
+		{"budget", randomAllowance},
 		{"fixed window", randomWindow},
 		{"sliding log", randomLog},
 		{"sliding log, packed", randomPackedLog},

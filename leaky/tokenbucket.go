@@ -21,7 +21,7 @@ const AlgorithmTokenBucket Algorithm = "token_bucket"
 func (t TokenBucket) Algorithm() Algorithm { return AlgorithmTokenBucket }
 
 // Validate implements Limiter.
-func (t TokenBucket) Validate() error { return t.Meter().validate("capacity") }
+func (t TokenBucket) Validate() error { return t.Meter().validate("capacity", MaxBurst) }
 
 // Limit implements Limiter. It returns Capacity.
 func (t TokenBucket) Limit() int64 { return t.Capacity }

@@ -8,14 +8,15 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // Limits of units.
 const (
 	// UnitJobs is the unit of a job's Cost. A limit without a unit counts it.
-	UnitJobs = "jobs"
+	UnitJobs = rules.UnitJobs
 
-	MaxUnitBytes = 32
+	MaxUnitBytes = rules.MaxUnitBytes
 	MaxUnitCost  = leaky.MaxUnits // of a job, in one unit
 	MaxCosts     = 2 * MaxLimits  // units of a job, as its queue and the parent may count together
 )
@@ -34,22 +35,7 @@ func (l *Limit) Counts() string {
 }
 
 // ValidateUnit checks the name of a unit. Its error is an *invalid.Error.
-func ValidateUnit(field, unit string) error {
-	if unit == "" || len(unit) > MaxUnitBytes || !isUnit(unit) {
-		return invalid.Errorf(field, unit,
-			"is not a unit: a lower-case letter, then letters, digits and _, at most %d together, such as tokens", MaxUnitBytes)
-	}
-	return nil
-}
-
-func isUnit(s string) bool {
-	for i, c := range s {
-		if letter := c >= 'a' && c <= 'z'; !letter && (i == 0 || c != '_' && (c < '0' || c > '9')) {
-			return false
-		}
-	}
-	return true
-}
+func ValidateUnit(field, unit string) error { return rules.ValidateUnit(field, unit) }
 
 // ValidateCosts checks the costs of a job, or its actual costs, in units other than jobs. Its error is an
 // *invalid.Error.

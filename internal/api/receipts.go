@@ -181,7 +181,7 @@ func (h *handler) receiptFor(
 ) (text string, number uint64) {
 	id := caller(ctx)
 	if id == nil || id.Can(auth.Operate, name) || t.Op != rules.TakeNow || a.Err != nil || !a.Allowed || a.Away != "" ||
-		a.Lease != "" || a.ResetAfter <= 0 {
+		a.Lease != "" || a.ID != "" || a.ResetAfter <= 0 {
 		return "", 0
 	}
 	c, rule, ok := h.claimOf(ctx, id, name, t.Key)

@@ -87,6 +87,7 @@ var routes = []route{
 	{"takeRule", post, "/v1/rules/{rule}/take", flows, ofRule(auth.Produce), taking(rules.TakeNow)},
 	{"peekRule", post, "/v1/rules/{rule}/peek", reads, ofRule(auth.Produce, auth.View), taking(rules.TakePeek)},
 	{"refundRule", post, "/v1/rules/{rule}/refund", changes, ofRule(auth.Produce, auth.Operate), taking(rules.TakeBack)},
+	{"correctRule", post, "/v1/rules/{rule}/correct", changes, ofRule(auth.Produce), taking(rules.TakeCorrect)},
 	{"resetRule", post, "/v1/rules/{rule}/reset", changes, ofRule(auth.Operate), taking(rules.TakeAnew)},
 	{"replayLog", post, "/v1/replay", reads, ofAnything(auth.View), (*handler).replayLog},
 	{"findJobs", get, "/v1/jobs", reads, ofAnything(auth.View), (*handler).findJobs},

@@ -309,7 +309,7 @@ func (r *ruled) take(t rules.Take) rules.Taken {
 	}
 	switch err := leaky.CheckAsk(l, ask); {
 	case errors.Is(err, leaky.ErrNever):
-		return rules.Taken{Err: rules.CannotPass(r.info.Name, t.Cost, l.Limit())}
+		return rules.Taken{Err: rules.CannotPass("cost", r.info.Name, t.Cost, l.Limit())}
 	case err != nil:
 		return rules.Taken{Err: err}
 	case t.Key == "" && r.info.Key != "":

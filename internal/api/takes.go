@@ -169,7 +169,7 @@ func (h *handler) shownTaken(
 		Allowed: a.Allowed || a.Shadow, Shadowed: a.Shadow && !a.Allowed, Limit: a.Limit, Remaining: a.Remaining,
 		RetryAfterMS: httpio.CeilDiv(a.RetryAfter, time.Millisecond),
 		ResetAfterMS: httpio.CeilDiv(a.ResetAfter, time.Millisecond),
-		Away:         a.Away, Lease: a.Lease, MaxKeys: a.MaxKeys,
+		Away:         a.Away, Lease: a.Lease, Take: a.ID, MaxKeys: a.MaxKeys,
 	}
 }
 
@@ -269,16 +269,22 @@ func (h *handler) readTake(
 	r *http.Request, q *takeRequest, raw jsontext.Value, op rules.TakeOp,
 ) (rules.Take, *httpio.Problem) {
 	var v struct {
-		Key     string         `json:"key"`
-		Cost    jsontext.Value `json:"cost"`
-		Lease   string         `json:"lease"`
-		Receipt string         `json:"receipt"`
+		Key     string            `json:"key"`
+		Cost    jsontext.Value    `json:"cost"`
+		Lease   string            `json:"lease"`
+		Receipt string            `json:"receipt"`
+		Costs   map[string]*int64 `json:"costs"`
+		Take    string            `json:"take"`
+		Actual  map[string]*int64 `json:"actual"`
 	}
 	t := rules.Take{Op: op}
 	if p := httpio.Decode(raw, &v); p != nil {
 		return t, p
 	}
-	t.Key, t.Lease = v.Key, v.Lease
+	t.Key, t.Lease, t.ID = v.Key, v.Lease, v.Take
+	if p := statedCosts(&t, v.Costs, v.Actual, len(v.Cost) > 0); p != nil {
+		return t, p
+	}
 	if len(v.Cost) > 0 {
 		n, err := strconv.ParseInt(string(v.Cost), 10, 64)
 		if err != nil || n < 1 || n > leaky.MaxLimit {

@@ -34,6 +34,11 @@ type Rules struct {
 type Take struct {
 	Key   string `json:"key,omitempty"`
 	Cost  int64  `json:"cost,omitempty"` // 0 means 1
+	// Costs is the cost for a rule with a unit.
+	Costs map[string]int64 `json:"costs,omitempty"`
+	// Take is the take to correct, and Actual what it cost.
+	Take   string           `json:"take,omitempty"`
+	Actual map[string]int64 `json:"actual,omitempty"`
 	Lease string `json:"lease,omitempty"`
 	// Receipt of the take to refund. A Cost of 0 then means all of it.
 	Receipt string `json:"receipt,omitempty"`
@@ -61,6 +66,8 @@ type Taken struct {
 	// Away is the rule's policy for an unreachable store, if that decided.
 	Away  string `json:"away,omitempty"`
 	Lease string `json:"lease,omitempty"`
+	// Take identifies the take for a correction.
+	Take string `json:"take,omitempty"`
 	// Receipt refunds the take, for callers who may not refund other callers' takes.
 	Receipt string `json:"receipt,omitempty"`
 	// MaxKeys is the limit of keys, if the rule refused only because of it.

@@ -26,7 +26,7 @@ func (m *Machine) CarryOver(old *Machine, now leaky.Instant) {
 	// Revisions that a client may have seen are not given again.
 	m.store.revision = max(m.store.revision, old.store.revision)
 	m.rulesVersion = max(m.rulesVersion, old.rulesVersion) + 1
-	m.attending, m.signals = old.attending, old.signals
+	m.attending, m.signals, m.openTakes = old.attending, old.signals, old.openTakes
 	for _, q := range old.queues {
 		c.queue(q)
 	}

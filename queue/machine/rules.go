@@ -30,6 +30,7 @@ type rulebook struct {
 	spareTallies   []*tally                 // forgotten tallies for reuse, not on file but maybe still in dirtyTallies
 	droppedTallies chunkList[uint64]        // records of tallies that are gone
 	attending      map[string]leaky.Instant // when each process last took part in admission
+	openTakes      openTakes                // takes that can be corrected
 }
 
 // rule is one rule. It is immutable.
@@ -103,7 +104,7 @@ func (m *Machine) checkRuleNames(s *queue.Spec) error {
 		if r == nil {
 			return ruleset.NoSuch(i, name)
 		}
-		if r.Algorithm == leaky.AlgorithmConcurrency {
+		if !rules.ForQueues(r.Algorithm) {
 			return ruleset.NoQueueAsks(i, name)
 		}
 	}
@@ -185,8 +186,8 @@ func (m *Machine) PutRule(
 	} else if m.Full != nil {
 		return put, 0, m.Full
 	}
-	if t.rule.Algorithm == leaky.AlgorithmConcurrency && m.ruleUses[t.rule.Name] > 0 {
-		return queue.PutResult{}, 0, ruleset.AskedByQueues(t.rule.Name)
+	if !rules.ForQueues(t.rule.Algorithm) && m.ruleUses[t.rule.Name] > 0 {
+		return queue.PutResult{}, 0, ruleset.AskedByQueues(t.rule.Name, t.rule.Algorithm)
 	}
 	to, err := newRule(t.rule, m.nextRevision(now), m.tallySetFor(old, t.rule.Algorithm))
 	if err != nil {

@@ -22,6 +22,7 @@ var simRules = []rules.Rule{
 	simLimiter("takes.window", "{lane}", leaky.AlgorithmFixedWindow, simBound(6, time.Second)),
 	simLimiter("takes.counter", "{lane}", leaky.AlgorithmSlidingCounter, simBound(6, time.Second)),
 	simLimiter("takes.gap", "{lane}", leaky.AlgorithmGap, simBound(0, 200*time.Millisecond)),
+	simLimiter("takes.budget", "{lane}", leaky.AlgorithmBudget, rules.Bound{Rate: leaky.PerSecond(6), Burst: 8}),
 	simLimiter("takes.places", "{lane}", leaky.AlgorithmConcurrency, rules.Bound{
 		Limit: 4, TTL: unit.Duration(time.Second),
 	}),
@@ -32,6 +33,8 @@ func simLimiter(name, key string, a leaky.Algorithm, b rules.Bound) rules.Rule {
 	switch name {
 	case "waits.meter":
 		r.Action = rules.Defer
+	case "takes.budget":
+		r.Unit = "tokens"
 	case "takes.window":
 		r.MaxKeys = 4
 	}
@@ -47,11 +50,22 @@ func simBound(limit int64, period time.Duration) rules.Bound {
 //   - takes allowed under a key keep its law, also over crashes, except for takes that were not saved yet
 //   - answers follow exactly from what was taken: what the jobs of a failed commit took counts as never asked for,
 //     whatever was taken meanwhile
+//   - a take is corrected once, as long as the process lives
 type simRule struct {
 	base    rules.Rule
 	rule    rules.Rule // as of the latest decision
 	held    rules.Rule // as of what holds
 	tallies map[string]*simTally
+	open    []*simOpenTake // the takes that could be corrected
+}
+
+// simOpenTake is a take that can be corrected. Its charge stands once its process died.
+type simOpenTake struct {
+	id, key string
+	set     uint64 // as of the take
+	was     leaky.Correction
+	done    bool
+	gone    bool // its process died
 }
 
 func newSimRules() (list []*simRule) {
@@ -75,7 +89,11 @@ func (r *simRule) limiter() leaky.Limiter {
 func (s *simulation) asked(
 	r *simRule, key string, now leaky.Instant, op rules.TakeOp, ask leaky.Ask, said leaky.Decision,
 ) *simTake {
-	o := &simTake{tally: r.tally(key), at: now, op: op, ask: ask, by: r.limiter()}
+	return s.answers(r, &simTake{tally: r.tally(key), at: now, op: op, ask: ask, by: r.limiter()}, key, said)
+}
+
+func (s *simulation) answers(r *simRule, o *simTake, key string, said leaky.Decision) *simTake {
+	op, ask, now := o.op, o.ask, o.at
 	if want := o.tally.view.apply(o); want != said {
 		s.fail("%s under %q is asked to %v %d at %v, and answers %+v; by what was taken it is %+v", r.rule.Name, key, op,
 			ask.Cost, now.Sub(noon), said, want)
@@ -151,6 +169,7 @@ type simTake struct {
 	at    leaky.Instant
 	op    rules.TakeOp
 	ask   leaky.Ask
+	was   leaky.Correction // of a take to correct
 	by    leaky.Limiter
 	fate  simFate
 	saved bool // it is on disk
@@ -204,6 +223,8 @@ func (s *simState) apply(o *simTake) (d leaky.Decision) {
 		d = t.Take(o.at, o.ask)
 	case rules.TakeBack:
 		d = t.Refund(o.at, o.ask)
+	case rules.TakeCorrect:
+		d = t.(leaky.Corrector).Correct(o.at, o.was)
 	default:
 		t = o.by.Fresh()
 		d = t.Peek(o.at, oneMore)
@@ -364,6 +385,9 @@ func (s *simulation) checkSaved(c *Commit) {
 // forgetTakes returns to the state on disk: the process died.
 func (s *simulation) forgetTakes() {
 	for _, r := range s.rules {
+		for _, o := range r.open {
+			o.gone = true
+		}
 		own := s.store.rules[r.rule.Name]
 		for _, t := range r.tallies {
 			t.ops = nil

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
@@ -39,6 +40,8 @@ func (t *simTaker) take() {
 			k.Lease = fmt.Sprint("p", t.IntN(9))
 		case leaky.AlgorithmGap:
 			k.Cost = 1
+		case leaky.AlgorithmBudget:
+			t.spend(c.rule, &k)
 		}
 		c.takes = append(c.takes, k)
 		c.keys = append(c.keys, queue.DigestLane(k.Key))
@@ -48,6 +51,52 @@ func (t *simTaker) take() {
 	}
 	t.operations += len(c.takes)
 	t.do(c)
+}
+
+// spend makes a take one of tokens, and a refund a correction.
+func (t *simTaker) spend(r *simRule, k *rules.Take) {
+	k.Unit = r.rule.Unit
+	if k.Op != rules.TakeBack {
+		return
+	}
+	k.Op, k.Cost, k.ID = rules.TakeCorrect, t.Int64N(6), "unknown"
+	if n := len(r.open); n > 0 {
+		o := r.open[n-1-t.IntN(min(n, 20))]
+		k.ID, k.Key = o.id, o.key
+	}
+}
+
+// corrected notes the answer to a correction.
+func (t *simTaker) corrected(r *simRule, k *rules.Take, now leaky.Instant, said *rules.Taken) {
+	i := slices.IndexFunc(r.open, func(o *simOpenTake) bool { return o.id == k.ID })
+	set := t.store.rules[r.rule.Name].tallies.number
+	known := i >= 0 && !r.open[i].gone && r.open[i].set == set
+	if known != (said.Err == nil) {
+		t.fail("the take %s of %s is corrected, known: %v: %+v", k.ID, r.rule.Name, known, said)
+	}
+	if !known {
+		return
+	}
+	open := r.open[i]
+	o := &simTake{tally: r.tally(k.Key), at: now, op: rules.TakeCorrect, was: open.was, by: r.limiter()}
+	if o.was.Actual = k.Cost; open.done {
+		o.op = rules.TakePeek
+	}
+	open.done = true
+	if o := t.answers(r, o, k.Key, said.Decision); o != nil {
+		t.settleTakes([]*simTake{o}, simHolds)
+	}
+}
+
+// opened notes a take that can be corrected.
+func (t *simTaker) opened(r *simRule, k *rules.Take, now leaky.Instant, said *rules.Taken) {
+	if said.ID == "" {
+		return
+	}
+	r.open = append(r.open, &simOpenTake{
+		id: said.ID, key: k.Key, set: t.store.rules[r.rule.Name].tallies.number,
+		was: leaky.Correction{At: now, Charged: k.Cost},
+	})
 }
 
 // simTakes is one call of Take.
@@ -68,6 +117,11 @@ func (c *simTakes) decide(now leaky.Instant) (wait uint64, err error) {
 	c.taken, wait, err = t.store.Take(now, c.rule.rule.Name, c.takes, c.keys, c.entry)
 	for i := range c.taken {
 		k, said := &c.takes[i], &c.taken[i]
+		if k.Op == rules.TakeCorrect {
+			t.corrected(c.rule, k, now, said)
+			continue
+		}
+		t.opened(c.rule, k, now, said)
 		if said.Err != nil {
 			t.fail("%s is asked for %+v: %v", c.rule.rule.Name, k, said.Err)
 		}

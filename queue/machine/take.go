@@ -109,7 +109,14 @@ func (m *Machine) takeOne(r *rule, take rules.Take, key queue.LaneDigest, now le
 	if err != nil {
 		return rules.Taken{Err: err}
 	}
+	if take.Op == rules.TakeCorrect {
+		return m.correctTake(r, key, l, ask, now)
+	}
 	a := m.decideTake(r, take.Op, key, l, ask, now)
+	if take.Op == rules.TakeNow && a.Allowed {
+		r.SetID(&a, ask)
+		m.noteOpenTake(r, key, ask, now)
+	}
 	if err := r.Never(ask, l, &a.Decision); err != nil {
 		return rules.Taken{Err: err}
 	}
@@ -141,7 +148,6 @@ func (m *Machine) decideTake(
 			m.keepCorrected(t, s, l, now)
 			return a
 		}
-		a.Lease = ask.Lease
 	case rules.TakeBack:
 		a.Decision = s.Refund(now, ask)
 	case rules.TakeAnew:
@@ -150,13 +156,7 @@ func (m *Machine) decideTake(
 	}
 	t.setState(s, l, now)
 	m.noteTake(r.tallies, key, op, l, ask, now)
-	if t.expired(now) {
-		m.forgetTally(t)
-		m.unsaved = true
-		return a
-	}
-	m.checkSooner(t)
-	m.markDirty(t)
+	m.keepTally(t, now)
 	return a
 }
 
@@ -182,7 +182,6 @@ func (m *Machine) takeFirst(
 		a.Decision = fresh.Peek(now, ask)
 	case rules.TakeNow:
 		if a.Decision = fresh.Take(now, ask); a.Allowed {
-			a.Lease = ask.Lease
 			t := m.newTally(r.tallies, key)
 			t.setState(fresh, l, now)
 			m.noteTake(r.tallies, key, op, l, ask, now)

@@ -108,7 +108,8 @@ type pair struct {
 	ruled     bool          // whether to use rules
 	keep      bool          // whether g.keep exists
 	overflows map[string]*pairOverflow
-	tickets   []ticket // every ticket given out, the latest last
+	tickets   []ticket   // every ticket given out, the latest last
+	takes     []pairTake // that can be corrected, the latest last
 	counts    map[string]*answerCounts
 }
 

@@ -3,6 +3,7 @@ package queuetest
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -45,7 +46,7 @@ func (p *pair) rule(name string) rules.Rule {
 		a = rapid.SampledFrom([]leaky.Algorithm{
 			leaky.AlgorithmMeter, leaky.AlgorithmFixedWindow, leaky.AlgorithmSlidingLog, leaky.AlgorithmSlidingCounter,
 			leaky.AlgorithmTokenBucket, leaky.AlgorithmGap,
-			leaky.AlgorithmConcurrency,
+			leaky.AlgorithmConcurrency, leaky.AlgorithmBudget,
 		}).Draw(p.T, "algorithm")
 	}
 	bound := func() rules.Bound { return rapid.SampledFrom(changeable(a)).Draw(p.T, "bound") }
@@ -72,6 +73,7 @@ func (p *pair) putRule() {
 		if key := rapid.SampledFrom([]string{"", "", "a", "g", "x"}).Draw(p.T, "override of"); key != "" {
 			rule.Overrides = map[string]rules.Bound{key: rule.Bound}
 		}
+		rule.Unit = i.Unit
 		rule.Normalize()
 	}
 	p.putRuleBoth(rule, rapid.SampledFrom([]int{-1, -1, -1, 0, len(p.revs[0])}).Draw(p.T, "expect"))
@@ -121,21 +123,64 @@ func (p *pair) take() {
 		}
 		list = append(list, t)
 	}
-	p.both(fmt.Sprintf("take from %s %+v", name, list), func(_ int, e queue.Engine) string {
-		got, err := e.Take(p.ctx, name, list)
+	lists := p.ofUnit(name, list)
+	ids := [2][]string{make([]string, len(list)), make([]string, len(list))}
+	p.both(fmt.Sprintf("take from %s %+v", name, list), func(side int, e queue.Engine) string {
+		got, err := e.Take(p.ctx, name, lists[side])
 		text := kind(err)
 		for i, a := range got {
 			lease := a.Lease
 			if list[i].Lease == "" && lease != "" {
 				lease = "made"
 			}
+			ids[side][i] = a.ID
 			text += fmt.Sprintf(
-				"\n  %+v shadow %v lease %q keys %d %v", fullless(a.Decision, a.MaxKeys), a.Shadow, lease, a.MaxKeys,
-				kind(a.Err),
+				"\n  %+v shadow %v lease %q id %v keys %d %v", fullless(a.Decision, a.MaxKeys), a.Shadow, lease, a.ID != "",
+				a.MaxKeys, kind(a.Err),
 			)
 		}
 		return text
 	})
+	for i, t := range list {
+		if ids[0][i] != "" && ids[1][i] != "" {
+			p.takes = append(p.takes, pairTake{t.Key, [2]string{ids[0][i], ids[1][i]}})
+		}
+	}
+}
+
+// pairTake is a take that can be corrected, by its ids in both engines.
+type pairTake struct {
+	key string
+	ids [2]string
+}
+
+// ofUnit gives takes of a budget their unit, and makes some of them corrections of earlier ones.
+func (p *pair) ofUnit(name string, list []rules.Take) (lists [2][]rules.Take) {
+	info, err := p.engines[0].Rule(p.ctx, name)
+	budget := err == nil && info.Unit != ""
+	for i := range list {
+		t := &list[i]
+		if !budget && rapid.IntRange(0, 39).Draw(p.T, "odd unit") < 39 {
+			continue
+		}
+		t.Unit = "tokens"
+		if len(p.takes) > 0 && rapid.IntRange(0, 2).Draw(p.T, "correct") == 0 {
+			t.Op = rules.TakeCorrect
+			t.ID = fmt.Sprint(rapid.IntRange(max(0, len(p.takes)-6), len(p.takes)-1).Draw(p.T, "which"))
+		}
+	}
+	for side := range lists {
+		lists[side] = slices.Clone(list)
+		for i := range lists[side] {
+			t := &lists[side][i]
+			if n, err := strconv.Atoi(t.ID); err == nil {
+				if t.ID = p.takes[n].ids[side]; list[i].Cost != 5 { // else of any key
+					t.Key = p.takes[n].key
+				}
+			}
+		}
+	}
+	return lists
 }
 
 // fullless removes the time until there is room for another key. Engines may differ in when they look at a key again

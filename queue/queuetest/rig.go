@@ -25,8 +25,9 @@ type rig struct {
 	// beside counts, by queue, the jobs that returned without a record, less the records that ended because the job was
 	// dealt with elsewhere.
 	beside     map[string]int64
-	former     map[string]bool // names of deleted queues, whose dead jobs a new queue may inherit
-	concurrent bool            // several goroutines may share the engine
+	former     map[string]bool   // names of deleted queues, whose dead jobs a new queue may inherit
+	units      map[string]string // of rules that were put, by name
+	concurrent bool              // several goroutines may share the engine
 }
 
 func newRig(t *testing.T, open Open, begins time.Time) *rig {

@@ -26,6 +26,9 @@ func countingRule(name string, limit int64, change ...func(*rules.Rule)) rules.R
 // ruleOf returns a normalized rule.
 func ruleOf(name string, a leaky.Algorithm, b rules.Bound, change ...func(*rules.Rule)) rules.Rule {
 	r := rules.Rule{Name: name, Algorithm: a, Bound: b}
+	if a == leaky.AlgorithmBudget {
+		r.Unit = "tokens"
+	}
 	for _, c := range change {
 		c(&r)
 	}
@@ -45,6 +48,10 @@ func (r *rig) putRule(rule rules.Rule) queue.PutResult {
 	if err != nil {
 		r.Fatalf("put the rule %s: %v", rule.Name, err)
 	}
+	if r.units == nil {
+		r.units = map[string]string{}
+	}
+	r.units[rule.Name] = rule.Unit
 	return res
 }
 

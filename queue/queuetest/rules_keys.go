@@ -19,6 +19,7 @@ var twoAMinute = map[leaky.Algorithm]rules.Bound{
 	leaky.AlgorithmSlidingLog:     {Limit: 2, Period: 60 * second},
 	leaky.AlgorithmSlidingCounter: {Limit: 2, Period: 60 * second}, leaky.AlgorithmGap: {Period: 60 * second},
 	leaky.AlgorithmConcurrency: {Limit: 2, TTL: 60 * second},
+	leaky.AlgorithmBudget:      {Rate: rate("2/m"), Burst: 2},
 }
 
 // noKey checks that a key is refused because the rule holds its maximum of keys.
@@ -131,8 +132,12 @@ var ruleKeyRules = []rule{
 		for _, a := range rules.Algorithms() {
 			name := "g." + string(a)
 			r.putKeyed(ruleOf(name, a, twoAMinute[a], holds(1)))
+			back := rules.TakeBack
+			if a == leaky.AlgorithmBudget { // its takes are corrected instead
+				back = rules.TakeAnew
+			}
 			for i := range 3 {
-				op := []rules.TakeOp{rules.TakeBack, rules.TakeAnew}[i%2]
+				op := []rules.TakeOp{back, rules.TakeAnew}[i%2]
 				key, other := fmt.Sprint("k", i), rules.Take{Key: "other", Lease: r.leaseOf(a)}
 				got := r.take(name, rules.Take{Key: key, Lease: other.Lease}, other, rules.Take{
 					Op: op, Key: key, Lease: other.Lease,
@@ -146,7 +151,7 @@ var ruleKeyRules = []rule{
 			one := rules.Take{Key: "k", Lease: r.leaseOf(a)}
 			r.take(name, one)
 			r.noKey(name, "other", 1)
-			one.Op = rules.TakeBack
+			one.Op = back
 			r.take(name, one)
 			r.takes(name, "other", 1, true)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
@@ -17,6 +18,17 @@ import (
 type oracle struct {
 	rule rules.Rule
 	keys map[string]*takenUnderKey
+	// open are the takes that can be corrected, and ids their ids in order.
+	open map[string]*openTake
+	ids  []string
+	rnd  *rand.Rand
+}
+
+// openTake is a take that can be corrected.
+type openTake struct {
+	key  string
+	was  leaky.Correction
+	done bool
 }
 
 // takenUnderKey is the tally of one key.
@@ -27,13 +39,16 @@ type takenUnderKey struct {
 }
 
 func newOracle(rule rules.Rule) *oracle {
-	return &oracle{rule: rule, keys: map[string]*takenUnderKey{}}
+	return &oracle{
+		rule: rule, keys: map[string]*takenUnderKey{}, open: map[string]*openTake{}, rnd: rand.New(rand.NewPCG(3, 33)),
+	}
 }
 
 // changes gives the rule other numbers, or another algorithm.
 func (o *oracle) changes(rule rules.Rule) {
 	if rule.Algorithm != o.rule.Algorithm {
 		clear(o.keys)
+		clear(o.open)
 	}
 	o.rule = rule
 }
@@ -64,21 +79,53 @@ func (o *oracle) keep(now leaky.Instant, key string, k *takenUnderKey) {
 	o.keys[key] = k
 }
 
-// ask answers one take. lease is the lease that the engine made up, if it did.
-func (o *oracle) ask(now leaky.Instant, t rules.Take, lease string) rules.Taken {
+// corrects gives a correction without an id one of the recent takes, which it may have corrected before.
+func (o *oracle) corrects(t rules.Take) rules.Take {
+	if t.Op == rules.TakeCorrect && t.ID == "" && len(o.ids) > 0 {
+		t.ID = o.ids[len(o.ids)-1-o.rnd.IntN(min(len(o.ids), 20))]
+		if o.rnd.IntN(8) > 0 && o.open[t.ID] != nil {
+			t.Key = o.open[t.ID].key
+		}
+	}
+	return t
+}
+
+// correct corrects an earlier take, once.
+func (o *oracle) correct(now leaky.Instant, t rules.Take, k *takenUnderKey) rules.Taken {
+	open := o.open[t.ID]
+	if open == nil || open.key != t.Key || now > open.was.At.Add(rules.CorrectFor) {
+		return rules.Taken{Err: rules.UnknownTake(t.ID)}
+	}
+	a := rules.Taken{Decision: k.tally.Peek(now, leaky.Ask{}), Shadow: o.rule.Action == rules.Shadow}
+	if !open.done {
+		open.done, open.was.Actual = true, t.Cost
+		a.Decision = k.tally.(leaky.Corrector).Correct(now, open.was)
+		o.keep(now, t.Key, k)
+	}
+	return a
+}
+
+// ask answers one take. lease and id are what the engine made up, if it did.
+func (o *oracle) ask(now leaky.Instant, t rules.Take, lease, id string) rules.Taken {
 	k := o.of(now, t.Key)
 	ask, err := o.rule.Ask(t, k.limiter)
 	if err != nil {
 		return rules.Taken{Err: err}
 	}
-	if t.Lease == "" && lease != "" {
-		ask.Lease = lease
+	if t.Op == rules.TakeCorrect {
+		return o.correct(now, t, k)
+	}
+	if made := lease + id; t.Lease == "" && made != "" {
+		ask.Lease = made
 	}
 	a := rules.Taken{Shadow: o.rule.Action == rules.Shadow}
 	switch t.Op {
 	case rules.TakeNow:
 		if a.Decision = k.tally.Take(now, ask); a.Allowed {
-			a.Lease = ask.Lease
+			if o.rule.SetID(&a, ask); a.ID != "" {
+				o.open[a.ID] = &openTake{key: t.Key, was: leaky.Correction{At: now, Charged: ask.Cost}}
+				o.ids = append(o.ids, a.ID)
+			}
 		}
 		o.keep(now, t.Key, k)
 	case rules.TakePeek:
@@ -109,9 +156,13 @@ func same(got, want rules.Taken) bool {
 func (r *rig) asksOf(o *oracle, takes ...rules.Take) []rules.Taken {
 	r.Helper()
 	now := r.clock.Now()
+	takes = stated(o.rule.Unit, takes)
+	for i := range takes {
+		takes[i] = o.corrects(takes[i])
+	}
 	got := r.take(o.rule.Name, takes...)
 	for i, t := range takes {
-		if want := o.ask(now, t, got[i].Lease); !same(got[i], want) {
+		if want := o.ask(now, t, got[i].Lease, got[i].ID); !same(got[i], want) {
 			r.Fatalf("%s: question %d of %d at %d, %v %.40q cost %d lease %q:\n got %+v, %v\nwant %+v, %v", o.rule.Name,
 				i, len(takes), now, t.Op, t.Key, t.Cost, t.Lease,
 				got[i], got[i].Err, want, want.Err)
@@ -123,11 +174,25 @@ func (r *rig) asksOf(o *oracle, takes ...rules.Take) []rules.Taken {
 // take asks a rule.
 func (r *rig) take(rule string, takes ...rules.Take) []rules.Taken {
 	r.Helper()
-	got, err := r.e.Take(r.ctx, rule, takes)
+	got, err := r.e.Take(r.ctx, rule, stated(r.units[rule], takes))
 	if err != nil || len(got) != len(takes) {
 		r.Fatalf("take from %s: %d answers to %d questions, %v", rule, len(got), len(takes), err)
 	}
 	return got
+}
+
+// stated returns takes with their costs in the unit of a rule, unless they name one.
+func stated(unit string, takes []rules.Take) []rules.Take {
+	takes = slices.Clone(takes)
+	for i := range takes {
+		if t := &takes[i]; unit != "" && t.Unit == "" {
+			t.Unit = unit
+			if t.Op != rules.TakeCorrect && t.Cost == 0 {
+				t.Cost = 1
+			}
+		}
+	}
+	return takes
 }
 
 // takes asks a rule and checks whether it allows the take.
@@ -168,6 +233,13 @@ var bounds = map[leaky.Algorithm][]rules.Bound{
 		{Rate: rate("1/744h"), Burst: 11},
 	},
 	leaky.AlgorithmTokenBucket: {{Rate: leaky.PerSecond(3), Burst: 4}, {Rate: rate("3/7s"), Burst: 40}},
+	leaky.AlgorithmBudget: {
+		{Rate: leaky.PerSecond(5), Burst: 5},
+		{Rate: rate("200000/m"), Burst: 20_000},
+		{Rate: rate("7/3s"), Burst: 40},
+		{Rate: rate("1000000/s"), Burst: leaky.MaxUnits},
+		{Rate: rate("1/744h"), Burst: 11},
+	},
 	leaky.AlgorithmFixedWindow: {
 		{Limit: 5, Period: second},
 		{Limit: 40, Period: 7 * second},
@@ -233,6 +305,12 @@ func questions(rnd *rand.Rand, a leaky.Algorithm, most int64, n int) []rules.Tak
 		}
 		if a == leaky.AlgorithmConcurrency && rnd.IntN(8) > 0 {
 			t.Lease = fmt.Sprint("p", rnd.IntN(8))
+		}
+		if a == leaky.AlgorithmBudget && rnd.IntN(4) == 0 {
+			t.Op, t.Cost = rules.TakeCorrect, []int64{0, rnd.Int64N(3), rnd.Int64N(3 * most), -1, leaky.MaxUnits}[rnd.IntN(5)]
+			if t.Cost == leaky.MaxUnits && rnd.IntN(50) > 0 { // or the key is blocked for long
+				t.Cost = most
+			}
 		}
 		list[i] = t
 	}

@@ -207,7 +207,7 @@ var takeRules = []rule{
 			{"open", "key", rules.Take{Key: strings.Repeat("k", 10<<20)}},
 			{"open", "key", rules.Take{Key: "a\xff"}},
 			{"open", "lease", rules.Take{Key: "k", Lease: "a"}},
-			{"open", "op", rules.Take{Key: "k", Op: 4}},
+			{"open", "op", rules.Take{Key: "k", Op: 5}},
 			{"gap", "cost", rules.Take{Key: "k", Cost: 2}},
 			{"keyed", "key", rules.Take{}},
 			{"keyed", "key", rules.Take{Op: rules.TakeAnew}},
@@ -324,7 +324,7 @@ var takeRules = []rule{
 			r.crowd(16, func(w int) int {
 				for i := range 10 {
 					key := fmt.Sprint("k", (w+i)%3)
-					got, err := r.e.Take(r.ctx, rule.Name, []rules.Take{{Key: key}, {Key: key}})
+					got, err := r.e.Take(r.ctx, rule.Name, stated(rule.Unit, []rules.Take{{Key: key}, {Key: key}}))
 					if err != nil || len(got) != 2 {
 						r.Errorf("take: %v", err)
 						return 0

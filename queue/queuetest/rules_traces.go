@@ -55,8 +55,8 @@ var ruleTraceRules = []rule{
 		rnd := rand.New(rand.NewPCG(3, 5))
 		oracles := map[string]*oracle{}
 		put := func(name string) {
-			all := rules.Algorithms()
-			a := all[rnd.IntN(len(all)-1)] // all but concurrency
+			all := slices.DeleteFunc(rules.Algorithms(), func(a leaky.Algorithm) bool { return !rules.ForQueues(a) })
+			a := all[rnd.IntN(len(all))]
 			numbers := bounds[a][0]
 			action := []string{rules.Reject, rules.Reject, rules.Defer, rules.Shadow}[rnd.IntN(4)]
 			if a == leaky.AlgorithmGap {

@@ -85,7 +85,8 @@ type chapter struct {
 
 // concurrent are the chapters that Concurrent selects.
 var concurrent = map[string]bool{
-	"Append": true, "OnceIn": true, "Watch": true, "Settle": true, "Held": true, "Calls": true, "Crowd": true,
+	"Correct": true,
+	"Append":  true, "OnceIn": true, "Watch": true, "Settle": true, "Held": true, "Calls": true, "Crowd": true,
 	"Offer": true, "ReadmitOrder": true, "Room": true, "Cancel": true, "ExpiryCrowd": true, "OverflowCrowd": true,
 	"LaneCapacity": true, "Replay": true, "Pull": true, "Stops": true, "Take": true, "RuleTraces": true,
 	"Documents": true, "Audit": true,
@@ -198,6 +199,7 @@ var chapters = []chapter{
 	{"Rules", ruleRules},
 	{"RulesInUse", rulesInUseRules},
 	{"Take", takeRules},
+	{"Correct", correctRules},
 	{"TakeWorking", workingRules},
 	{"RuleKeys", ruleKeyRules},
 	{"RuleAppend", ruleAppendRules},

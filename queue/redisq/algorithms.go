@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // kinds are the arithmetics of tallies: a letter, a file of lua/algorithms, and the numbers that the file needs of a
@@ -22,6 +23,12 @@ var kinds = []struct {
 			return meterNumbers(l)
 		case interface{ Meter() leaky.Meter }:
 			return meterNumbers(l.Meter())
+		}
+		return nil
+	}},
+	{"b", "budget", func(l leaky.Limiter) []int64 {
+		if l, ok := l.(leaky.Allowance); ok {
+			return meterNumbers(leaky.Meter(l))
 		}
 		return nil
 	}},
@@ -59,13 +66,13 @@ func meterNumbers(m leaky.Meter) []int64 {
 // kind makes a table of the functions of an arithmetic. If its tally is a text it has only the first two.
 const kind = "{ ask = ask, back = back, read = read, rest = rest, take = take, anew = anew, write = write }"
 
-// ofTables declares the functions that an arithmetic has if its tallies are not texts.
-const ofTables = "local read, rest, take, anew, write, looked\n"
+// ofTables declares the functions that an arithmetic has if its tallies are not texts, or its takes can be corrected.
+const ofTables = "local read, rest, take, anew, write, looked, noteOpenTake, correctTake\n"
 
 // allKinds returns the Lua that makes each arithmetic when it is first looked up, in a scope of its own.
 func allKinds() string {
 	var b strings.Builder
-	b.WriteString("local makers, byLetter = {}, {}\n")
+	fmt.Fprintf(&b, "local makers, byLetter, CORRECT_FOR = {}, {}, %d\n", rules.CorrectFor.Microseconds())
 	for _, k := range kinds {
 		fmt.Fprintf(&b, "makers.%s = function()\n%s  %s\nreturn %s\nend\n", k.letter, ofTables,
 			strings.ReplaceAll(readLua("algorithms/"+k.file).text, "\n", "\n  "), kind)
@@ -127,12 +134,16 @@ func assembleTake(shebang, letter, algorithm string) string {
 // beforeTake returns the Lua that comes before take.lua.
 func beforeTake(shebang, letter, algorithm string) string {
 	before := ""
-	if letter == "l" || letter == "p" { // the others read two keys at once, which has the same effect
+	if strings.Contains("lpb", letter) { // the others read two keys at once, which has the same effect
 		before = library("slot").text + "\ncheckSlot()"
+	}
+	withBudget := ""
+	if letter == "b" {
+		withBudget = library("budget").text
 	}
 	return strings.Join([]string{
 		shebang, library("names").text, before, library("clock").text, library("clockrecord").text,
-		library("tally").text,
+		library("tally").text, withBudget,
 		library("knownkeys").text, library("rulekeys").text, library("takeops").text, ofTables,
 		readLua("algorithms/" + algorithm).text,
 	}, "\n")

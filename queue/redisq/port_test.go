@@ -29,7 +29,7 @@ var callOf = map[string]string{
 // file there may be several here.
 var partOf = map[string]string{
 	"agenda": "agenda expiry job", "appendjob": "append appendrules overflow room", "auditwrite": "auditlog",
-	"backlog": "overflow", "cancel": "jobacts", "changelog": "changelog jobacts", "delete": "specs",
+	"backlog": "overflow", "budget": "units", "cancel": "jobacts", "changelog": "changelog jobacts", "delete": "specs",
 	"departures": "pace", "ended": "ended commit", "eta": "eta pause weights", "importjobs": "import", "readings": "info",
 	"laneinfo": "info", "groupvisit": "groupvisit groups laneturns grant", "held": "jobacts", "job": "job room",
 	"groups": "groups reserve weights", "lanes": "laneturns", "lanestate": "laneturns job", "limitchange": "pace",
@@ -75,7 +75,7 @@ var ownNames = map[string]string{
 		knownBy limitOf numberField numbersOf packLease rulesOf specOf textField textOf timeAt unpackEnded unpackLease
 		packBatch unpackBatch withBatch unpackLimits unpackRule deadlineOf who`,
 	"reading and writing state that the machine has in memory": `
-		add keepBatches keepBucket keepKeys keepVersionAgain load loadLanes loadLimitsAndGroup loadLimits loadMember
+		add corrected keepBatches keepBucket keepKeys keepVersionAgain load loadLanes loadLimitsAndGroup loadLimits loadMember
 		loadOverflow loadReceiver save saveBucket saveLimits saveLinks saveReceiver set writeAll writeDepartures
 		writeMember writeTurns unsay count countLane costUnder begin finish readPause auditEnds
 		writeSettled endAppend writeSpec writeCreated setTerms

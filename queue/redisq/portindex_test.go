@@ -94,7 +94,7 @@ var withoutScript = map[string]string{
 		applyTo asksAgain chargesDurable checkFirst checkSooner decideTake decodeTally differs discardTallies
 		findLostUntil firstCounted forgetExpiredTallies forgetLost forgetTally insertTally keepCorrected keys
 		markDirty newTally newTallySet newTallySets nextTallyCheck noteCharge noteTake pack readAs reorder
-		repack restoreOrFresh saveTallies setOverrides shard stateFor takeFirst takeOne tallyAt tallyOf
+		keepTally over repack restoreOrFresh saveTallies setOverrides shard stateFor takeFirst takeOne tallyAt tallyOf
 		tallySetFor unsavedTallies withoutCharges writeOwed tallyToAsk`,
 	"serve checks, forecasts and simulations of the machine": `
 		byKey checkJobs cursor depart first goes last newMemory prev sequence

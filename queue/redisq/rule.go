@@ -194,7 +194,7 @@ func (e *Engine) PutRule(ctx context.Context, r rules.Rule, expect int64) (queue
 		case 1:
 			return result, fmt.Errorf("%s: %w: it is at revision %d", r.Name, queue.ErrRevision, result.Revision)
 		case 2:
-			return queue.PutResult{}, ruleset.AskedByQueues(r.Name)
+			return queue.PutResult{}, ruleset.AskedByQueues(r.Name, r.Algorithm)
 		case 3:
 			e.rules.forget(r.Name)
 			continue

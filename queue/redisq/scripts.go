@@ -125,7 +125,7 @@ func readLua(name string) luaFile {
 func library(name string) luaFile {
 	switch name {
 	case "algorithms": // all of lua/algorithms
-		return luaFile{text: allKinds()}
+		return luaFile{needs: []string{"budget"}, text: allKinds()}
 	case "rulekeys":
 		return ruleKeys()
 	}

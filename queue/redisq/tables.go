@@ -26,8 +26,9 @@ var tables = map[string]string{
 	"stopcauses":      stopCauses(),
 	"settlecodes": fmt.Sprintf("local LANE_ONLY, TROUBLE, UNTOLD, NO_TARGET = %d, %d, %d, %d\n",
 		laneOnly, trouble, untold, byte(queue.Throttle)+trouble),
-	"takeops": luaConstants("", upTo(rules.TakeNow, rules.TakeAnew)...) +
-		fmt.Sprintf("local NOTHING = %d\n", askNothing),
+	"takeops": luaConstants("", upTo(rules.TakeNow, rules.TakeCorrect)...) +
+		fmt.Sprintf("local NOTHING, CORRECT_FOR = %d, %d\n", askNothing, rules.CorrectFor.Microseconds()),
+	"notforqueues":  notForQueues(),
 	"counters":      counterTable(),
 	"outcomecounts": countsOutcomes(),
 	"fields":        readsPartition() + readsQueue(),
@@ -197,6 +198,17 @@ local function countersOf(q)
   return counted
 end
 `, names.String(), jobs.String())
+}
+
+// notForQueues returns the algorithms of rules that queues cannot use.
+func notForQueues() string {
+	var list []string
+	for _, a := range rules.Algorithms() {
+		if !rules.ForQueues(a) {
+			list = append(list, fmt.Sprintf("%s = true", a))
+		}
+	}
+	return fmt.Sprintf("local NOT_FOR_QUEUES = { %s }\n", strings.Join(list, ", "))
 }
 
 // countsOutcomes returns a Lua function that counts an outcome in a table, under the name of its counter. It makes the

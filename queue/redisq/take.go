@@ -26,7 +26,7 @@ type takeItem struct {
 }
 
 // askNothing only asks whether the rule is still as it is known, for a question that cannot be asked.
-const askNothing = rules.TakeAnew + 1
+const askNothing = rules.TakeCorrect + 1
 
 func (i takeItem) size() int { return questionBytes + len(i.key.name) + len(i.ask.Lease) }
 
@@ -42,6 +42,7 @@ const (
 var (
 	errStale = errors.New("changed since it was read") // the rule has changed
 	errLater = errors.New("to be asked again")         // the server has looked at enough entries for one call
+	errTake  = errors.New("is unknown")                // of the take to correct
 )
 
 // Take implements queue.Rules. It asks rules as they are known here, and reads those that have changed.
@@ -127,6 +128,8 @@ func (e *Engine) takeFrom(ctx context.Context, name string, takes []rules.Take, 
 			continue
 		}
 		switch {
+		case errors.Is(a.Err, errTake):
+			a.Err = rules.UnknownTake(item.ask.Lease)
 		case a.Err != nil:
 			if failed++; failed == len(items) {
 				return nil, nil, a.Err
@@ -140,7 +143,7 @@ func (e *Engine) takeFrom(ctx context.Context, name string, takes []rules.Take, 
 			}
 		}
 		if item.op == rules.TakeNow && a.Allowed {
-			a.Lease = item.ask.Lease
+			r.SetID(&a, item.ask)
 		}
 		answers[open[k]] = a
 	}
@@ -306,8 +309,11 @@ func (a *boundsArg) index(b *bound) uint16 {
 // readTaken reads the k-th of n answers of one rule.
 func readTaken(v any, k, n int, b *bound) rules.Taken {
 	if text, ok := v.(string); ok && len(text) == decisionBytes*n {
-		if text[decisionBytes*k] == 2 {
+		switch text[decisionBytes*k] {
+		case 2:
 			return rules.Taken{Err: errLater}
+		case 4:
+			return rules.Taken{Err: errTake}
 		}
 		return rules.Taken{
 			Decision: readDecision(text[decisionBytes*k:], b),

@@ -15,8 +15,9 @@ type algorithm struct {
 	name    leaky.Algorithm
 	limiter func(b *Bound) leaky.Limiter
 	numbers []string // numbers it uses; those not in needed are optional
-	// Bounds of limit and period; 0 means those of leaky.
+	// Bounds of limit, burst and period; 0 means those of leaky.
 	maxLimit  int64
+	maxBurst  int64
 	maxPeriod time.Duration
 	// moreBytes returns the maximum bytes of a key beyond keyBytes; nil means none.
 	moreBytes func(b *Bound) int64
@@ -32,6 +33,12 @@ var algorithms = []algorithm{
 		name:    leaky.AlgorithmTokenBucket,
 		limiter: func(b *Bound) leaky.Limiter { return leaky.TokenBucket{Rate: b.Rate, Capacity: b.Burst} },
 		numbers: []string{"rate", "burst"},
+	},
+	{
+		name:     leaky.AlgorithmBudget,
+		limiter:  func(b *Bound) leaky.Limiter { return leaky.Allowance{Rate: b.Rate, Burst: b.Burst} },
+		numbers:  []string{"rate", "burst"},
+		maxBurst: leaky.MaxUnits,
 	},
 	{
 		name:    leaky.AlgorithmFixedWindow,
@@ -93,6 +100,12 @@ func algorithmOf(a leaky.Algorithm) algorithm {
 
 // Numbers returns the names of the numbers of a Bound that an algorithm uses.
 func Numbers(a leaky.Algorithm) []string { return algorithmOf(a).numbers }
+
+// ForQueues reports whether queues can use rules of an algorithm: jobs never give back a place of concurrency, and
+// never correct a budget.
+func ForQueues(a leaky.Algorithm) bool {
+	return a != leaky.AlgorithmConcurrency && a != leaky.AlgorithmBudget
+}
 
 // Limiter returns the arithmetic of a bound.
 func (b Bound) Limiter(a leaky.Algorithm) (leaky.Limiter, error) {

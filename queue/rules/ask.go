@@ -11,8 +11,8 @@ import (
 // Ask converts a take into a request to l, the limiter of its key. A take of concurrency without a lease gets a
 // generated one. Its error is the *invalid.Error of an invalid take.
 func (r *Rule) Ask(t Take, l leaky.Limiter) (leaky.Ask, error) {
-	if t.Op > TakeAnew {
-		return leaky.Ask{}, invalid.Errorf("op", fmt.Sprint(uint8(t.Op)), "must be take, peek, refund or reset")
+	if t.Op > TakeCorrect {
+		return leaky.Ask{}, invalid.Errorf("op", fmt.Sprint(uint8(t.Op)), "must be take, peek, refund, reset or correct")
 	}
 	if t.Key == "" && r.Key != "" {
 		return leaky.Ask{}, invalid.Errorf(
@@ -28,6 +28,12 @@ func (r *Rule) Ask(t Take, l leaky.Limiter) (leaky.Ask, error) {
 	if err := ValidateKey("key", t.Key); err != nil {
 		return leaky.Ask{}, err
 	}
+	if t.ID != "" && t.Op != TakeCorrect {
+		return leaky.Ask{}, invalid.Errorf("take", t.ID, "is allowed only for correct")
+	}
+	if r.Unit != "" || t.Unit != "" || t.Op == TakeCorrect {
+		return r.askUnits(t, l)
+	}
 	ask := leaky.Ask{Cost: max(1, t.Cost)}
 	places := r.Algorithm == leaky.AlgorithmConcurrency
 	switch {
@@ -38,7 +44,7 @@ func (r *Rule) Ask(t Take, l leaky.Limiter) (leaky.Ask, error) {
 	case t.Op == TakeAnew || places && t.Op == TakeBack: // everything of the key or the place
 		ask.Cost = 1
 	case t.Cost > l.Limit() && !(places && t.Lease != ""): // otherwise see Never
-		return leaky.Ask{}, CannotPass(r.Name, t.Cost, l.Limit())
+		return leaky.Ask{}, CannotPass("cost", r.Name, t.Cost, l.Limit())
 	}
 	var err error
 	ask.Lease, err = r.lease(t)
@@ -48,16 +54,16 @@ func (r *Rule) Ask(t Take, l leaky.Limiter) (leaky.Ask, error) {
 // Never returns the *invalid.Error of a refused request that l can never allow, or nil. This only happens with
 // concurrency: the holder of a place may renew it at any cost, and only the store knows the holder.
 func (r *Rule) Never(a leaky.Ask, l leaky.Limiter, d *leaky.Decision) error {
-	if d.Allowed || a.Cost <= l.Limit() {
+	if d.Allowed || a.Cost <= l.Limit() || r.Unit != "" { // a correction may state any cost
 		return nil
 	}
-	return CannotPass(r.Name, a.Cost, l.Limit())
+	return CannotPass("cost", r.Name, a.Cost, l.Limit())
 }
 
 // CannotPass returns the *invalid.Error of a cost that a rule can never allow.
-func CannotPass(rule string, cost, most int64) error {
+func CannotPass(field, rule string, cost, most int64) error {
 	return invalid.Errorf(
-		"cost", fmt.Sprint(cost),
+		field, fmt.Sprint(cost),
 		"exceeds the maximum that the rule %s allows at once, %d; lower the cost or raise the limit", rule, most,
 	)
 }

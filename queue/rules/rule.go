@@ -30,6 +30,9 @@ type Rule struct {
 	// Key is a template of a job's fields; see Template. The rule counts separately per key; an empty template counts
 	// everything together. A caller that takes from the rule by name gives the key, and must if there is a template.
 	Key string `json:"key,omitempty"`
+	// Unit is what a budget counts, such as tokens; other algorithms have none. Takes state their cost in it, and can be
+	// corrected: see TakeCorrect.
+	Unit string `json:"unit,omitempty"`
 	// Action is what to do with a refused job: Reject, Defer or Shadow.
 	Action string `json:"action"`
 	// Away says what to do while the store cannot be reached: AwayOpen, AwayClosed or AwayShare.
@@ -131,6 +134,9 @@ func (r *Rule) Validate() error {
 	if _, err := ParseTemplate(r.Key); err != nil {
 		return err
 	}
+	if err := r.validateUnit(); err != nil {
+		return err
+	}
 	switch r.Action {
 	case Reject, Defer, Shadow:
 	default:
@@ -176,13 +182,14 @@ func (b *Bound) validate(prefix string, a leaky.Algorithm) error {
 	}
 	row := algorithmOf(a)
 	most, longest := cmp.Or(row.maxLimit, leaky.MaxLimit), cmp.Or(row.maxPeriod, leaky.MaxPeriod)
+	maxBurst := cmp.Or(row.maxBurst, leaky.MaxBurst)
 	for _, f := range []struct {
 		name  string
 		given bool
 		check func(field string) error
 	}{
 		{"rate", !b.Rate.Unlimited(), func(string) error { return nil }},
-		{"burst", b.Burst != 0, func(field string) error { return invalid.Range(field, b.Burst, 1, leaky.MaxBurst) }},
+		{"burst", b.Burst != 0, func(field string) error { return invalid.Range(field, b.Burst, 1, maxBurst) }},
 		{"limit", b.Limit != 0, func(field string) error { return invalid.Range(field, b.Limit, 1, most) }},
 		{
 			"period", b.Period != 0,

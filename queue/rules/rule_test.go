@@ -88,7 +88,7 @@ func TestParseRuleRefuses(t *testing.T) {
 		{`{"algorithm":"gap","period":"1s"`, "rule", "not valid JSON"},
 		{
 			`{}`, "algorithm",
-			"must be one of [meter token_bucket fixed_window sliding_log sliding_counter gap concurrency]",
+			"must be one of [meter token_bucket budget fixed_window sliding_log sliding_counter gap concurrency]",
 		},
 		{`{"algorithm":""}`, "algorithm", "must be one of"},
 		{`{"algorithm":"leaky"}`, "algorithm", "must be one of"},

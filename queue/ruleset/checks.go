@@ -20,10 +20,11 @@ func NoSuch(i int, name string) error {
 	return invalid.Errorf(fmt.Sprintf("rules.%d", i), name, "is not a rule; create it first")
 }
 
-// NoQueueAsks returns the *invalid.Error of a spec's i-th rule, which limits concurrency.
+// NoQueueAsks returns the *invalid.Error of a spec's i-th rule, whose algorithm no queue can use.
 func NoQueueAsks(i int, name string) error {
 	return invalid.Errorf(
-		fmt.Sprintf("rules.%d", i), name, "is a concurrency rule, which a queue cannot use: its jobs never give a place back",
+		fmt.Sprintf("rules.%d", i), name, "is a rule of concurrency, whose places jobs would never give back, or a budget, "+
+			"which jobs would never correct; a queue can use neither. For a budget of jobs, use a limit with a unit",
 	)
 }
 
@@ -69,14 +70,15 @@ func AskedBy(ctx context.Context, engine queue.Specs, rule string, most int) ([]
 	}
 }
 
-// CheckPlaces checks a rule before it is put: a rule that queues of any group name cannot become a concurrency rule.
+// CheckPlaces checks a rule before it is put: a rule that queues of any group name cannot become one of concurrency, or
+// a budget.
 // The engine only checks the rule's own group.
 func CheckPlaces(ctx context.Context, engine interface {
 	queue.Specs
 	queue.Rules
 }, rule *rules.Rule,
 ) error {
-	if rule.Algorithm != leaky.AlgorithmConcurrency {
+	if rules.ForQueues(rule.Algorithm) {
 		return nil
 	}
 	there, err := engine.Rule(ctx, rule.Name)
@@ -85,7 +87,7 @@ func CheckPlaces(ctx context.Context, engine interface {
 	}
 	asking, err := AskedBy(ctx, engine, rule.Name, 1)
 	if err == nil && len(asking) > 0 {
-		err = AskedByQueues(rule.Name)
+		err = AskedByQueues(rule.Name, rule.Algorithm)
 	}
 	return err
 }
@@ -103,18 +105,20 @@ func CheckOthers(ctx context.Context, engine queue.Rules, spec *queue.Spec) erro
 			return NoSuch(i, name)
 		case err != nil:
 			return err
-		case info.Algorithm == leaky.AlgorithmConcurrency:
+		case !rules.ForQueues(info.Algorithm):
 			return NoQueueAsks(i, name)
 		}
 	}
 	return nil
 }
 
-// AskedByQueues returns the *invalid.Error of a rule that would become a concurrency rule while queues use it.
-func AskedByQueues(rule string) error {
+// AskedByQueues returns the *invalid.Error of a rule that would get an algorithm that no queue can use while queues
+// use it.
+func AskedByQueues(rule string, a leaky.Algorithm) error {
 	return invalid.Errorf(
-		"algorithm", string(leaky.AlgorithmConcurrency),
-		"is impossible for %s, which queues use: their jobs never give a place back; remove the rule from the queues first",
+		"algorithm", string(a),
+		"is impossible for %s, which queues use: their jobs never give a place back, and never correct a budget; remove "+
+			"the rule from the queues first",
 		rule,
 	)
 }

@@ -63,7 +63,7 @@ func (r *ParsedRule) ask(j *queue.Job) (Ask, error) {
 		return Ask{}, err
 	}
 	if j.Cost > l.Limit() {
-		return Ask{}, rules.CannotPass(r.Name, j.Cost, l.Limit())
+		return Ask{}, rules.CannotPass("cost", r.Name, j.Cost, l.Limit())
 	}
 	return Ask{&r.Rule, key, l}, nil
 }

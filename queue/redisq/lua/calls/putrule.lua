@@ -1,5 +1,5 @@
 #!lua
--- needs: revision, changelog, ruleusers, recheck
+-- needs: revision, changelog, ruleusers, notforqueues, recheck
 --
 -- Create a rule or change it.
 --
@@ -47,7 +47,7 @@ rev, salt, longestYet = tonumber(rev) or 0, salt or stamp, tonumber(longestYet) 
 if oldStamp == stamp then return { rev, createdNow and 1 or 0, 1, 0 } end
 if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
 if oldRule == rule then return { rev, 0, 0, 0 } end
-if algorithm == 'concurrency' and algorithm ~= oldAlgorithm and askers(groupOf(name))[name] then
+if NOT_FOR_QUEUES[algorithm] and algorithm ~= oldAlgorithm and askers(groupOf(name))[name] then
   return { rev, 0, 0, 2 }
 end
 if tonumber(ARGV[11]) >= 0 and tonumber(ARGV[11]) ~= rev then return { rev, 0, 0, 3 } end

@@ -8,8 +8,8 @@
 --          the same), 2 of its bound, 2 of its key, 4 of cost, 1 of how rare the key is (see rulekeys.lua), and 1 of
 --          the length of the place's name, which follows
 -- Returns  for each rule: 1 if it has changed or is gone, or the answers; then now. An answer is 1 byte that is 1 if
---          it is allowed, 3 if there is no room for another key; 4 of what remains, 8 of the time to retry after, 8 of
---          the time until all is fresh
+--          it is allowed, 3 if there is no room for another key, 4 if the take to correct is unknown; 4 of what
+--          remains, 8 of the time to retry after, 8 of the time until all is fresh
 --
 -- Questions to a rule that has changed are not answered. Nor are those behind a question that made the script look at
 -- many entries: their byte is 2, and they are to be asked again.
@@ -60,8 +60,21 @@ for nr = 1, ARGV[2] + 0 do
           tallies[k + 1], cost, place = tally, 1, ''
           if l.keys > 0 then withRulekeys().went(ARGV[first + k - 1], level, left[k]) end
         end
+        local known = true
+        if op == CORRECT then
+          local text, reset
+          known, text, reset = correctTake(l, ARGV[first + k - 1], tally, place, cost)
+          if text then
+            if l.keys > 0 then
+              withRulekeys().corrected(l, { back = back, rest = rest }, ARGV[first + k - 1], level, reset, tally)
+            end
+            tally, left[k], fresh[k] = reset > 0 and text or '', reset, fresh[k] or 0
+            tallies[k + 1] = tally
+          end
+          cost, place = 1, ''
+        end
         local allowed, remaining, retry, reset, kept, was = ask(l, tally, cost, place)
-        local said = allowed and 1 or 0
+        local said = known and (allowed and 1 or 0) or 4
         if allowed and op <= PEEK and l.keys > 0 then
           local till, ends = was or endsAt(l, tally), now + reset
           if till < ends - ends % l.slot or doubt and till <= now then -- else the key is known
@@ -81,6 +94,7 @@ for nr = 1, ARGV[2] + 0 do
         fresh[k] = fresh[k] or was
         if op == TAKE and kept then
           if allowed and take then take(l, tally, cost, place) end
+          if allowed and noteOpenTake then noteOpenTake(ARGV[first + k - 1], place, cost) end
           tallies[k + 1], left[k] = kept, reset
         end
         answers[i] = pack(DECISION, said, remaining, retry, reset)

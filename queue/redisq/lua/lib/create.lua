@@ -1,4 +1,4 @@
--- needs: run, newqueues, ruleusers, adapt, departures
+-- needs: run, newqueues, ruleusers, notforqueues, adapt, departures
 --
 -- How a queue is made.
 --
@@ -55,7 +55,7 @@ end
 
 -- checkSpec returns how a spec conflicts with other queues or with rules, or nil: 2 if its parent has so many children,
 -- 3 and the number of children if a pull queue would have children, 4 if it would be a child of a pull queue, 5 if a
--- rule does not exist, 6 if it is of concurrency; with 5 and 6 the rule's index. ruled are the rules that it names, and
+-- rule does not exist, 6 if no queue can use it; with 5 and 6 the rule's index. ruled are the rules that it names, and
 -- q is the queue, if it exists.
 local function checkSpec(name, s, ruled, q, children)
   if s.pull == '1' and groups.countChildren(name) > 0 then return 3, groups.countChildren(name) end
@@ -68,7 +68,7 @@ local function checkSpec(name, s, ruled, q, children)
   local i = 0
   for rule in string.gmatch(ruled, '%S+') do
     local algorithm = call('HGET', ruleKey(rule), 'algorithm')
-    if not algorithm or algorithm == 'concurrency' then return algorithm and 6 or 5, i end
+    if not algorithm or NOT_FOR_QUEUES[algorithm] then return algorithm and 6 or 5, i end
     i = i + 1
   end
   checkRuleKeys()

@@ -1,5 +1,5 @@
 -- needs: knownkeys
--- gives: isNew, noRoom, came, keepKeys, went
+-- gives: isNew, noRoom, came, keepKeys, went, corrected
 --
 -- How many keys a rule holds, for takes, and for appends to queues that ask rules. It is made when a call meets a key
 -- that may be new.
@@ -163,11 +163,16 @@ local function thin(c)
 end
 
 -- keepKeys makes the zset outlive the tallies. It is called for each new key, and each time that a use moves the end of
--- a key into another slot.
-local function keepKeys(l, key)
+-- a key into another slot. A debt may last for longer: then it gets the time until the key is fresh.
+local function keepKeys(l, key, left)
   local nr = sub(key, #B + 2, -18)
   local till = list and recheckUntil(list, nr) or 0
-  call('PEXPIRE', B .. 'W' .. nr, lasting(max(2 * l.slot, till - now) + l.slot + SPAN))
+  local lasts = lasting(max(2 * l.slot, till - now, left or 0) + l.slot + SPAN)
+  if not l.debts then
+    call('PEXPIRE', B .. 'W' .. nr, lasts)
+  elseif call('PEXPIRE', B .. 'W' .. nr, lasts, 'NX') == 0 then
+    call('PEXPIRE', B .. 'W' .. nr, lasts, 'GT')
+  end
 end
 
 -- came enters a new key, which is fresh after some time.
@@ -200,4 +205,14 @@ local function went(key, level, left)
     local n = call('ZREM', c.key, member(key, level))
     if c.n then c.n = c.n - n end
   end
+end
+
+-- corrected updates or enters the entry of a key after the cost of a take was corrected: that needs no room.
+local function corrected(l, kind, key, level, left, before)
+  if left > 0 and (not before or before == '' or removed[key]) then
+    came(l, kind, key, level, left)
+  else
+    went(key, level, left)
+  end
+  if left > 2 * l.slot then keepKeys(l, key, left) end
 end

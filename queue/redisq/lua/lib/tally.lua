@@ -21,6 +21,11 @@
 --   take(l, tally, cost, place)  takes what was allowed when it was last asked for
 --   anew(tally)                  forgets; a text becomes ''
 --   write(tally)                 keeps it
+--
+-- Of b, takes can be corrected:
+--
+--   noteOpenTake(key, id, cost)           notes an allowed take
+--   correctTake(l, key, tally, id, cost)  charges the actual cost, see there
 
 local SPAN = 4 * SECOND
 local MAX_LIMIT, MAX_ENTRIES = 1000000000, 10000
@@ -32,7 +37,7 @@ local function boundsOf(text, kinds)
   for at = 1, #text, BOUND_BYTES do
     local letter, most, second, third, keys, slot = unpackStruct(BOUND, text, at)
     bounds[#bounds + 1] = { most = most, second = second, third = third, keys = keys, slot = slot,
-      kind = kinds and kinds[letter], whole = false, part = 0, us = 0, rest = 0 }
+      kind = kinds and kinds[letter], debts = letter == 'b', whole = false, part = 0, us = 0, rest = 0 }
   end
   return bounds
 end
