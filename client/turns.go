@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -11,17 +12,11 @@ import (
 // it returns, start. If the turn would not come in time, the error is a *Problem with reason no_turn, at once. If ctx
 // ends, the next caller gets the place.
 func (c *Client) Turn(ctx context.Context, queue string, wait time.Duration) (waited time.Duration, err error) {
-	if wait == 0 {
-		wait = 30 * time.Second
+	turn, err := c.TurnWith(ctx, queue, TurnOptions{Wait: wait})
+	if err != nil {
+		return 0, err
 	}
-	var turn struct {
-		WaitedMS int64 `json:"waited_ms"`
-	}
-	_, err = c.Do(ctx, &Request{
-		Method: http.MethodPost, Path: queuePath(queue, "turns"), Wait: wait, Repeatable: true,
-		Body: map[string]string{"wait": wait.String()},
-	}, &turn)
-	return milliseconds(turn.WaitedMS), err
+	return turn.Waited, nil
 }
 
 // Throttle stops a queue for a while, since the provider asked for it. It returns when the queue continues.
@@ -50,9 +45,18 @@ type Transport struct {
 	Wait time.Duration
 	// Base sends the requests; nil is http.DefaultTransport.
 	Base http.RoundTripper
+	// Costs returns what a request will use of units that limits of the queue count, such as tokens. It must not read the
+	// body; GetBody returns a copy. Nil, and a nil result, mean the queue's estimate.
+	Costs func(*http.Request) map[string]int64
+	// Actual returns what a request used, from the response and its body as far as the program read it. It is called
+	// when the program has read the body to its end, or closes it. A nil result means what was charged. A body of which
+	// more than 1 MiB was read is not passed. The report follows in the background; failures are notices.
+	Actual func(response *http.Response, body []byte) map[string]int64
+	// ReportWithin is how long a response may take, with Actual; 0 is 10 minutes.
+	ReportWithin time.Duration
 }
 
-// reporting is how long a Transport tries to report that the provider asked for a break.
+// reporting is how long a Transport tries to report that the provider asked for a break, or what a request used.
 const reporting = 5 * time.Second
 
 // RoundTrip implements http.RoundTripper. If the turn would not come in time, the error is a *Problem.
@@ -61,13 +65,27 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	if _, err := t.Client.Turn(r.Context(), t.Queue, t.Wait); err != nil {
+	o := TurnOptions{Wait: t.Wait}
+	if t.Costs != nil {
+		o.Costs = t.Costs(r)
+	}
+	if t.Actual != nil {
+		o.ReportWithin = cmp.Or(t.ReportWithin, 10*time.Minute)
+	}
+	turn, err := t.Client.TurnWith(r.Context(), t.Queue, o)
+	if err != nil {
 		if r.Body != nil {
 			_ = r.Body.Close()
 		}
 		return nil, err
 	}
 	resp, err := base.RoundTrip(r)
+	switch {
+	case err != nil:
+		go turn.closeSoon(r.Context(), nil)
+	case t.Actual != nil:
+		resp.Body = meter(resp, t.Actual, func(actual map[string]int64) { go turn.closeSoon(r.Context(), actual) })
+	}
 	if err != nil || resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return resp, err
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // most is the maximum number of words on all pages together, except those of groups.
-const most = 33_110
+const most = 33_290
 
 // budgets are the maximum numbers of words of all pages.
 var budgets = map[string]int{
@@ -24,7 +24,7 @@ var budgets = map[string]int{
 	"CHANGELOG.md":           600,
 	"deploy/README.md":       1300,
 	"docs/design.md":         3970,
-	"docs/api.md":            3530,
+	"docs/api.md":            3600,
 	"docs/proxy.md":          880,
 	"docs/console.md":        330,
 	"docs/cli.md":            1700,
@@ -32,9 +32,9 @@ var budgets = map[string]int{
 	"docs/access.md":         1008,
 	"docs/admission.md":      1100,
 	"docs/roles.md":          250,
-	"docs/go.md":             620,
-	"docs/python.md":         620,
-	"docs/typescript.md":     620,
+	"docs/go.md":             650,
+	"docs/python.md":         655,
+	"docs/typescript.md":     665,
 	"docs/testing.md":        300,
 	"docs/limiters.md":       850,
 	"docs/deferred.md":       950,

@@ -14,12 +14,23 @@ import (
 type keeper struct {
 	mu    sync.Mutex
 	timer *time.Timer // nil if the lease is not kept, or no longer
+	limit *time.Timer // ends the turn; nil if it is kept for any time
+	over  func()      // called by End; may be nil
 	ended bool
 }
 
 // Keep extends the lease of the turn until it ends, so that the caller can end it with what its call has used. A turn
 // whose lease cannot be extended ends as delivered, before it could go to another caller.
 func (d *Departure) Keep() { d.keepUntil(d.LeaseEnd) }
+
+// keepFor is Keep for a limited time. End calls over.
+func (d *Departure) keepFor(within time.Duration, over func()) {
+	d.keep.mu.Lock()
+	d.keep.over = over
+	d.keep.limit = time.AfterFunc(within, func() { d.End(queue.Settlement{}) })
+	d.keep.mu.Unlock()
+	d.Keep()
+}
 
 func (d *Departure) keepUntil(end time.Time) {
 	d.keep.mu.Lock()
@@ -52,9 +63,12 @@ func (d *Departure) end() bool {
 	}
 	d.keep.mu.Lock()
 	defer d.keep.mu.Unlock()
-	if d.keep.ended = true; d.keep.timer != nil {
-		d.keep.timer.Stop()
+	for _, timer := range []*time.Timer{d.keep.timer, d.keep.limit} {
+		if timer != nil {
+			timer.Stop()
+		}
 	}
+	d.keep.ended = true
 	return true
 }
 

@@ -13,10 +13,13 @@ type QueueTurns struct {
 	engine     TurnEngine
 	dispatcher *Dispatcher
 
-	using  sync.WaitGroup
-	mu     sync.Mutex
-	queues map[string]*sharedTurns
-	idle   int // number of queues without a caller
+	using   sync.WaitGroup
+	lending sync.WaitGroup // of the turns in lent
+	mu      sync.Mutex
+	queues  map[string]*sharedTurns
+	idle    int // number of queues without a caller
+	lent    map[*Departure]struct{}
+	loans   int // number of turns that are lent, or wanted to be
 }
 
 // sharedTurns is shared by all callers that wait for turns of one queue.
@@ -27,7 +30,9 @@ type sharedTurns struct {
 
 // NewQueueTurns returns the turns of all queues. The dispatcher, which hands them out, must use the same engine.
 func NewQueueTurns(engine TurnEngine, dispatcher *Dispatcher) *QueueTurns {
-	return &QueueTurns{engine: engine, dispatcher: dispatcher, queues: map[string]*sharedTurns{}}
+	return &QueueTurns{
+		engine: engine, dispatcher: dispatcher, queues: map[string]*sharedTurns{}, lent: map[*Departure]struct{}{},
+	}
 }
 
 // Wait waits for a turn of a queue; see [Turns.Wait].
@@ -46,9 +51,11 @@ func (q *QueueTurns) Use(ctx context.Context, queue string, r TurnRequest, use f
 	return use(turn)
 }
 
-// Close waits until the engine knows of all turns that came or were given up. Call it when no Wait begins any more.
+// Close ends the turns that are lent, and waits until the engine knows of all turns that came or were given up. Call it
+// when no Wait begins any more.
 func (q *QueueTurns) Close() {
 	q.using.Wait() // a server that was stopped by force may still have handlers that have not returned
+	q.endLoans()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, turns := range q.queues {
@@ -75,6 +82,11 @@ func (q *QueueTurns) leave(turns *sharedTurns) {
 	defer q.using.Done()
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.release(turns)
+}
+
+// release notes that turns have a user less. mu is held.
+func (q *QueueTurns) release(turns *sharedTurns) {
 	if turns.users--; turns.users > 0 {
 		return
 	}

@@ -116,7 +116,9 @@ func (t *Turns) next(ctx context.Context, until time.Time) (*Departure, kind, er
 		}
 	}
 	handed.End(true)
-	came := &Departure{Latest: j.latest, LeaseEnd: j.LeaseEnd, Costs: j.Costs, turns: t, lease: j.lease()}
+	came := &Departure{
+		Latest: j.latest, LeaseEnd: j.LeaseEnd, Costs: j.Costs, turns: t, lease: j.lease(), attempt: j.Attempt,
+	}
 	return came, kindOfJob(j.ID, j.Lane, j.Cost, j.Priority), nil
 }
 

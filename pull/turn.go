@@ -72,11 +72,12 @@ type Departure struct {
 	// Costs are what was charged for the turn in the units that limits count.
 	Costs map[string]int64
 
-	turns *Turns
-	turn  *Turn
-	lease queue.Lease
-	over  atomic.Bool
-	keep  keeper
+	turns   *Turns
+	turn    *Turn
+	lease   queue.Lease
+	attempt int
+	over    atomic.Bool
+	keep    keeper
 }
 
 // End ends the turn with a Deliver, which may stop the queue and may have actual costs. It reports whether the turn was
@@ -87,6 +88,9 @@ func (d *Departure) End(s queue.Settlement) bool {
 	}
 	s.Lease, s.Verdict = d.lease, queue.Deliver
 	d.turns.settling.Go(func() { _ = d.turns.dispatcher.settle([]queue.Settlement{s}) })
+	if d.keep.over != nil {
+		d.keep.over()
+	}
 	return true
 }
 

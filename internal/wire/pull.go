@@ -99,9 +99,19 @@ type TurnRequest struct {
 	Wait *unit.Duration `json:"wait,omitempty"`
 	// Costs are in other units than jobs; without them, the queue's estimates count.
 	Costs map[string]int64 `json:"costs,omitempty"`
+	// ReportWithin is how long the caller may take to report what it used; nil means that it will not.
+	ReportWithin *unit.Duration `json:"report_within,omitempty"`
 }
 
 // Turn means that the caller may start now.
 type Turn struct {
 	WaitedMS int64 `json:"waited_ms"`
+	*LentTurn
+}
+
+// LentTurn is what a caller needs that will report what it used.
+type LentTurn struct {
+	Lease `json:",inline"`
+	// Costs are what was charged, in the units that limits count.
+	Costs map[string]int64 `json:"costs,omitempty"`
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"iter"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -192,6 +190,9 @@ type named struct {
 	Rate    string
 	Set     []string
 	Count   int
+	Costs   map[string]int64
+	Actual  map[string]int64
+	Within  float64 `json:"report_within"`
 }
 
 func getJob(ctx context.Context, d *driver, r *request) (any, error) {
@@ -239,34 +240,6 @@ func waitJob(ctx context.Context, d *driver, r *request) (any, error) {
 		return nil, err
 	}
 	return j.Raw, nil
-}
-
-func turn(ctx context.Context, d *driver, r *request) (any, error) {
-	a, err := args[named](r)
-	if err != nil {
-		return nil, err
-	}
-	waited, err := d.c.Turn(ctx, a.Queue, seconds(a.Wait))
-	return map[string]any{"waited": waited.Seconds()}, err
-}
-
-func pacedGet(ctx context.Context, d *driver, r *request) (any, error) {
-	a, err := args[named](r)
-	if err != nil {
-		return nil, err
-	}
-	hc := &http.Client{Transport: &client.Transport{Client: d.c, Queue: a.Queue, Wait: seconds(a.Wait)}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := hc.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	_, err = io.Copy(io.Discard, resp.Body)
-	return map[string]any{"status": resp.StatusCode}, err
 }
 
 func throttle(ctx context.Context, d *driver, r *request) (any, error) {

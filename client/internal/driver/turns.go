@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/penstock/penstock/client"
 )
 
 // timeTurns takes turns by the client and by bare requests, one of each at a time, and returns how long each took in
@@ -47,4 +49,47 @@ func timeTurns(ctx context.Context, d *driver, r *request) (any, error) {
 		}
 	}
 	return took, nil
+}
+
+func turn(ctx context.Context, d *driver, r *request) (any, error) {
+	a, err := args[named](r)
+	if err != nil {
+		return nil, err
+	}
+	turn, err := d.c.TurnWith(ctx, a.Queue, client.TurnOptions{
+		Wait: seconds(a.Wait), Costs: a.Costs, ReportWithin: seconds(a.Within),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if a.Actual != nil {
+		err = turn.ReportActual(ctx, a.Actual)
+	}
+	return map[string]any{"waited": turn.Waited.Seconds(), "costs": turn.Costs}, err
+}
+
+func pacedGet(ctx context.Context, d *driver, r *request) (any, error) {
+	a, err := args[named](r)
+	if err != nil {
+		return nil, err
+	}
+	paced := &client.Transport{Client: d.c, Queue: a.Queue, Wait: seconds(a.Wait)}
+	if a.Costs != nil {
+		paced.Costs = func(*http.Request) map[string]int64 { return a.Costs }
+	}
+	if a.Actual != nil {
+		paced.Actual = func(*http.Response, []byte) map[string]int64 { return a.Actual }
+	}
+	hc := &http.Client{Transport: paced}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := hc.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return map[string]any{"status": resp.StatusCode}, err
 }

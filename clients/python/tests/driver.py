@@ -176,7 +176,6 @@ SIMPLE = {  # call: (method, positional arguments, keyword arguments)
     "get": ("get", ("queue", "id"), ()),
     "cancel_job": ("cancel", ("queue", "id"), ()),
     "wait": ("wait", ("queue", "id"), ("timeout",)),
-    "turn": ("wait_turn", ("queue",), ("wait",)),
     "throttle": ("throttle", ("queue", "after"), ("reason",)),
     "take": ("take", ("rule",), ("key", "cost", "wait", "lease")),
     "peek": ("peek", ("rule",), ("key", "cost")),
@@ -200,13 +199,29 @@ def simple(client, name, args, options):
     return getattr(client, method)(*[args[p] for p in positional], **{**options, **more})
 
 
+def turn(client, args, options):
+    return client.turn(args["queue"], **{k: args[k] for k in ("wait", "costs", "report_within") if k in args}, **options)
+
+
+def report(turn, args):
+    """Report what the call used, and return the answer about the turn."""
+    if "actual" in args:
+        turn.report_actual(args["actual"])
+    return {"waited": turn.waited, "costs": turn.costs}
+
+
+def paced(client, args, options):
+    more = {k: args[k] for k in ("wait", "costs") if k in args}
+    if "actual" in args:
+        more["actual"] = lambda response: args["actual"]
+    return client.paced(args["queue"], **more, **options)
+
+
 def answer_of(name, value):
     if name == "append":
         return appended(value)
     if name in ("take", "peek", "refund"):
         return taken(value)
-    if name == "turn":
-        return {"waited": value}
     return value if value is not None else {}
 
 
@@ -248,6 +263,9 @@ class Sync:
             return summary(results, made)
         if name == "list":
             return {"ids": [job["id"] for job in client.list(args["queue"], args["state"], **options)]}
+        if name == "turn":
+            with turn(client, args, options) as come:
+                return report(come, args)
         if name == "time_turns":
             return self.time_turns(args)
         if name == "paced_get":
@@ -298,7 +316,7 @@ class Sync:
         return took
 
     def paced_get(self, args, options):
-        get = self.client.paced(args["queue"], **({"wait": args["wait"]} if "wait" in args else {}), **options)
+        get = paced(self.client, args, options)
         try:
             with get(args["url"]) as response:
                 return {"status": response.status}
@@ -348,6 +366,9 @@ class Async:
             return summary([result async for result in stream], made)
         if name == "list":
             return {"ids": [job["id"] async for job in client.list(args["queue"], args["state"], **options)]}
+        if name == "turn":
+            async with turn(client, args, options) as come:
+                return report(come, args)
         if name == "paced_get":
             return await self.paced_get(args, options)
         if name == "proxy":
@@ -378,7 +399,7 @@ class Async:
         raise Invalid(f"unknown call {name!r}")
 
     async def paced_get(self, args, options):
-        get = self.client.paced(args["queue"], **({"wait": args["wait"]} if "wait" in args else {}), **options)
+        get = paced(self.client, args, options)
         try:
             response = await get(args["url"])
             with response:

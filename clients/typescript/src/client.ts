@@ -1,3 +1,4 @@
+import { checked } from "./costs.js";
 import { seconds, sleep, text, type Duration } from "./duration.js";
 import { Misuse, Refused, TimedOut } from "./errors.js";
 import { Stream, type StreamOptions, type StreamResult } from "./append.js";
@@ -5,7 +6,7 @@ import { events, type EventOptions, type StreamEvent } from "./events.js";
 import { guard, type Hook } from "./hook.js";
 import { parse, Transport, type Answer, type Call } from "./http.js";
 import { encode, type Appended, type Job } from "./job.js";
-import { pacedFetch, Turn, type PacedOptions } from "./paced.js";
+import { pacedFetch, Turn, type PacedOptions, type TurnAnswer, type TurnOptions } from "./paced.js";
 import { cancelled } from "./retry.js";
 import { peek, refund, take, type TakeOptions, type TakeResult } from "./rules.js";
 import { tokenFromEnvironment, type TokenSource } from "./token.js";
@@ -142,12 +143,17 @@ export class Penstock {
   }
 
   /** turn waits for a turn of a queue. Aborting the signal gives the place back. */
-  async turn(queue: string, options: CallOptions & { wait?: Duration | undefined } = {}): Promise<Turn> {
-    const wait = seconds(options.wait ?? 30, "wait");
-    const answer = parse<{ waited_ms: number }>(await this.ask("turn", "POST", queuePath(queue, "turns"), {
-      ...options, timeout: options.timeout ?? wait + this.timeout, queue, json: { wait: text(wait) },
+  async turn(queue: string, options: TurnOptions = {}): Promise<Turn> {
+    const { wait: longest = 30, costs, reportWithin, ...rest } = options;
+    const wait = seconds(longest, "wait");
+    const json = {
+      wait: text(wait), costs: costs && checked("costs", costs),
+      report_within: reportWithin === undefined ? undefined : text(reportWithin, "report_within"),
+    };
+    const answer = parse<TurnAnswer>(await this.ask("turn", "POST", queuePath(queue, "turns"), {
+      ...rest, timeout: options.timeout ?? wait + this.timeout, queue, json,
     }));
-    return new Turn(this, queue, answer.waited_ms / 1000);
+    return new Turn(this, queue, answer);
   }
 
   /** pacedFetch returns a function like fetch that waits for a turn of the queue before each request. */

@@ -9,6 +9,7 @@
  * - resend: a stream of jobs broke, and its unanswered jobs are sent again
  * - lease_failed: a worker cannot lease jobs and keeps trying
  * - extend_failed, settle_failed: the server did not take a worker's report; the worker repeats it
+ * - settle_failed: what a paced call used could not be reported; what was charged stands
  * - lost: a lease was lost, and the job's handler was cancelled
  * - blocked: a handler blocked the event loop for longer than its lease
  * - abandoned: a handler did not return within maxTime, or within 1 s after the grace of a stop

@@ -1,4 +1,5 @@
 export { Penstock, type CallOptions, type ListOptions, type PenstockOptions } from "./client.js";
+export type { Costs } from "./costs.js";
 export type { StreamOptions, StreamResult } from "./append.js";
 export type { Duration } from "./duration.js";
 export { Cancelled, LeaseLost, Misuse, PenstockError, Refused, TimedOut, Unreachable } from "./errors.js";
@@ -7,7 +8,7 @@ export type { Hook, HookEvent } from "./hook.js";
 export type { Appended, Job } from "./job.js";
 export { expressLimit, fastifyLimit, type LimitOptions } from "./middleware.js";
 export { dead, delivered, down, held, Outcome, released, retry, throttled, type Settlement } from "./outcome.js";
-export { Turn, type PacedOptions } from "./paced.js";
+export { Turn, type PacedOptions, type TurnOptions } from "./paced.js";
 export { problemOf, proxyHeaders, type ProxyOptions } from "./proxy.js";
 export type { TakeOptions, TakeResult } from "./rules.js";
 export type { TokenSource } from "./token.js";

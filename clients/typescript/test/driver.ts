@@ -124,7 +124,13 @@ async function call(name: string, args: Args, options: Args, signal: AbortSignal
     }
     case "cancel_job": return client.cancel(queue, args["id"], o);
     case "wait": return client.wait(queue, args["id"], { ...o, timeout: args["timeout"] ?? options["timeout"] });
-    case "turn": return { waited: (await client.turn(queue, { ...o, wait: args["wait"] })).waited };
+    case "turn": {
+      const turn = await client.turn(queue, {
+        ...o, wait: args["wait"], costs: args["costs"], reportWithin: args["report_within"],
+      });
+      if (args["actual"] !== undefined) await turn.reportActual(args["actual"], { signal });
+      return { waited: turn.waited, costs: turn.costs };
+    }
     case "time_turns": {
       const took: Record<string, number[]> = { bare: [], client: [] };
       for (let n = 0; n < args["count"]; n++) {
@@ -138,7 +144,9 @@ async function call(name: string, args: Args, options: Args, signal: AbortSignal
       return took;
     }
     case "paced_get": {
-      const response = await client.pacedFetch(queue, { wait: args["wait"] })(args["url"], { signal });
+      const actual = args["actual"] === undefined ? undefined : () => args["actual"];
+      const get = client.pacedFetch(queue, { wait: args["wait"], costs: args["costs"], actual });
+      const response = await get(args["url"], { signal });
       await response.arrayBuffer();
       return { status: response.status };
     }

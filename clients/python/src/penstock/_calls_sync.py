@@ -13,11 +13,13 @@ from ._events import SILENCE, Event, EventStream
 from ._jobs import Appended, encode_job
 from ._pacing import asked_to_pause, throttled_by
 from ._retry import pause_before_retry, refusal
-from ._units import Span, clip, escaped, instant, path, seconds, span
+from ._units import Span, amounts, clip, escaped, instant, path, seconds, span
 from .errors import Invalid, PenstockError, Refused, TimedOut, Unreachable
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+REPORTING = 5.0  # seconds for a report of what a call used
 
 
 class Calls:
@@ -152,30 +154,56 @@ class Calls:
 
     # Paced calls
 
-    def wait_turn(self, queue: str, wait: Span = 30, **o: "Unpack[CallOptions]") -> float:
-        """Wait for a turn. Returns the seconds waited. A cancelled call gives its place back."""
-        body, extra = {"wait": span(wait, "wait")}, waits(wait)
-        return (self._of_queue("POST", queue, "turns", o=o, body=body, extra=extra))["waited_ms"] / 1000
+    def _turn(
+        self, queue: str, wait: Span, costs: Optional[Mapping[str, int]], report_within: Optional[Span], o: CallOptions
+    ) -> Dict[str, Any]:
+        body: Dict[str, Any] = {"wait": span(wait, "wait")}
+        if costs is not None:
+            body["costs"] = amounts(costs, "costs")
+        if report_within is not None:
+            body["report_within"] = span(report_within, "report_within")
+        return self._of_queue("POST", queue, "turns", o=o, body=body, extra=waits(wait))
 
-    def turn(self, queue: str, wait: Span = 30, **o: "Unpack[CallOptions]") -> "Turn":
-        """Wait for a turn: ``with client.turn("api") as turn: ...``."""
-        return Turn(self, queue, wait, o)
+    def wait_turn(
+        self, queue: str, wait: Span = 30, *, costs: Optional[Mapping[str, int]] = None, **o: "Unpack[CallOptions]"
+    ) -> float:
+        """Wait for a turn. Returns the seconds waited. A cancelled call gives its place back."""
+        return (self._turn(queue, wait, costs, None, o))["waited_ms"] / 1000
+
+    def turn(
+        self, queue: str, wait: Span = 30, *, costs: Optional[Mapping[str, int]] = None,
+        report_within: Optional[Span] = None, **o: "Unpack[CallOptions]",
+    ) -> "Turn":
+        """Wait for a turn: ``with client.turn("api") as turn: ...``.
+
+        ``costs`` is what the block will use of units that limits of the queue count, such as ``{"tokens": 1800}``, by
+        default the queue's estimate. With ``report_within``, from 1 s to 1 h, the block can take as long as that and
+        then call ``turn.report_actual``. Until it ends, the turn has a place in the queue.
+        """
+        return Turn(self, queue, wait, costs, report_within, o)
 
     def paced(
-        self, queue: str, call: Optional[Callable[..., Any]] = None, wait: Span = 30,
+        self, queue: str, call: Optional[Callable[..., Any]] = None, wait: Span = 30, *,
+        costs: Any = None, actual: Optional[Callable[[Any], Any]] = None, report_within: Span = 600,
         **o: "Unpack[CallOptions]",
     ) -> Callable[..., Any]:
         """Return a function that waits for a turn, then calls ``call``, by default urlopen of urllib.
 
         If the provider answers 429, or 503 with Retry-After, the queue stops for everyone.
+
+        ``costs`` is what a call will use of units such as ``{"tokens": 1800}``, or a function of the call's arguments
+        that returns that. ``actual`` is a function of the call's result that returns what it used, or None if that is
+        unknown. If that fails, it is reported to the hook, and what was charged stands.
         """
         call = call or self._urlopen
 
         def paced(*args: Any, **kwargs: Any) -> Any:
-            self.wait_turn(queue, wait, **o)
-            response: Any = None
+            stated = costs(*args, **kwargs) if callable(costs) else costs
+            turn = self._turn(queue, wait, stated, report_within if actual else None, o)
+            response, used = None, None  # type: Any, Any
             try:
                 response = call(*args, **kwargs)
+                used = self._used(queue, actual, response)
                 return response
             except Exception as error:
                 response = error
@@ -184,8 +212,34 @@ class Calls:
                 pause = asked_to_pause(response)
                 if pause is not None:
                     self._tell(queue, pause, "the provider asked for a pause")
+                self._end_turn(queue, turn, used)
 
         return paced
+
+    def _used(self, queue: str, actual: Optional[Callable[[Any], Any]], response: Any) -> Any:
+        """Return what a call used. The caller must get the response in any case."""
+        try:
+            return self._resolve(actual(response)) if actual else None
+        except Exception as error:
+            self.core.report("settle_failed", queue=queue, error=error)
+            return None
+
+    def _end_turn(self, queue: str, turn: Mapping[str, Any], used: Optional[Mapping[str, int]]) -> None:
+        """End a turn that was kept for a report, if need be without the report."""
+        if "lease" not in turn:
+            return
+        job = {"id": turn["id"], "lease": turn["lease"], "outcome": "delivered"}
+        try:
+            if used is not None:
+                job["actual"] = amounts(used, "actual", turn.get("costs") or {})
+            answer = self._of_queue("POST", queue, "settle", o={"timeout": REPORTING}, body={"jobs": [job]})
+            failed = answer["jobs"][0]
+            if "reason" in failed:
+                raise Refused(int(failed["status"]), str(failed["reason"]), str(failed.get("detail", "")))
+        except PenstockError as error:
+            self.core.report("settle_failed", queue=queue, id=turn["id"], error=error)
+            if used is not None and (isinstance(error, Invalid) or isinstance(error, Refused) and error.status < 500):
+                self._end_turn(queue, turn, None)
 
     def proxy_url(self, queue: str) -> str:
         """Return the base URL of a queue's pacing proxy, for any HTTP library or SDK.
@@ -339,19 +393,42 @@ class Turn:
     """
 
     waited = 0.0
+    _used: Optional[Dict[str, int]] = None
 
-    def __init__(self, client: Calls, queue: str, wait: Span, o: CallOptions) -> None:
+    def __init__(
+        self, client: Calls, queue: str, wait: Span, costs: Optional[Mapping[str, int]],
+        report_within: Optional[Span], o: CallOptions,
+    ) -> None:
         self._client, self._queue, self._wait, self._o = client, queue, wait, o
+        self._costs, self._within = costs, report_within
+        self._turn: Dict[str, Any] = {}
 
     def __enter__(self) -> "Turn":
-        self.waited = self._client.wait_turn(self._queue, self._wait, **self._o)
+        self._turn = self._client._turn(self._queue, self._wait, self._costs, self._within, self._o)
+        self.waited = self._turn["waited_ms"] / 1000
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         asked = throttled_by(error)
         if asked:
             self._client._tell(self._queue, *asked)
+        self._client._end_turn(self._queue, self._turn, self._used)
 
     def throttled(self, after: Span = 1, reason: str = "") -> None:
         """Stop the queue for everyone."""
         self._client.throttle(self._queue, after, reason)
+
+    @property
+    def costs(self) -> Dict[str, int]:
+        """What was charged for the turn, by unit. Without ``report_within`` it is empty."""
+        return self._turn.get("costs") or {}
+
+    def report_actual(self, costs: Mapping[str, int]) -> None:
+        """Record what the block used, by unit, such as ``{"tokens": 1432}``.
+
+        It replaces what was charged when the block ends. The last report counts. What the server refuses is reported
+        as settle_failed, and not charged.
+        """
+        if "lease" not in self._turn:
+            raise Invalid("the turn has no report_within", "actual")
+        self._used = amounts(costs, "actual", self.costs)

@@ -4,13 +4,14 @@ from __future__ import annotations
 import math
 import re
 from datetime import datetime, timedelta, timezone
-from typing import Union
+from typing import Dict, Iterable, Mapping, Optional, Union
 from urllib.parse import quote
 
 from .errors import Invalid
 
 Seconds = Union[int, float, timedelta]
 Span = Union[Seconds, str]
+MAX_COST = 1_000_000_000
 
 _INSTANT = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))$")
 
@@ -28,6 +29,19 @@ def span(value: Span, field: str = "") -> str:
     if not math.isfinite(number):
         raise Invalid(f"{value!r} is not a time span", field)
     return f"{round(number * 1000)}ms"
+
+
+def amounts(value: Mapping[str, int], field: str, units: Optional[Iterable[str]] = None) -> Dict[str, int]:
+    """Return costs by unit that may be sent. ``units`` are the only ones that count."""
+    if not isinstance(value, Mapping):
+        raise Invalid('must be a mapping of numbers by unit, such as {"tokens": 1800}', field)
+    for unit, n in value.items():
+        if isinstance(n, bool) or not isinstance(n, int) or not 0 <= n <= MAX_COST:
+            raise Invalid(f"is {n!r}, must be a whole number from 0 to {MAX_COST}", f"{field}.{unit}")
+        if units is not None and unit not in units:
+            counted = ", ".join(sorted(units)) or "none"
+            raise Invalid(f"no limit of the queue counts this unit; it counts {counted}", f"{field}.{unit}")
+    return dict(value)
 
 
 def instant(value: Union[str, datetime], field: str) -> str:
