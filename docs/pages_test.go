@@ -15,7 +15,7 @@ import (
 )
 
 // most is the maximum number of words on all pages together, except those of groups.
-const most = 33_110
+const most = 33_300
 
 // budgets are the maximum numbers of words of all pages.
 var budgets = map[string]int{
@@ -41,7 +41,7 @@ var budgets = map[string]int{
 	"docs/metrics.md":        1530,
 	"docs/runbook.md":        1340,
 	"docs/tracing.md":        315,
-	"docs/backup.md":         910,
+	"docs/backup.md":         880,
 	"docs/prove.md":          1000,
 	"docs/benchmarks.md":     1220,
 	"docs/targets/asynq.md":  504,
