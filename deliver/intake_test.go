@@ -41,6 +41,9 @@ type office struct {
 	reads int
 	jobs  []queue.Job
 	err   error // what Append answers
+
+	counts string // unit that limits count; the parent's estimate of tokens is at /n
+	drops  string // unit that they no longer count
 }
 
 func (o *office) set(name, deliver string) {
@@ -68,7 +71,12 @@ func (o *office) Get(ctx context.Context, name string) (queue.Info, error) {
 	case !ok:
 		return queue.Info{}, queue.ErrUnknownQueue
 	}
-	return queue.Info{Spec: queue.Spec{Name: name, Deliver: json.RawMessage(deliver)}}, nil
+	i := queue.Info{Spec: queue.Spec{Name: name, Deliver: json.RawMessage(deliver)}}
+	if o.counts != "" {
+		i.Spec.Limits = []queue.Limit{{Unit: o.counts}}
+		i.Parent = &queue.Info{Spec: queue.Spec{Estimate: map[string]queue.Estimate{"tokens": {Default: 100, From: "/n"}}}}
+	}
+	return i, nil
 }
 
 func (o *office) Append(_ context.Context, jobs []queue.Job) ([]queue.Appended, error) {
@@ -80,8 +88,12 @@ func (o *office) Append(_ context.Context, jobs []queue.Job) ([]queue.Appended, 
 	answers := make([]queue.Appended, len(jobs))
 	for i, j := range jobs {
 		answers[i] = queue.Appended{Outcome: queue.Accepted, ID: j.ID, ETA: queue.ETA{Exact: true}}
+		if _, stated := j.Costs[o.drops]; stated {
+			answers[i] = queue.Appended{Outcome: queue.Invalid, ID: j.ID, Err: queue.UncountedUnit("costs", o.drops, j.Queue)}
+			continue
+		}
+		o.jobs = append(o.jobs, j)
 	}
-	o.jobs = append(o.jobs, jobs...)
 	return answers, nil
 }
 
@@ -157,6 +169,43 @@ func TestIntakeJudgesEachJob(t *testing.T) {
 	}
 	if fmt.Sprint(jobs) != before {
 		t.Error("the caller's jobs were changed")
+	}
+}
+
+// Jobs get the costs that their payloads state, in queues with and without a target. A limit that no longer counts the
+// unit loses no job.
+func TestIntakeReadsCosts(t *testing.T) {
+	for drops, want := range map[string]string{
+		"":       "a map[tokens:5], b map[], d map[tokens:3], e map[tokens:5], f map[tokens:6], ",
+		"tokens": "b map[], a map[], e map[], f map[], ",
+	} {
+		o := &office{specs: map[string]string{"sms": `{"picky": 3}`, "none": ""}, counts: "tokens", drops: drops}
+		jobs := []queue.Job{
+			{Queue: "sms", ID: "a", Payload: []byte(`{"n": 5}`)},
+			{Queue: "sms", ID: "b", Payload: []byte(`{"n": "5"}`)},
+			{Queue: "sms", ID: "c", Payload: []byte(`{"n": 1e99}`)},
+			{Queue: "sms", ID: "d", Payload: []byte(`{"n": 1e99}`), Costs: map[string]int64{"tokens": 3}},
+			{Queue: "none", ID: "e", Payload: []byte(`{"n": 5}`)},
+			{Queue: "sms", ID: "f", Payload: []byte(`{"n": 6}`)},
+		}
+		before := fmt.Sprint(jobs)
+		answers, err := intakeOf(o).Append(t.Context(), jobs)
+		if err != nil || len(answers) != len(jobs) {
+			t.Fatal(answers, err)
+		}
+		for k, a := range answers {
+			refused := k == 2 || k == 3 && drops != "" // the latter's own cost
+			if (a.Outcome == queue.Invalid) != refused || a.ID != jobs[k].ID {
+				t.Errorf("job %d: %+v", k, a)
+			}
+		}
+		got := ""
+		for _, j := range o.jobs {
+			got += fmt.Sprintf("%s %v, ", j.ID, j.Costs)
+		}
+		if got != want || fmt.Sprint(jobs) != before {
+			t.Errorf("appended %s\nwant     %s", got, want)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/penstock/penstock/deliver/usage"
 	"github.com/penstock/penstock/internal/speccache"
 	"github.com/penstock/penstock/queue"
 )
@@ -25,6 +26,8 @@ type usable struct {
 	raw    []byte
 	target *Target // nil if it cannot be used; drainers report why
 	none   bool    // the queue needs a target and has none
+
+	estimates *usage.Estimates // where payloads state costs; nil if nowhere
 }
 
 func newTargets(specs queue.SpecReader, parse func(json.RawMessage) (Target, error)) targets {
@@ -36,11 +39,13 @@ func newTargets(specs queue.SpecReader, parse func(json.RawMessage) (Target, err
 			if err != nil {
 				return usable{}, 0, err
 			}
+			estimates := estimatesOf(&info)
 			if known, _, ok := t.Known(name); ok && bytes.Equal(known.raw, info.Spec.Deliver) &&
 				known.none == info.Spec.NeedsTarget() {
+				known.estimates = estimates
 				return known, info.Revision, nil // parsed before
 			}
-			u := usable{raw: bytes.Clone(info.Spec.Deliver), none: info.Spec.NeedsTarget()}
+			u := usable{raw: bytes.Clone(info.Spec.Deliver), none: info.Spec.NeedsTarget(), estimates: estimates}
 			if target, err := parse(u.raw); err == nil {
 				u.target = &target
 			}
@@ -48,6 +53,13 @@ func newTargets(specs queue.SpecReader, parse func(json.RawMessage) (Target, err
 		},
 	})
 	return t
+}
+
+func estimatesOf(i *queue.Info) *usage.Estimates {
+	if i.Parent == nil {
+		return usage.EstimatesOf(&i.Spec, nil)
+	}
+	return usage.EstimatesOf(&i.Spec, &i.Parent.Spec)
 }
 
 // get returns the target of a queue, or the last one known if the engine does not answer.

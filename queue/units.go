@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/penstock/penstock/internal/pointer"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/rules"
@@ -24,6 +25,8 @@ const (
 // Estimate says what jobs that state no cost in a unit are charged.
 type Estimate struct {
 	Default int64 `json:"default"` // 0 to MaxUnitCost
+	// From is a JSON pointer to the cost in the payload. Engines do not read payloads; usage.Estimates does.
+	From string `json:"from,omitempty"`
 }
 
 // Counts returns the unit that the limit counts, or "" if it counts the cost of jobs.
@@ -64,6 +67,20 @@ var estimateSettings = []setting[Estimate]{
 		example: "1000",
 		doc:     "Cost of a job that states none in this unit.",
 	},
+	{
+		name: "from", at: func(e *Estimate) any { return &e.From }, absent: "nowhere", example: "/max_tokens",
+		doc: "JSON pointer to the cost in the payload. It counts before the default if there is a number." +
+			" A number that is no cost, such as -1 or 1e99, is refused.",
+		check: func(e *Estimate, field string) error {
+			if e.From == "" {
+				return nil
+			}
+			if _, fault := pointer.Parse(e.From); fault != "" {
+				return invalid.Errorf(field, e.From, "%s", fault)
+			}
+			return nil
+		},
+	},
 }
 
 func (s *Spec) validateEstimate(field string) error {
@@ -78,7 +95,7 @@ func (s *Spec) validateEstimate(field string) error {
 			return invalid.Errorf(field, unit, "needs no estimate: the cost of a job in jobs is 1 unless it states another")
 		}
 		e := s.Estimate[unit]
-		if err := invalid.Range(field+"."+unit+".default", e.Default, 0, MaxUnitCost); err != nil {
+		if err := validate(&e, estimateSettings, field+"."+unit+"."); err != nil {
 			return err
 		}
 	}
@@ -119,18 +136,12 @@ func (l *Limit) String() string {
 // Budget returns the rule of a limit that IsBudget.
 func (l *Limit) Budget() leaky.Budget { return leaky.Budget{Rate: l.Rate, Burst: max(1, l.Burst)} }
 
-// EstimateOf returns what a job of the queue s is charged in a unit if it states no cost. The parent is nil if there is
-// none.
-func EstimateOf(s, parent *Spec, unit string) (cost int64, ok bool) {
-	if e, ok := s.Estimate[unit]; ok {
-		return e.Default, true
+// EstimateOf returns the estimate in a unit that applies to jobs of the queue s. The parent is nil if there is none.
+func EstimateOf(s, parent *Spec, unit string) (e Estimate, ok bool) {
+	if e, ok = s.Estimate[unit]; !ok && parent != nil {
+		e, ok = parent.Estimate[unit]
 	}
-	if parent != nil {
-		if e, ok := parent.Estimate[unit]; ok {
-			return e.Default, true
-		}
-	}
-	return 0, false
+	return e, ok
 }
 
 // CostsText returns costs as a text, such as "images=2 tokens=1800".

@@ -1,9 +1,11 @@
 package usage
 
+import "github.com/penstock/penstock/internal/pointer"
+
 // events reads a stream of server-sent events
 // (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream) and scans the data of each.
 type events struct {
-	scanner *scanner
+	scanner *pointer.Scanner
 	ended   func() // called at the end of each event with data
 
 	column int // characters of the line's name that were read; -1 in data, -2 in the rest of other lines
@@ -38,7 +40,7 @@ func (e *events) write(text []byte) {
 				continue
 			}
 			e.space = false
-			e.scanner.write(text[i : i+1])
+			e.scanner.Write(text[i : i+1])
 		case e.column < len(dataField) && c == dataField[e.column]:
 			e.column++
 		case e.column == len(dataField) && c == ':':
@@ -52,7 +54,7 @@ func (e *events) write(text []byte) {
 // begin begins the data of a line.
 func (e *events) begin() {
 	if e.data {
-		e.scanner.write([]byte{'\n'})
+		e.scanner.Write([]byte{'\n'})
 	}
 	e.column, e.space, e.data = inData, true, true
 }
@@ -70,6 +72,6 @@ func (e *events) end() {
 	if e.data {
 		e.data = false
 		e.ended()
-		e.scanner.reset()
+		e.scanner.Reset()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/penstock/penstock/internal/pointer"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -25,6 +26,13 @@ const (
 // Faults are all faults.
 var Faults = []Fault{Missing, Invalid, Repeated, NotJSON, Encoded, Cut, Uncounted}
 
+// found is what an answer states about a unit.
+type found struct {
+	times int
+	fault Fault // why it is not a cost, if it is not
+	cost  int64
+}
+
 // Reader reads what a call has used from its answer. Write it the body, then call End.
 type Reader struct {
 	plan    *Plan
@@ -32,7 +40,7 @@ type Reader struct {
 	pending bool // the body matters
 	encoded bool
 
-	scanner *scanner
+	scanner *pointer.Scanner
 	events  *events
 }
 
@@ -62,7 +70,7 @@ func (p *Plan) Read(h http.Header, counted map[string]int64) *Reader {
 		r.encoded = true
 		return r
 	}
-	r.scanner = newScanner(p.paths)
+	r.scanner = pointer.NewScanner(p.paths)
 	if media, _, _ := strings.Cut(h.Get("Content-Type"), ";"); strings.EqualFold(
 		strings.TrimSpace(media), "text/event-stream",
 	) {
@@ -80,14 +88,14 @@ func (r *Reader) Write(text []byte) (int, error) {
 	case r.events != nil:
 		r.events.write(text)
 	case r.scanner != nil:
-		r.scanner.write(text)
+		r.scanner.Write(text)
 	}
 	return len(text), nil
 }
 
 // event takes the numbers of an event. Later events replace them.
 func (r *Reader) event() {
-	if !r.scanner.complete() {
+	if !r.scanner.Complete() {
 		return
 	}
 	for i := range r.plan.units {
@@ -104,8 +112,11 @@ func (u *unit) inBody(f found) bool { return u.header == "" && f.fault != Uncoun
 // at returns what the first path of a unit that leads to a value has found.
 func (r *Reader) at(u *unit) found {
 	for i := u.first; i < u.first+u.paths; i++ {
-		if f := r.scanner.found[i]; f.times > 0 {
-			return f
+		switch f := r.scanner.Found(i); {
+		case f.Times > 1:
+			return found{times: f.Times, fault: Repeated}
+		case f.Times == 1:
+			return costOf(f.Number)
 		}
 	}
 	return found{}
@@ -153,9 +164,9 @@ func (r *Reader) bodyResult(u *unit, f found, whole bool) found {
 		return found{times: 1, fault: Cut}
 	case r.events != nil:
 		return f
-	case r.scanner.complete():
+	case r.scanner.Complete():
 		return r.at(u)
-	case r.scanner.begun:
+	case r.scanner.Begun():
 		return found{times: 1, fault: NotJSON}
 	}
 	return found{} // without a body

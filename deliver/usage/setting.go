@@ -9,15 +9,14 @@ import (
 	"strings"
 
 	"github.com/penstock/penstock/deliver/setting"
+	"github.com/penstock/penstock/internal/pointer"
 	"github.com/penstock/penstock/queue"
 )
 
 // Limits of a Setting.
 const (
-	MaxPointers     = 4 // of a unit
-	MaxPointerBytes = 256
-	MaxPointerDepth = 16 // tokens of a pointer
-	maxHeaderBytes  = 128
+	MaxPointers    = 4 // of a unit
+	maxHeaderBytes = 128
 )
 
 // Setting says, by unit, where answers state what a call has used.
@@ -57,7 +56,7 @@ func (p *Pointers) UnmarshalJSON(text []byte) error {
 // Plan is a checked Setting. It knows what the calls of its queue use on average.
 type Plan struct {
 	units    []unit
-	paths    []path
+	paths    []pointer.Pointer
 	averages averages
 }
 
@@ -68,9 +67,6 @@ type unit struct {
 	first  int // of its paths
 	paths  int
 }
-
-// path is the tokens of a pointer.
-type path []string
 
 // Plan checks a setting. at is its field. The Plan is nil if the setting is empty. Errors: an *invalid.Error.
 func (s Setting) Plan(at string) (*Plan, error) {
@@ -96,8 +92,9 @@ func (s Setting) Plan(at string) (*Plan, error) {
 			name: name, header: textproto.CanonicalMIMEHeaderKey(source.Header), first: len(p.paths),
 			paths: len(source.Pointer),
 		})
-		for _, pointer := range source.Pointer {
-			p.paths = append(p.paths, tokens(pointer))
+		for _, text := range source.Pointer {
+			path, _ := pointer.Parse(text) // checked
+			p.paths = append(p.paths, path)
 		}
 	}
 	return p, nil
@@ -119,9 +116,9 @@ func (s *Source) check(at string) error {
 			at+".pointer", "", "has "+strconv.Itoa(len(s.Pointer))+" pointers, the limit is "+strconv.Itoa(MaxPointers),
 		)
 	}
-	for _, pointer := range s.Pointer {
-		if fault := faultOf(pointer); fault != "" {
-			return setting.Error(at+".pointer", pointer, fault)
+	for _, text := range s.Pointer {
+		if _, fault := pointer.Parse(text); fault != "" {
+			return setting.Error(at+".pointer", text, fault)
 		}
 	}
 	return nil
@@ -131,33 +128,4 @@ func (s *Source) check(at string) error {
 func notToken(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
 		strings.ContainsRune("!#$%&'*+-.^_`|~", r))
-}
-
-// faultOf returns why a text is not a usable JSON pointer, or an empty text.
-func faultOf(pointer string) string {
-	switch {
-	case !strings.HasPrefix(pointer, "/"):
-		return "is not a JSON pointer: it begins with /, such as /usage/total_tokens"
-	case len(pointer) > MaxPointerBytes:
-		return "has " + strconv.Itoa(len(pointer)) + " bytes, the limit is " + strconv.Itoa(MaxPointerBytes)
-	case strings.Count(pointer, "/") > MaxPointerDepth:
-		return "leads deeper than " + strconv.Itoa(MaxPointerDepth) + " levels"
-	}
-	for i := range len(pointer) {
-		if pointer[i] == '~' && (i+1 == len(pointer) || pointer[i+1] != '0' && pointer[i+1] != '1') {
-			return "is not a JSON pointer: ~ is written ~0, and / in a name ~1"
-		}
-	}
-	return ""
-}
-
-var unescaped = strings.NewReplacer("~1", "/", "~0", "~")
-
-// tokens splits a pointer into its names.
-func tokens(pointer string) path {
-	list := strings.Split(pointer[1:], "/")
-	for i, token := range list {
-		list[i] = unescaped.Replace(token)
-	}
-	return list
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/httptarget"
+	"github.com/penstock/penstock/deliver/usage"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/speccache"
 	"github.com/penstock/penstock/pull"
@@ -96,8 +97,9 @@ type Proxy struct {
 
 // known is a queue's spec.
 type known struct {
-	spec     *queue.Spec
-	revision int64
+	spec      *queue.Spec
+	revision  int64
+	estimates *usage.Estimates
 }
 
 // New returns a Proxy. Close it after the last call has ended.
@@ -116,7 +118,11 @@ func New(engine Engine, o Options) *Proxy {
 			if err != nil {
 				return known{}, 0, err
 			}
-			return known{&info.Spec, info.Revision}, info.Revision, nil
+			var above *queue.Spec
+			if info.Parent != nil {
+				above = &info.Parent.Spec
+			}
+			return known{&info.Spec, info.Revision, usage.EstimatesOf(&info.Spec, above)}, info.Revision, nil
 		},
 	})}
 }
@@ -207,10 +213,10 @@ func Unread(err error) bool {
 }
 
 // target returns what is needed to reach a queue's receiver.
-func (p *Proxy) target(ctx context.Context, name string) (*queue.Spec, *httptarget.Sender, *httptarget.Target, error) {
+func (p *Proxy) target(ctx context.Context, name string) (k known, _ *httptarget.Sender, _ *httptarget.Target, _ error) {
 	k, err := p.specs.Get(ctx, name)
 	if err != nil {
-		return nil, nil, nil, err
+		return k, nil, nil, err
 	}
 	switch {
 	case !k.spec.Pull:
@@ -219,16 +225,16 @@ func (p *Proxy) target(ctx context.Context, name string) (*queue.Spec, *httptarg
 		err = notProxied(name, "has no target; give it deliver.http.url, the base URL of the API that is called")
 	}
 	if err != nil {
-		return nil, nil, nil, err
+		return k, nil, nil, err
 	}
 	sender, target, err := p.o.Router.HTTP(name, k.spec, k.revision)
 	switch {
 	case errors.Is(err, auth.ErrOwnersUnread):
-		return nil, nil, nil, err
+		return k, nil, nil, err
 	case err != nil:
-		return nil, nil, nil, &Error{Outcome: Unreachable, Err: err}
+		return k, nil, nil, &Error{Outcome: Unreachable, Err: err}
 	}
-	return k.spec, sender, target, nil
+	return k, sender, target, nil
 }
 
 func notProxied(name, reason string) error {

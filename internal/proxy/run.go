@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/deliver/httptarget"
+	"github.com/penstock/penstock/deliver/usage"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 )
@@ -40,6 +41,7 @@ type run struct {
 	uncompressed bool // the answer's body is read for what the call has used
 
 	kept      []byte                // the body, if it was read before the turn
+	costs     map[string]int64      // what the call or its body states
 	receiving atomic.Bool           // from the caller
 	unread    atomic.Pointer[error] // of reading the body while it is passed on
 
@@ -66,12 +68,16 @@ func (r *run) over() {
 
 // serve passes the call on. Without an error the answer was written.
 func (r *run) serve(ctx context.Context) error {
-	spec, sender, target, err := r.p.target(ctx, r.call.Queue)
+	k, sender, target, err := r.p.target(ctx, r.call.Queue)
 	if err != nil {
 		return err
 	}
+	spec := k.spec
 	f, err := r.forward(ctx, spec, target)
 	if err != nil {
+		return err
+	}
+	if r.costs, err = k.estimates.Costs(r.call.Costs, r.r.Header.Get("Content-Type"), r.kept); err != nil {
 		return err
 	}
 	r.began = time.Now()
@@ -79,6 +85,10 @@ func (r *run) serve(ctx context.Context) error {
 	f.Deadline = r.deadline
 	for {
 		answer, m, err := r.attempt(ctx, spec, sender, target, f)
+		if err != nil && usage.Dropped(err, r.call.Costs, r.costs) {
+			r.costs = r.call.Costs
+			continue
+		}
 		if err != nil {
 			var sent *Error
 			if errors.Is(err, pull.ErrStopped) ||
@@ -142,7 +152,7 @@ func (r *run) attempt(
 	}
 	defer came()
 	request := r.call.TurnRequest
-	request.Within = time.Until(r.deadline)
+	request.Within, request.Costs = time.Until(r.deadline), r.costs
 	err = r.p.o.Turns.Use(ctx, r.call.Queue, request, func(turn *pull.Turn) error {
 		t := &turnOf{turn: turn, missed: r.hook, came: func(now *pull.Departure) (keep bool) {
 			r.unhook()

@@ -139,6 +139,50 @@ func TestActualCosts(t *testing.T) {
 	}
 }
 
+// A call is charged what its body states, if the body is read before the turn and has a number there.
+func TestCostsInTheBody(t *testing.T) {
+	r := newRig(t)
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer receiver.Close()
+	r.putCounting(receiver.URL, func(s *queue.Spec) {
+		s.Estimate["tokens"] = queue.Estimate{Default: 100, From: "/max_tokens"}
+	})
+	big := `{"text":"` + strings.Repeat("x", earlyBody) + `","max_tokens":500}`
+	for _, tt := range []struct {
+		stated, kind, body string
+		charged            int64
+		refused            string
+	}{
+		{"", "application/json", `{"max_tokens":500}`, 500, ""},
+		{"", "", `{"max_tokens":500}`, 500, ""},
+		{"7", "application/json", `{"max_tokens":500}`, 7, ""},
+		{"", "application/json", `{"max_tokens":"500"}`, 100, ""},
+		{"", "text/plain", `{"max_tokens":500}`, 100, ""},
+		{"", "application/json", big, 100, ""},
+		{"", "application/json", `{"max_tokens":-1}`, 0, "payload.max_tokens"},
+	} {
+		before := r.used()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url, strings.NewReader(tt.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header["Tokens"] = []string{tt.stated}
+		if tt.kind != "" {
+			req.Header["Content-Type"] = []string{tt.kind}
+		}
+		a, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = a.Body.Close()
+		r.usedIs(before + tt.charged)
+		err = lastOf(r.errs)
+		if (err == nil) != (tt.refused == "") || err != nil && !strings.Contains(err.Error(), tt.refused) {
+			t.Errorf("%.50s: %v, want %q", tt.body, err, tt.refused)
+		}
+	}
+}
+
 // Without a limit that counts them, answers are not read for tokens, and callers may have them compressed.
 func TestUncountedUnits(t *testing.T) {
 	r := newRig(t)

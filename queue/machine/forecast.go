@@ -168,8 +168,8 @@ func (c *forecaster) scale(l *limit) float64 {
 	if p := c.lineup.Info.Parent; p != nil {
 		above = &p.Spec
 	}
-	cost, _ := queue.EstimateOf(c.spec, above, l.Unit)
-	return c.cost / float64(max(1, cost))
+	e, _ := queue.EstimateOf(c.spec, above, l.Unit)
+	return c.cost / float64(max(1, e.Default))
 }
 
 // budgetTap returns a budget as a tap. A job leaves with credit for its cost, or with the whole burst.

@@ -40,7 +40,8 @@ func (q *queueState) estimate(unit string) (cost int64, ok bool) {
 	if p := q.parent(); p != nil {
 		above = p.spec
 	}
-	return queue.EstimateOf(q.spec, above, unit)
+	e, ok := queue.EstimateOf(q.spec, above, unit)
+	return e.Default, ok
 }
 
 // estimated returns what a job that states no cost in a unit is charged: the estimate, or 1 without one.

@@ -477,6 +477,8 @@ export interface ChangedQueue {
   estimate?: Record<string, {
     /** Cost of a job that states none in this unit. */
     default: number;
+    /** JSON pointer to the cost in the payload. It counts before the default if there is a number. A number that is no cost, such as -1 or 1e99, is refused. Default: nowhere. */
+    from: string;
   }>;
 }
 
@@ -1603,6 +1605,8 @@ export type Spec = {
   estimate?: Record<string, {
     /** Cost of a job that states none in this unit. */
     default: number;
+    /** JSON pointer to the cost in the payload. It counts before the default if there is a number. A number that is no cost, such as -1 or 1e99, is refused. Default: nowhere. */
+    from: string;
   }>;
 };
 

@@ -1,4 +1,4 @@
-package usage
+package pointer
 
 import (
 	"strconv"
@@ -10,16 +10,16 @@ import (
 const maxDepth = 256
 
 // maxKeyBytes is the maximum length, as written, of a name that a pointer may have: each character may be escaped.
-const maxKeyBytes = 6*MaxPointerBytes + 2
+const maxKeyBytes = 6*MaxBytes + 2
 
-// maxNumberBytes is the maximum length of a number that may be an integer from 0 to 10^9.
-const maxNumberBytes = 10
+// MaxNumberBytes is the number of bytes that are kept of a number.
+const MaxNumberBytes = 32
 
-// scanner reads one JSON value in any number of parts, and notes the values to which paths lead. It keeps no part of
-// the text but names and numbers on a path.
-type scanner struct {
-	paths []path
-	found []found // by path
+// Scanner reads one JSON value in any number of parts, and notes the values to which pointers lead. It keeps no part of
+// the text but names and numbers on the way of a pointer.
+type Scanner struct {
+	paths []Pointer
+	found []Found // by pointer
 
 	state   state
 	word    string // the rest of true, false or null
@@ -41,11 +41,10 @@ type level struct {
 	alive  uint64 // paths that lead here
 }
 
-// found is what is where a path leads.
-type found struct {
-	times int
-	fault Fault // why it is not a cost, if it is not
-	cost  int64
+// Found is the value to which a pointer leads. null counts as no value.
+type Found struct {
+	Times  int    // more than 1 if an object has a name more than once
+	Number string // as written, at most MaxNumberBytes and one; empty if the value is not a number
 }
 
 type state uint8
@@ -72,18 +71,31 @@ const (
 	notJSON
 )
 
-func newScanner(paths []path) *scanner {
-	return &scanner{paths: paths, found: make([]found, len(paths))}
+// NewScanner returns a Scanner that notes the values to which up to 64 pointers lead.
+func NewScanner(pointers []Pointer) *Scanner {
+	return &Scanner{paths: pointers, found: make([]Found, len(pointers))}
 }
 
-// reset prepares for another value.
-func (s *scanner) reset() {
+// Found returns what was found at a pointer, by its index.
+func (s *Scanner) Found(i int) Found { return s.found[i] }
+
+// Begun reports whether the text has more than white space.
+func (s *Scanner) Begun() bool { return s.begun }
+
+// End ends the text, and reports whether it is one JSON value. Found then has all numbers.
+func (s *Scanner) End() bool {
+	s.Write([]byte{' '}) // ends a number
+	return s.Complete()
+}
+
+// Reset prepares for another value.
+func (s *Scanner) Reset() {
 	clear(s.found)
 	s.state, s.stack, s.hits, s.begun = atValue, s.stack[:0], 0, false
 }
 
-// write reads the next part of the text.
-func (s *scanner) write(text []byte) {
+// Write reads the next part of the text.
+func (s *Scanner) Write(text []byte) {
 	for i := 0; i < len(text) && s.state != notJSON; i++ {
 		if s.state == inString && !(s.isKey && s.keeping) { // most of a body is text
 			for i < len(text)-1 && text[i] != '"' && text[i] != '\\' && text[i] >= ' ' {
@@ -94,8 +106,8 @@ func (s *scanner) write(text []byte) {
 	}
 }
 
-// complete reports whether the text so far is a JSON value, after which only white space may come.
-func (s *scanner) complete() bool {
+// Complete reports whether the text so far is a JSON value, after which only white space may come.
+func (s *Scanner) Complete() bool {
 	if len(s.stack) > 0 {
 		return false
 	}
@@ -106,7 +118,7 @@ func (s *scanner) complete() bool {
 	return false
 }
 
-func (s *scanner) step(c byte) {
+func (s *Scanner) step(c byte) {
 	switch s.state {
 	case inString, inEscape, inHex:
 		s.inText(c)
@@ -147,10 +159,10 @@ func (s *scanner) step(c byte) {
 	}
 }
 
-func (s *scanner) top() *level { return &s.stack[len(s.stack)-1] }
+func (s *Scanner) top() *level { return &s.stack[len(s.stack)-1] }
 
 // after reads what follows a value.
-func (s *scanner) after(c byte) {
+func (s *Scanner) after(c byte) {
 	if len(s.stack) == 0 {
 		s.state = notJSON
 		return
@@ -168,13 +180,13 @@ func (s *scanner) after(c byte) {
 	}
 }
 
-func (s *scanner) close() {
+func (s *Scanner) close() {
 	s.stack = s.stack[:len(s.stack)-1]
 	s.state = afterValue
 }
 
 // value reads the first character of a value.
-func (s *scanner) value(c byte) {
+func (s *Scanner) value(c byte) {
 	s.ends = 0
 	if len(s.stack) > 0 {
 		if l := s.top(); !l.object {
@@ -186,7 +198,7 @@ func (s *scanner) value(c byte) {
 	}
 	switch c {
 	case '{', '[':
-		s.note(found{fault: Invalid})
+		s.note(Found{})
 		alive := s.hits &^ s.ends
 		if len(s.stack) == 0 {
 			alive = 1<<len(s.paths) - 1
@@ -200,13 +212,13 @@ func (s *scanner) value(c byte) {
 			s.state = atFirstName
 		}
 	case '"':
-		s.note(found{fault: Invalid})
+		s.note(Found{})
 		s.state, s.isKey = inString, false
 	case 't':
-		s.note(found{fault: Invalid})
+		s.note(Found{})
 		s.state, s.word = inWord, "true"[1:]
 	case 'f':
-		s.note(found{fault: Invalid})
+		s.note(Found{})
 		s.state, s.word = inWord, "false"[1:]
 	case 'n': // as if it were not there: OpenAI's events have null where others have the usage
 		s.state, s.word = inWord, "null"[1:]
@@ -226,7 +238,7 @@ func (s *scanner) value(c byte) {
 }
 
 // leading returns the paths of alive that lead to the value with a name in the innermost level.
-func (s *scanner) leading(alive uint64, name string) (hits uint64) {
+func (s *Scanner) leading(alive uint64, name string) (hits uint64) {
 	depth := len(s.stack) - 1
 	for i, p := range s.paths {
 		if alive&(1<<i) != 0 && p[depth] == name {
@@ -237,7 +249,7 @@ func (s *scanner) leading(alive uint64, name string) (hits uint64) {
 }
 
 // ending returns the paths that end at the current value.
-func (s *scanner) ending() (ends uint64) {
+func (s *Scanner) ending() (ends uint64) {
 	for i, p := range s.paths {
 		if s.hits&(1<<i) != 0 && len(p) == len(s.stack) {
 			ends |= 1 << i
@@ -247,20 +259,18 @@ func (s *scanner) ending() (ends uint64) {
 }
 
 // note notes what is where paths end.
-func (s *scanner) note(f found) {
+func (s *Scanner) note(f Found) {
 	for i := range s.found {
 		if s.ends&(1<<i) == 0 {
 			continue
 		}
-		f.times = s.found[i].times + 1
-		if s.found[i] = f; f.times > 1 {
-			s.found[i].fault = Repeated
-		}
+		f.Times = s.found[i].Times + 1
+		s.found[i] = f
 	}
 }
 
 // inText reads a character of a string.
-func (s *scanner) inText(c byte) {
+func (s *Scanner) inText(c byte) {
 	if s.isKey && s.keeping {
 		if s.key = append(s.key, c); len(s.key) > maxKeyBytes {
 			s.keeping = false
@@ -294,7 +304,7 @@ func (s *scanner) inText(c byte) {
 }
 
 // named ends a name.
-func (s *scanner) named() {
+func (s *Scanner) named() {
 	s.state, s.hits = atColon, 0
 	if !s.keeping {
 		return
@@ -305,7 +315,7 @@ func (s *scanner) named() {
 }
 
 // inNumber reads a character of a number, or ends the number and returns false.
-func (s *scanner) inNumber(c byte) bool {
+func (s *Scanner) inNumber(c byte) bool {
 	digit := c >= '0' && c <= '9'
 	next := notJSON
 	switch s.state {
@@ -346,17 +356,17 @@ func (s *scanner) inNumber(c byte) bool {
 			return s.numbered()
 		}
 	}
-	if s.state = next; len(s.number) <= maxNumberBytes {
+	if s.state = next; len(s.number) <= MaxNumberBytes {
 		s.number = append(s.number, c)
 	}
 	return true
 }
 
 // numbered ends a number. It returns false: the character behind it is yet to be read.
-func (s *scanner) numbered() bool {
+func (s *Scanner) numbered() bool {
 	s.state = afterValue
 	if s.ends != 0 {
-		s.note(costOf(string(s.number)))
+		s.note(Found{Number: string(s.number)})
 	}
 	return false
 }
