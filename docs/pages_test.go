@@ -15,7 +15,7 @@ import (
 )
 
 // most is the maximum number of words on all pages together, except those of groups.
-const most = 33_480
+const most = 33_600
 
 // budgets are the maximum numbers of words of all pages.
 var budgets = map[string]int{
@@ -51,7 +51,7 @@ var budgets = map[string]int{
 	"docs/targets/sms.md":    800,
 	"docs/targets/smtp.md":   800,
 
-	"queue/redisq/lua/README.md":   1020,
+	"queue/redisq/lua/README.md":   1030,
 	"clients/python/README.md":     150,
 	"clients/typescript/README.md": 400,
 }

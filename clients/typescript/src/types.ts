@@ -35,6 +35,7 @@ export interface AllTaken {
     reset_after_ms: number;
     away?: "open" | "closed" | "share";
     lease?: string;
+    take?: string;
     receipt?: string;
     max_keys?: number;
     reason?: Reason;
@@ -254,9 +255,9 @@ export interface Bend {
 
 /** Numbers of a limiter. Numbers that the algorithm does not use must be omitted. */
 export interface Bound {
-  /** For meter and token_bucket: rate at which the count decreases. */
+  /** For meter, token_bucket and budget: rate at which the count decreases. */
   rate?: string;
-  /** For meter and token_bucket: how much passes at once after idleness. Default: 1. */
+  /** For meter, token_bucket and budget: how much passes at once after idleness. Default: 1. */
   burst?: number;
   /** For fixed_window, sliding_log, sliding_counter and concurrency: how much passes in a period; with concurrency, how many places there are. */
   limit?: number;
@@ -845,7 +846,7 @@ export interface Lane {
 export interface LaneRule {
   /** Outflow of each lane, within the queue's. A lane that waits for its own rate does not hold up others. Default: unlimited. */
   rate?: string;
-  /** Maximum number of jobs of a lane that leave back to back after idleness. With a lanes.rate, make it at least weight + 1: a lane that must wait for its own rate may miss turns. */
+  /** Maximum number of jobs of a lane that leave back to back after idleness. */
   burst?: number;
   /** Maximum number of jobs of a lane: waiting, scheduled, leased and held together. Default: the queue's. */
   capacity?: number;
@@ -1409,7 +1410,7 @@ export interface Rotation {
 
 export interface Rule {
   name: string;
-  algorithm: "meter" | "token_bucket" | "fixed_window" | "sliding_log" | "sliding_counter" | "gap" | "concurrency";
+  algorithm: "meter" | "token_bucket" | "budget" | "fixed_window" | "sliding_log" | "sliding_counter" | "gap" | "concurrency";
   rate?: string;
   burst?: number;
   limit?: number;
@@ -1417,6 +1418,7 @@ export interface Rule {
   resolution?: string;
   ttl?: string;
   key?: string;
+  unit?: string;
   action: "reject" | "defer" | "shadow";
   away: "open" | "closed" | "share";
   overrides?: Record<string, Bound>;
@@ -1470,7 +1472,7 @@ export interface RuleChanges {
 export interface RuleSpec {
   /** In a PUT it may be omitted; if given, it must match the URL. The part before the dot is the rule's group. */
   name?: string;
-  algorithm: "meter" | "token_bucket" | "fixed_window" | "sliding_log" | "sliding_counter" | "gap" | "concurrency";
+  algorithm: "meter" | "token_bucket" | "budget" | "fixed_window" | "sliding_log" | "sliding_counter" | "gap" | "concurrency";
   rate?: string;
   burst?: number;
   limit?: number;
@@ -1479,6 +1481,8 @@ export interface RuleSpec {
   ttl?: string;
   /** Template of a job's key: text and, in braces, {lane}, {queue}, {app}, {content_type}, {header.NAME} or {payload/POINTER}. Default: one key for all. */
   key?: string;
+  /** For budget, and required there: what the rule counts, such as tokens. Takes state their costs in it, and can be corrected. */
+  unit?: string;
   /** What happens to a job that the rule refuses: reject it, defer it to the overflow, or accept it anyway, since the rule only counts. */
   action?: "reject" | "defer" | "shadow";
   /** What the rule does while the store is unreachable: allow all, allow none, or let each process allow its share. */
@@ -1727,6 +1731,12 @@ export interface Take {
   /** The key to count under, up to 1,024 bytes. Required if the rule has a template. */
   key?: string;
   cost?: number;
+  /** For a rule with a unit, in place of cost: the cost in that unit. */
+  costs?: Record<string, number>;
+  /** Only for corrections: the take to correct, from its answer. */
+  take?: string;
+  /** Only for corrections: what the take cost in fact, in the unit of the rule. */
+  actual?: Record<string, number>;
   /** Only for concurrency: name of a place. Taking it again renews it; a refund gives it back. Default for a take: a new one. */
   lease?: string;
   /** Only for refunds: the receipt of the take to refund, completely or by cost. */
@@ -1752,6 +1762,8 @@ export interface Taken {
   away?: "open" | "closed" | "share";
   /** For concurrency: the place that was taken. */
   lease?: string;
+  /** For a rule with a unit: identifies the take for a correction within 15 minutes. */
+  take?: string;
   /** For callers without operate: refunds this take. */
   receipt?: string;
   /** Limit of the rule's keys, if the rule refuses only because of it. */

@@ -883,6 +883,7 @@ class Rule(_Rule, total=False):
     resolution: Any
     ttl: Any
     key: Any
+    unit: Any
     overrides: Any
     max_keys: Any
     keys: Dict[str, Any]
@@ -920,7 +921,7 @@ class RuleChanges(_RuleChanges, total=False):
 
 
 class _RuleSpec(TypedDict):
-    algorithm: Literal["meter", "token_bucket", "fixed_window", "sliding_log", "sliding_counter", "gap", "concurrency"]
+    algorithm: Literal["meter", "token_bucket", "budget", "fixed_window", "sliding_log", "sliding_counter", "gap", "concurrency"]
 
 
 class RuleSpec(_RuleSpec, total=False):
@@ -932,6 +933,7 @@ class RuleSpec(_RuleSpec, total=False):
     resolution: Any
     ttl: Any
     key: str
+    unit: str
     action: Literal["reject", "defer", "shadow"]
     away: Literal["open", "closed", "share"]
     overrides: Dict[str, Bound]
@@ -1053,6 +1055,9 @@ class Subjects(_Subjects, total=False):
 class Take(TypedDict, total=False):
     key: str
     cost: int
+    costs: Dict[str, int]
+    take: str
+    actual: Dict[str, int]
     lease: str
     receipt: str
     wait: str
@@ -1070,6 +1075,7 @@ class Taken(_Taken, total=False):
     shadowed: Any
     away: Literal["open", "closed", "share"]
     lease: str
+    take: str
     receipt: str
     max_keys: int
 
