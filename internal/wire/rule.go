@@ -32,14 +32,14 @@ type Rules struct {
 
 // Take is a take, peek, refund or reset of a rule.
 type Take struct {
-	Key   string `json:"key,omitempty"`
-	Cost  int64  `json:"cost,omitempty"` // 0 means 1
+	Key  string `json:"key,omitempty"`
+	Cost int64  `json:"cost,omitempty"` // 0 means 1
 	// Costs is the cost for a rule with a unit.
 	Costs map[string]int64 `json:"costs,omitempty"`
 	// Take is the take to correct, and Actual what it cost.
 	Take   string           `json:"take,omitempty"`
 	Actual map[string]int64 `json:"actual,omitempty"`
-	Lease string `json:"lease,omitempty"`
+	Lease  string           `json:"lease,omitempty"`
 	// Receipt of the take to refund. A Cost of 0 then means all of it.
 	Receipt string `json:"receipt,omitempty"`
 	// Wait is how long a single take waits.

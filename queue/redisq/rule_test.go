@@ -138,11 +138,14 @@ func TestTalliesOutlastTheirEnd(t *testing.T) {
 				r.TTL = unit.Duration(time.Minute)
 			}
 		}
+		if a == leaky.AlgorithmBudget {
+			r.Unit = "tokens"
+		}
 		if _, err := e.PutRule(t.Context(), r, queue.AnyRevision); err != nil {
 			t.Fatalf("%s: %v", a, err)
 		}
 		before := ttls()
-		taken, err := e.Take(t.Context(), r.Name, []rules.Take{{Key: "k", Cost: 1}})
+		taken, err := e.Take(t.Context(), r.Name, []rules.Take{{Key: "k", Cost: 1, Unit: r.Unit}})
 		if err != nil || !taken[0].Allowed {
 			t.Fatalf("%s: %+v, %v", a, taken, err)
 		}

@@ -28,7 +28,7 @@ func bounds(a leaky.Algorithm) []rules.Bound {
 		return r
 	}
 	switch a {
-	case leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket:
+	case leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket, leaky.AlgorithmBudget:
 		return []rules.Bound{
 			{Rate: leaky.PerSecond(14), Burst: 5},
 			{Rate: rate(7, 3*time.Second), Burst: 1},
@@ -86,6 +86,9 @@ func traceOf(t *testing.T, c redis.UniversalClient, a leaky.Algorithm, seed uint
 		Name: "r", Key: "{lane}", Algorithm: a, Bound: all[int(seed/2)%len(all)],
 		Overrides: map[string]rules.Bound{"k3": all[r.IntN(len(all))]},
 	}
+	if a == leaky.AlgorithmBudget {
+		rule.Unit = "tokens"
+	}
 	put := func() {
 		if _, err := v.e.PutRule(v.ctx, rule, queue.AnyRevision); err != nil {
 			t.Fatal(err)
@@ -113,6 +116,7 @@ func traceOf(t *testing.T, c redis.UniversalClient, a leaky.Algorithm, seed uint
 		takes := make([]rules.Take, 1+r.IntN(4))
 		for i := range takes {
 			takes[i] = question(r, &rule, seed%2 == 1)
+			takes[i].Unit = rule.Unit
 		}
 		got, err := v.e.Take(v.ctx, "r", takes)
 		if err != nil {

@@ -105,6 +105,7 @@ func TestAdmissionJudgesLimiters(t *testing.T) {
 		{leaky.Meter{Rate: leaky.PerSecond(100), Burst: 5}, leaky.Meter{Rate: leaky.PerSecond(100), Burst: 6}},
 		{leaky.Meter{Rate: leaky.PerSecond(100), Burst: 5}, leaky.Meter{Rate: leaky.PerSecond(110), Burst: 5}},
 		{leaky.TokenBucket{Rate: leaky.PerSecond(7), Capacity: 3}, leaky.TokenBucket{Rate: leaky.PerSecond(7), Capacity: 4}},
+		{leaky.Allowance{Rate: leaky.PerSecond(100), Burst: 5}, leaky.Allowance{Rate: leaky.PerSecond(110), Burst: 6}},
 		{leaky.Gap{Least: 10 * ms}, leaky.Gap{Least: 9 * ms}},
 		{leaky.SlidingLog{Max: 20, Period: 100 * ms}, leaky.SlidingLog{Max: 21, Period: 100 * ms}},
 		{leaky.SlidingLog{Max: 20, Period: 100 * ms, Resolution: 10 * ms}, leaky.SlidingLog{Max: 20, Period: 70 * ms}},
