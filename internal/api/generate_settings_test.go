@@ -34,7 +34,9 @@ func withSettings(t *testing.T, text string) string {
 			of := spec.at("properties").at("estimate").at("additionalProperties")
 			of.set("type", "object")
 			of.set("additionalProperties", false)
-			of.require(path[2])
+			if s.Required {
+				of.require(path[2])
+			}
 			schema = of.at("properties").at(path[2])
 		case path[0] == "hours" && len(path) > 1:
 			schema = schemas.at("Hours").at("properties").at(path[1])
