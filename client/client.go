@@ -92,7 +92,7 @@ const (
 	NoticeAbandoned    = "abandoned"     // a handler did not return in time
 	NoticeLeaseFailed  = "lease_failed"  // a worker could not get jobs, even if refused, and tries again
 	NoticeExtendFailed = "extend_failed" // a worker could not extend leases, and tries again
-	NoticeSettleFailed = "settle_failed" // outcomes, or what was used, could not be reported; without a Pause, that is final
+	NoticeSettleFailed = "settle_failed" // outcomes or actual costs could not be reported; without a Pause, that is final
 	NoticeThrottle     = "throttle"      // a Transport could not report that the provider asked for a break
 	NoticeTakeFailed   = "take_failed"   // a Middleware could not ask the rule
 )

@@ -47,8 +47,8 @@ func (c *Client) Refund(ctx context.Context, rule string, take Take) (*Taken, er
 	return taken, err
 }
 
-// Correct charges what a take cost in fact, in the unit of the rule, in place of what it was charged. id is Taken.Take of
-// its answer, and key the key of the take. Only the first correction counts, so it is repeated if it gets no answer.
+// Correct charges the actual cost of a take, in the unit of the rule, in place of its first cost. The id is Taken.Take
+// of its answer, and key the key of the take. Only the first correction counts, so it is repeated if it gets no answer.
 func (c *Client) Correct(
 	ctx context.Context, rule, key, id string, actual map[string]int64,
 ) (*Taken, error) {

@@ -49,8 +49,8 @@ type Transport struct {
 	// body; GetBody returns a copy. Nil, and a nil result, mean the queue's estimate.
 	Costs func(*http.Request) map[string]int64
 	// Actual returns what a request used, from the response and its body as far as the program read it. It is called
-	// when the program has read the body to its end, or closes it. A nil result means what was charged. A body of which
-	// more than 1 MiB was read is not passed. The report follows in the background; failures are notices.
+	// once the program has read the whole body or closes it. With a nil result the charge stands. A body of which more
+	// than 1 MiB was read is not passed. The report follows in the background; failures are notices.
 	Actual func(response *http.Response, body []byte) map[string]int64
 	// ReportWithin is how long a response may take, with Actual; 0 is 10 minutes.
 	ReportWithin time.Duration

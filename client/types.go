@@ -544,7 +544,7 @@ type SpecEstimate struct {
 	Default int64 `json:"default"`
 	// JSON pointer to the cost in the payload. It counts before the default if there is a number. A
 	// number that is no cost, such as -1 or 1e99, is refused. Default: nowhere.
-	From string `json:"from"`
+	From string `json:"from,omitempty"`
 }
 
 // QueueStatus is a type of the API. What the queue does, and why. If several codes apply, the first

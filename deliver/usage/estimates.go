@@ -19,8 +19,8 @@ type Estimates struct {
 	paths []pointer.Pointer // by unit
 }
 
-// EstimatesOf returns the Estimates for jobs of the queue s: those of its own estimates and those of its parent's, which
-// is nil without one. Units that no limit counts are left out. Without a pointer, the Estimates are nil.
+// EstimatesOf returns the Estimates for jobs of the queue s. The parent may be nil. Units that no limit counts are left
+// out. Without a pointer, the Estimates are nil.
 func EstimatesOf(s, parent *queue.Spec) *Estimates {
 	var e *Estimates
 	for _, of := range [...]*queue.Spec{s, parent} {
@@ -29,8 +29,8 @@ func EstimatesOf(s, parent *queue.Spec) *Estimates {
 		}
 		for i := range of.Limits {
 			unit := of.Limits[i].Counts()
-			of, _ := queue.EstimateOf(s, parent, unit)
-			path, fault := pointer.Parse(of.From)
+			estimate, _ := queue.EstimateOf(s, parent, unit)
+			path, fault := pointer.Parse(estimate.From)
 			if unit == "" || fault != "" || e != nil && slices.Contains(e.units, unit) {
 				continue
 			}
@@ -43,8 +43,8 @@ func EstimatesOf(s, parent *queue.Spec) *Estimates {
 	return e
 }
 
-// Costs returns the costs of a job: stated ones, and those that its payload states in further units. A payload that is
-// not JSON states none, and a value that is not a number is no cost. The result is stated itself if nothing is added.
+// Costs returns the costs of a job: the stated ones, and in other units those in its payload. A payload that is no JSON
+// has none, and a value that is not a number is no cost. The result is stated itself if nothing is added.
 // The error for a number that is no cost, or appears twice, is an *invalid.Error.
 func (e *Estimates) Costs(stated map[string]int64, contentType string, payload []byte) (map[string]int64, error) {
 	if e == nil || len(payload) == 0 || contentType != "" && !queue.IsJSON(contentType) || e.allIn(stated) {
@@ -100,8 +100,8 @@ func whole(number string) (cost int64, ok bool) {
 func (e *Estimates) refusal(i int, f pointer.Found) error {
 	unit, field := e.units[i], "payload."+strings.Join(e.paths[i], ".")
 	if f.Times > 1 {
-		return invalid.Errorf(field, "", "appears %d times, but the queue reads the cost in %s from it; keep one of them, or "+
-			"state the cost", f.Times, unit)
+		return invalid.Errorf(field, "",
+			"appears %d times, but the queue reads the cost in %s from it; keep one of them, or state the cost", f.Times, unit)
 	}
 	return invalid.Errorf(field, f.Number, "must be a whole number from 0 to %d: the queue reads the cost in %s from it; "+
 		"correct it, or state the cost", int64(queue.MaxUnitCost), unit)

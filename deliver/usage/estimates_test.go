@@ -60,8 +60,8 @@ func TestCostsOfPayloads(t *testing.T) {
 		var bad *invalid.Error
 		switch {
 		case err != nil:
-			if !errors.As(err, &bad) || bad.Field != "payload.max_tokens" || want == "" || !strings.Contains(err.Error(), want) ||
-				len(err.Error()) > 300 {
+			if !errors.As(err, &bad) || bad.Field != "payload.max_tokens" || want == "" ||
+				!strings.Contains(err.Error(), want) || len(err.Error()) > 300 {
 				t.Errorf("%.50s: %v, want %q", payload, err, want)
 			}
 		case want == "" && costs != nil, want != "" && fmt.Sprint(costs["tokens"]) != want:

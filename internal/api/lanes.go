@@ -30,7 +30,7 @@ type rankedLanes struct {
 
 // rankedLane is a lane with the time when its last job leaves; zero is never.
 type rankedLane struct {
-	queue.LaneState
+	*queue.LaneState
 	finish time.Time
 }
 
@@ -80,7 +80,7 @@ func (h *handler) rankLanes(ctx context.Context, name string, offset, limit int)
 		if l.Lanes[n].Waiting == 0 {
 			continue
 		}
-		all = append(all, rankedLane{l.Lanes[n], f.Lanes[n]})
+		all = append(all, rankedLane{&l.Lanes[n], f.Lanes[n]})
 		if f.Lanes[n].IsZero() {
 			v.never++
 		}

@@ -20,7 +20,7 @@ const (
 // failuresView is the data of the dead jobs of a queue, grouped by reason.
 type failuresView struct {
 	Queue  string
-	Groups []failures
+	Groups []*failures
 	Looked int64
 	Dead   int64
 	Rest   int // groups that are not shown
@@ -65,15 +65,15 @@ func readFailures(r *request) (any, error) {
 		v.Dead = max(dead, v.Looked)
 	}
 	for _, g := range groups {
-		v.Groups = append(v.Groups, *g)
+		v.Groups = append(v.Groups, g)
 	}
-	slices.SortFunc(v.Groups, func(a, b failures) int {
+	slices.SortFunc(v.Groups, func(a, b *failures) int {
 		return cmp.Or(cmp.Compare(b.Jobs, a.Jobs), cmp.Compare(a.Reason, b.Reason))
 	})
 	v.Rest = max(0, len(v.Groups)-failuresShown)
 	v.Groups = v.Groups[:len(v.Groups)-v.Rest]
-	for i := range v.Groups {
-		v.Groups[i].link(r, name, v.Looked)
+	for _, g := range v.Groups {
+		g.link(r, name, v.Looked)
 	}
 	v.Call = (&filter{}).call(name, "dead", client.List{})
 	return v, nil

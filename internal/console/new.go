@@ -76,6 +76,7 @@ func ruleFields() []field {
 		})
 	}
 	return append(fields,
+		field{Name: "unit", Label: "unit", Hint: "tokens", Help: "What a budget counts; other algorithms have none."},
 		field{
 			Name: "key", Label: "key", Hint: "{lane}",
 			Help: "A template of a job's fields. The rule counts each key separately; without one, all jobs together.",

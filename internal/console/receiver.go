@@ -30,7 +30,7 @@ type receiverView struct {
 	Attempts  int
 	Since     time.Time // begin of the earliest attempt
 	Latencies []latency
-	Answers   []answers
+	Answers   []*answers
 	Rest      int // answers that are not shown
 }
 
@@ -119,9 +119,9 @@ func (v *receiverView) count(jobs []wire.Job, since, until time.Time) {
 	for _, g := range groups {
 		g.Share, g.Median = gaugeOf(int64(g.N), int64(v.Attempts), num), percentile(g.took, 0.5)
 		g.Share.Tone = g.Tone
-		v.Answers = append(v.Answers, *g)
+		v.Answers = append(v.Answers, g)
 	}
-	slices.SortFunc(v.Answers, func(a, b answers) int {
+	slices.SortFunc(v.Answers, func(a, b *answers) int {
 		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Outcome, b.Outcome), cmp.Compare(a.Answer, b.Answer))
 	})
 	v.Rest = max(0, len(v.Answers)-receiverAnswers)

@@ -150,9 +150,11 @@ func (q *questions) ask(
 		})
 	}
 	begun := q.now()
-	said, err := door.Take(
-		ctx, q.rules[at/q.keys].rule.Name, rules.TakeNow, wire.Take{Key: fmt.Sprintf("key-%d", at%q.keys+1), Cost: cost},
-	)
+	rule, take := &q.rules[at/q.keys].rule, wire.Take{Key: fmt.Sprintf("key-%d", at%q.keys+1), Cost: cost}
+	if rule.Unit != "" {
+		take.Cost, take.Costs = 0, map[string]int64{rule.Unit: cost}
+	}
+	said, err := door.Take(ctx, rule.Name, rules.TakeNow, take)
 	ended := q.now()
 
 	q.mu.Lock()

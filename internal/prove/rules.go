@@ -156,6 +156,9 @@ func (o *RulesOptions) rules(name string) ([]asked, error) {
 	var list []asked
 	for _, a := range rules.Algorithms() {
 		r := rules.Rule{Name: fmt.Sprintf("%s-%s", name, a), Algorithm: a, Bound: o.bound(a), Key: "{lane}"}
+		if rules.NeedsUnit(a) {
+			r.Unit = "tokens"
+		}
 		r.Normalize()
 		if err := r.Validate(); err != nil {
 			return nil, fmt.Errorf("rate: makes no rule of %s: %w", a, err)

@@ -89,7 +89,7 @@ func (d *desk) take(ingress, rule string, ask wire.Take) (known, allowed bool) {
 		}
 	}
 	d.tallies[key] = tally
-	return true, tally.Take(leaky.Instant(time.Now().UnixMicro()), leaky.Ask{Cost: ask.Cost}).Allowed
+	return true, tally.Take(leaky.Instant(time.Now().UnixMicro()), leaky.Ask{Cost: ask.Cost + ask.Costs["tokens"]}).Allowed
 }
 
 // looser returns a limiter that allows three times as much.
@@ -100,6 +100,8 @@ func looser(l leaky.Limiter) leaky.Limiter {
 		return leaky.Meter{Rate: thrice(l.Rate), Burst: 3 * l.Burst}
 	case leaky.TokenBucket:
 		return leaky.TokenBucket{Rate: thrice(l.Rate), Capacity: 3 * l.Capacity}
+	case leaky.Allowance:
+		return leaky.Allowance{Rate: thrice(l.Rate), Burst: 3 * l.Burst}
 	case leaky.FixedWindow:
 		return leaky.FixedWindow{Max: 3 * l.Max, Period: l.Period}
 	case leaky.SlidingLog:

@@ -213,8 +213,10 @@ func Unread(err error) bool {
 }
 
 // target returns what is needed to reach a queue's receiver.
-func (p *Proxy) target(ctx context.Context, name string) (k known, _ *httptarget.Sender, _ *httptarget.Target, _ error) {
-	k, err := p.specs.Get(ctx, name)
+func (p *Proxy) target(
+	ctx context.Context, name string,
+) (k known, _ *httptarget.Sender, _ *httptarget.Target, err error) {
+	k, err = p.specs.Get(ctx, name)
 	if err != nil {
 		return k, nil, nil, err
 	}

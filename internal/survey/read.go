@@ -64,7 +64,6 @@ func (s *Survey) read(ctx context.Context) error {
 		return err
 	}
 	outlooks := s.look(ctx, infos, s.clock.steps(now))
-	slices.SortFunc(readings, func(a, b queue.Reading) int { return strings.Compare(a.Name, b.Name) })
 	s.publish(now, readings, infos, outlooks)
 	s.keep(ctx, now)
 	return nil
@@ -73,12 +72,8 @@ func (s *Survey) read(ctx context.Context) error {
 // stale names the queues to read completely: queues whose state may have changed and, at each step, queues with jobs.
 // If there are too many, they take turns.
 func (s *Survey) stale(readings []queue.Reading, now time.Time) []string {
-	type candidate struct {
-		name string
-		at   time.Time
-	}
 	var must []string
-	var may []candidate
+	var may []*Row
 	step := s.clock.steps(now)
 	for n := range readings {
 		r := &readings[n]
@@ -87,20 +82,20 @@ func (s *Survey) stale(readings []queue.Reading, now time.Time) []string {
 		case t == nil || t.differs(r):
 			must = append(must, r.Name)
 		case step && (t.over(r.Now) || t.active(r) || t.unattended() || now.Sub(t.row.infoAt) > maxAge):
-			may = append(may, candidate{r.Name, t.row.infoAt})
+			may = append(may, t.row)
 		}
 	}
 	if len(s.tracks) > 0 {
 		must = must[:min(len(must), maxWhole)]
 	}
-	slices.SortFunc(may, func(a, b candidate) int { return a.at.Compare(b.at) })
-	for _, c := range may[:min(len(may), max(0, maxWhole-len(must)))] {
-		must = append(must, c.name)
+	slices.SortFunc(may, func(a, b *Row) int { return a.infoAt.Compare(b.infoAt) })
+	for _, row := range may[:min(len(may), max(0, maxWhole-len(must)))] {
+		must = append(must, row.Name)
 	}
 	return must
 }
 
-// publish makes a Snapshot from sorted readings and completely read queues.
+// publish makes a Snapshot from readings and completely read queues.
 func (s *Survey) publish(
 	now time.Time, readings []queue.Reading, infos []queue.Info, outlooks map[string]*Outlook,
 ) {
@@ -114,9 +109,12 @@ func (s *Survey) publish(
 	first := before.At.IsZero()
 	s.readings++
 	stepped := s.clock.advance(now, 0)
-	rows := make([]*Row, 0, len(readings))
+	rows, byName := make([]*Row, 0, len(readings)), make([]*queue.Reading, len(readings))
 	for n := range readings {
-		r := &readings[n]
+		byName[n] = &readings[n]
+	}
+	slices.SortFunc(byName, func(a, b *queue.Reading) int { return strings.Compare(a.Name, b.Name) })
+	for _, r := range byName {
 		t, info := s.tracks[r.Name], whole[r.Name]
 		switch {
 		case t == nil && info == nil: // new, and beyond maxWhole or already deleted

@@ -94,7 +94,7 @@ func (t *laneTurns) joins(ln *lane) int64 {
 	return t.served + tagLength(int64(ln.waiting.front().cost), ln.share())
 }
 
-// resumes returns the tag of a lane that rested. What it waited for its own rate does not cost it its turns of one round.
+// resumes returns the tag of a lane that rested. While it waits for its own rate it loses no turn of the latest round.
 func (t *laneTurns) resumes(ln *lane, now leaky.Instant) int64 {
 	if tag := ln.keptTag(now); tag > 0 {
 		return max(tag, t.served-tagUnit)

@@ -341,7 +341,7 @@ func divide(amount float64, all []share) {
 	}
 }
 
-// waterFill is divide for lanes that could depart at any time. It returns the weight of those that get less than they ask.
+// waterFill is divide for lanes that could depart at any time. It returns the weight of those with less than they ask.
 func waterFill(amount float64, all []share) (open float64) {
 	for i := range all {
 		all[i].gets = -1

@@ -1,7 +1,7 @@
 package machine
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -225,11 +225,10 @@ func (m *Machine) Drainers(now leaky.Instant) queue.Drainers {
 	if m.lastReserve != 0 {
 		d.Last = m.lastReserve.Time()
 	}
-	for _, cl := range m.clients {
-		if !cl.isPuller && now.Sub(cl.seen) <= queue.SeenFor {
+	for _, id := range slices.Sorted(maps.Keys(m.clients)) {
+		if cl := m.clients[id]; !cl.isPuller && now.Sub(cl.seen) <= queue.SeenFor {
 			d.Seen = append(d.Seen, queue.Drainer{Client: cl.Client, LastSeen: cl.seen.Time()})
 		}
 	}
-	slices.SortFunc(d.Seen, func(a, b queue.Drainer) int { return cmp.Compare(a.ID, b.ID) })
 	return d
 }

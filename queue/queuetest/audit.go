@@ -124,7 +124,7 @@ var auditRules = []rule{
 			other := rules.Take{Op: rules.TakeAnew, Key: "l"}
 			r.audited(of(changekind.Reset, "2 of its keys"), take(reset, rules.Take{Op: rules.TakeAnew}, other))
 			r.audits(0, 0, take(rules.Take{Op: rules.TakeAnew}))
-			if a == leaky.AlgorithmBudget { // a correction is the caller's own
+			if rules.NeedsUnit(a) { // a correction is the caller's own
 				continue
 			}
 			back := rules.Take{Op: rules.TakeBack, Key: "k"}

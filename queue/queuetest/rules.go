@@ -26,7 +26,7 @@ func countingRule(name string, limit int64, change ...func(*rules.Rule)) rules.R
 // ruleOf returns a normalized rule.
 func ruleOf(name string, a leaky.Algorithm, b rules.Bound, change ...func(*rules.Rule)) rules.Rule {
 	r := rules.Rule{Name: name, Algorithm: a, Bound: b}
-	if a == leaky.AlgorithmBudget {
+	if rules.NeedsUnit(a) {
 		r.Unit = "tokens"
 	}
 	for _, c := range change {

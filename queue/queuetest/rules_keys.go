@@ -133,7 +133,7 @@ var ruleKeyRules = []rule{
 			name := "g." + string(a)
 			r.putKeyed(ruleOf(name, a, twoAMinute[a], holds(1)))
 			back := rules.TakeBack
-			if a == leaky.AlgorithmBudget { // its takes are corrected instead
+			if rules.NeedsUnit(a) { // its takes are corrected instead
 				back = rules.TakeAnew
 			}
 			for i := range 3 {

@@ -306,7 +306,7 @@ func questions(rnd *rand.Rand, a leaky.Algorithm, most int64, n int) []rules.Tak
 		if a == leaky.AlgorithmConcurrency && rnd.IntN(8) > 0 {
 			t.Lease = fmt.Sprint("p", rnd.IntN(8))
 		}
-		if a == leaky.AlgorithmBudget && rnd.IntN(4) == 0 {
+		if rules.NeedsUnit(a) && rnd.IntN(4) == 0 {
 			t.Op, t.Cost = rules.TakeCorrect, []int64{0, rnd.Int64N(3), rnd.Int64N(3 * most), -1, leaky.MaxUnits}[rnd.IntN(5)]
 			if t.Cost == leaky.MaxUnits && rnd.IntN(50) > 0 { // or the key is blocked for long
 				t.Cost = most

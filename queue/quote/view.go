@@ -137,31 +137,42 @@ func inTurn(waits, scheduled []queue.JobInfo) []queue.JobInfo {
 	if len(scheduled) == 0 {
 		return waits
 	}
-	byTurn := func(a, b queue.JobInfo) int {
+	byTurn := func(a, b *queue.JobInfo) int {
 		return cmp.Or(
 			cmp.Compare(b.Priority, a.Priority), a.AppendedAt.Compare(b.AppendedAt), cmp.Compare(b.Attempts, a.Attempts),
 		)
 	}
-	slices.SortStableFunc(scheduled, byTurn)
-	lanes, keys := map[string][]queue.JobInfo{}, []string{}
-	for _, j := range scheduled {
+	due := make([]*queue.JobInfo, len(scheduled))
+	for n := range scheduled {
+		due[n] = &scheduled[n]
+	}
+	slices.SortStableFunc(due, byTurn)
+	lanes, keys := map[string][]*queue.JobInfo{}, []string{}
+	for _, j := range due {
 		if _, ok := lanes[j.Lane]; !ok {
 			keys = append(keys, j.Lane)
 		}
 		lanes[j.Lane] = append(lanes[j.Lane], j)
 	}
 	all := make([]queue.JobInfo, 0, len(waits)+len(scheduled))
-	for n, j := range waits {
-		for s := lanes[j.Lane]; len(s) > 0 && byTurn(s[0], j) < 0; s = lanes[j.Lane] {
-			all, lanes[j.Lane] = append(all, s[0]), s[1:]
+	leave := func(jobs []*queue.JobInfo) {
+		for _, j := range jobs {
+			all = append(all, *j)
 		}
-		all = append(all, j)
+	}
+	for n := range waits {
+		j := &waits[n]
+		for s := lanes[j.Lane]; len(s) > 0 && byTurn(s[0], j) < 0; s = lanes[j.Lane] {
+			all, lanes[j.Lane] = append(all, *s[0]), s[1:]
+		}
+		all = append(all, *j)
 		if n+1 == len(waits) || waits[n+1].Lane != j.Lane {
-			all, lanes[j.Lane] = append(all, lanes[j.Lane]...), nil
+			leave(lanes[j.Lane])
+			lanes[j.Lane] = nil
 		}
 	}
 	for _, key := range keys {
-		all = append(all, lanes[key]...)
+		leave(lanes[key])
 	}
 	return all
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -263,7 +264,7 @@ func (e *Engine) Drainers(ctx context.Context) (queue.Drainers, error) {
 }
 
 func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers queue.Drainers, err error) {
-	seen := map[string]int{}
+	seen := map[string]*queue.Drainer{}
 	for p := range e.keys {
 		v, err := e.ask(ctx, totalsScript, p, e.instant())
 		if err != nil {
@@ -287,17 +288,13 @@ func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers queue.Dra
 		for c := r.list(); c.more(); {
 			d := queue.Drainer{Client: queue.Client{ID: c.text()}, LastSeen: micros(c.int())}
 			d.Name, d.Version, d.Outflow = c.text(), c.text(), outflow(c.int(), c.int(), c.int(), now)
-			at, ok := seen[d.ID]
-			if !ok {
-				seen[d.ID] = len(drainers.Seen)
-				drainers.Seen = append(drainers.Seen, d)
-				continue
+			if before := seen[d.ID]; before != nil {
+				d.Outflow += before.Outflow
+				if before.LastSeen.After(d.LastSeen) {
+					d.LastSeen = before.LastSeen
+				}
 			}
-			d.Outflow += drainers.Seen[at].Outflow
-			if before := drainers.Seen[at].LastSeen; before.After(d.LastSeen) {
-				d.LastSeen = before
-			}
-			drainers.Seen[at] = d
+			seen[d.ID] = &d
 		}
 		clock := queue.ClockState{Ahead: ahead, Jumps: r.int(), Jumped: micros(r.int())}
 		if !clock.Jumped.IsZero() {
@@ -308,10 +305,10 @@ func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers queue.Dra
 			return t, drainers, r.err
 		}
 	}
-	slices.SortFunc(drainers.Seen, func(a, b queue.Drainer) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name),
-			cmp.Compare(a.ID, b.ID))
-	})
+	byName := func(a, b *queue.Drainer) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) }
+	for _, d := range slices.SortedFunc(maps.Values(seen), byName) {
+		drainers.Seen = append(drainers.Seen, *d)
+	}
 	return t, drainers, nil
 }
 

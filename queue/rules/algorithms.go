@@ -15,7 +15,8 @@ type algorithm struct {
 	name    leaky.Algorithm
 	limiter func(b *Bound) leaky.Limiter
 	numbers []string // numbers it uses; those not in needed are optional
-	// Bounds of limit, burst and period; 0 means those of leaky.
+	unit    bool     // it counts a unit, which a rule must name, and takes are corrected
+	// Maximum limit, burst and period; 0 means the one in leaky.
 	maxLimit  int64
 	maxBurst  int64
 	maxPeriod time.Duration
@@ -38,6 +39,7 @@ var algorithms = []algorithm{
 		name:     leaky.AlgorithmBudget,
 		limiter:  func(b *Bound) leaky.Limiter { return leaky.Allowance{Rate: b.Rate, Burst: b.Burst} },
 		numbers:  []string{"rate", "burst"},
+		unit:     true,
 		maxBurst: leaky.MaxUnits,
 	},
 	{
@@ -104,8 +106,12 @@ func Numbers(a leaky.Algorithm) []string { return algorithmOf(a).numbers }
 // ForQueues reports whether queues can use rules of an algorithm: jobs never give back a place of concurrency, and
 // never correct a budget.
 func ForQueues(a leaky.Algorithm) bool {
-	return a != leaky.AlgorithmConcurrency && a != leaky.AlgorithmBudget
+	return a != leaky.AlgorithmConcurrency && !NeedsUnit(a)
 }
+
+// NeedsUnit reports whether rules of an algorithm must have a unit, in which takes then state their cost. Other rules
+// must have none.
+func NeedsUnit(a leaky.Algorithm) bool { return algorithmOf(a).unit }
 
 // Limiter returns the arithmetic of a bound.
 func (b Bound) Limiter(a leaky.Algorithm) (leaky.Limiter, error) {

@@ -33,7 +33,7 @@ func isUnit(s string) bool {
 }
 
 func (r *Rule) validateUnit() error {
-	budget := r.Algorithm == leaky.AlgorithmBudget
+	budget := NeedsUnit(r.Algorithm)
 	switch {
 	case r.Unit != "" && !budget:
 		return invalid.Errorf("unit", r.Unit, "has no effect with %s: only a budget has a unit; leave it out", r.Algorithm)

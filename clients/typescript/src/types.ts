@@ -479,7 +479,7 @@ export interface ChangedQueue {
     /** Cost of a job that states none in this unit. */
     default: number;
     /** JSON pointer to the cost in the payload. It counts before the default if there is a number. A number that is no cost, such as -1 or 1e99, is refused. Default: nowhere. */
-    from: string;
+    from?: string;
   }>;
 }
 
@@ -1610,7 +1610,7 @@ export type Spec = {
     /** Cost of a job that states none in this unit. */
     default: number;
     /** JSON pointer to the cost in the payload. It counts before the default if there is a number. A number that is no cost, such as -1 or 1e99, is refused. Default: nowhere. */
-    from: string;
+    from?: string;
   }>;
 };
 

@@ -87,6 +87,9 @@ func sampleRules() string {
 		for _, number := range rules.Numbers(a) {
 			fmt.Fprintf(&list, " %s=%s", number, sampleNumbers[number])
 		}
+		if rules.NeedsUnit(a) {
+			list.WriteString(" unit=tokens")
+		}
 		list.WriteByte('\n')
 	}
 	return list.String()
