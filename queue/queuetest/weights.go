@@ -35,8 +35,8 @@ func furthest(order string, window int, letter byte, share float64) (worst float
 	return worst
 }
 
-// inProportion fails unless each letter has its share of all windows of 1,000 departures, or half of a shorter order, to
-// within 2 departures.
+// inProportion fails unless each letter has its share of all windows of 1,000 departures, or half of a shorter order,
+// to within 2 departures.
 func (r *rig) inProportion(order string, weights map[byte]int64) {
 	r.Helper()
 	sum := int64(0)
