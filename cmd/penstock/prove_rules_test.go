@@ -25,7 +25,7 @@ func proveRules(t *testing.T, args ...string) *prove.RulesReport {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("exit %d, %v\n%s\n%s", code, err, out, errs)
 	}
-	if (code == 0) != r.Held || r.Held != (len(r.Broken) == 0) || code > 1 || len(r.Rules) != 6 {
+	if (code == 0) != r.Held || r.Held != (len(r.Broken) == 0) || code > 1 || len(r.Rules) != 7 {
 		t.Errorf("exit %d, held %v, broken %v, %d rules", code, r.Held, r.Broken, len(r.Rules))
 	}
 	for _, v := range r.Rules {

@@ -111,6 +111,9 @@ func TestWaitListAgainstASortedList(t *testing.T) {
 		if f.len() != len(list) {
 			t.Fatalf("%d in it, want %d", f.len(), len(list))
 		}
+		if len(list) > 0 && f.back() != list[len(list)-1] {
+			t.Fatalf("turn %d is at the back, want %d", f.back().turn, list[len(list)-1].turn)
+		}
 		if rnd.IntN(500) > 0 || len(list) == 0 {
 			continue
 		}

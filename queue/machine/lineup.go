@@ -86,11 +86,7 @@ func (ln *lane) waitingCost() int64 {
 	case q.plain && !ln.keyed():
 		return q.costBounds(0, false).ahead(n, q.gap(q.turn))
 	}
-	last := ln.waiting.front()
-	if f := &ln.waiting.low; f.n > 0 {
-		last = f.at(f.n - 1)
-	}
-	return n * int64(ln.waiting.front().cost+last.cost) / 2
+	return n * int64(ln.waiting.front().cost+ln.waiting.back().cost) / 2
 }
 
 // due returns the scheduled jobs in at most queue.MaxDue steps.

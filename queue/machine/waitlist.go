@@ -67,6 +67,22 @@ func (l *waitList) front() *job {
 	return first
 }
 
+// back returns the last job, or nil.
+func (l *waitList) back() *job {
+	x := l.extra
+	if x == nil {
+		return l.low.back()
+	}
+	var last *job
+	for p := 0; p <= queue.MaxPriority && last == nil; p++ {
+		last = l.fifoOf(p).back()
+	}
+	if n := x.middle.len(); n > 0 && (last == nil || x.middle.at(n-1).turn > last.turn) {
+		return x.middle.at(n - 1)
+	}
+	return last
+}
+
 func (l *waitList) insert(j *job) {
 	if !l.fifoOf(j.priority()).insert(j) {
 		l.needExtra().middle.push(j)
@@ -83,8 +99,8 @@ func (l *waitList) remove(j *job) {
 }
 
 func (l *waitList) rank(j *job) int {
-	if f := &l.low; l.extra == nil && f.n > 0 && f.at(f.n-1) == j { // mostly it is the last
-		return f.n - 1
+	if l.extra == nil && l.low.back() == j { // mostly it is the last
+		return l.low.n - 1
 	}
 	return l.search(j.turn)
 }
@@ -176,6 +192,14 @@ func (f *fifo) at(i int) *job { return f.ring[(f.head+i)&(len(f.ring)-1)] }
 func (f *fifo) set(i int, j *job) { f.ring[(f.head+i)&(len(f.ring)-1)] = j }
 
 func (f *fifo) front() *job { return f.at(0) }
+
+// back returns the last job, or nil.
+func (f *fifo) back() *job {
+	if f.n == 0 {
+		return nil
+	}
+	return f.at(f.n - 1)
+}
 
 func (f *fifo) pop() *job {
 	j := f.at(0)

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock/penstock/internal/document"
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/rules"
@@ -80,6 +81,7 @@ type leasePair struct{ a, b queue.Reservation }
 type request struct {
 	req   queue.ReserveRequest
 	twins []leasePair
+	at    leaky.Instant // of the engines' clock
 }
 
 // pair is two engines that get the same operations.

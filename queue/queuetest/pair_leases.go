@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -27,7 +28,7 @@ func (p *pair) reserveAs(client string, most int) int {
 	}
 	twins := p.request("reserve", req, true)
 	req.Latest = time.Time{} // a repeated request knows nothing of the clock
-	p.grants[client] = &request{req, twins}
+	p.grants[client] = &request{req, twins, p.enginesNow()}
 	p.twins = append(p.twins, twins...)
 	return len(twins)
 }
@@ -93,6 +94,12 @@ func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []leas
 	return twins
 }
 
+// enginesNow returns the time of the engines' clocks, which never run back.
+func (p *pair) enginesNow() leaky.Instant { return p.clock.Now().Add(p.ahead) }
+
+// remembered is for how long engines surely remember a client that is silent, and so its last request.
+const remembered = 10 * time.Minute
+
 // replay repeats a client's last request, even if nothing was granted or it has been overtaken.
 func (p *pair) replay() {
 	client := rapid.SampledFrom(p.clients).Draw(p.T, "client")
@@ -100,7 +107,7 @@ func (p *pair) replay() {
 		client += "-" + rapid.SampledFrom([]string{pairPull, pairPullChild}).Draw(p.T, "which")
 	}
 	last := p.grants[client]
-	if last == nil {
+	if last == nil || p.enginesNow().Sub(last.at) > remembered {
 		return
 	}
 	req := last.req
@@ -264,7 +271,7 @@ func (p *pair) pullAs(client, name string, most int) int {
 	p.drawDistance(&req)
 	twins := p.request("pull "+name+" by", req, true)
 	if !p.refused { // a refused request cannot be repeated
-		p.grants[client] = &request{req, twins}
+		p.grants[client] = &request{req, twins, p.enginesNow()}
 	}
 	p.twins = append(p.twins, twins...)
 	return len(twins)

@@ -120,6 +120,17 @@ var quoteRules = []rule{
 		r.quote(q, "new", 50, 1)
 		r.quote(q, "", 50, 1)
 	}},
+	{"the cost of what waits counts urgent jobs", func(r *rig) {
+		q := r.queue("q", "1/h")
+		for n, cost := range []int64{2, 1} { // no job of the lowest priority is behind them
+			j := costing(cost, q, fmt.Sprint("u", n))
+			j.Priority = 9 - n
+			r.acceptJobs(j)
+		}
+		if l := r.lineup(q); l.Lanes[0].Cost != 3 {
+			r.Errorf("the waiting jobs cost %d, want 3", l.Lanes[0].Cost)
+		}
+	}},
 	{"a quote counts the rates of lanes", func(r *rig) {
 		q := r.attended("q", "50/s", everyLane(queue.LaneRule{Rate: leaky.PerSecond(2)}))
 		r.spread(q, 3000, 200)

@@ -51,7 +51,7 @@ class Driver:
         self.assertEqual([result["id"] for result in many], ["b", "c"])
         stream = self.ask("append_stream", queue="q", count=2500, prefix="s", payload_size=20)
         self.assertEqual(stream, {"accepted": 2500, "duplicates": 0, "failed": 0})
-        self.assertEqual(self.ask("turn", queue="q", wait=5), {"waited": 0.012})
+        self.assertEqual(self.ask("turn", queue="q", wait=5), {"waited": 0.012, "costs": {}})
         number = self.ask("worker", queue="q", concurrency=50, mode="echo")["worker"]
         until(lambda: len(engine.settled) == 2503)
         stopped = self.ask("worker_stop", worker=number, grace=5)
