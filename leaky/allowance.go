@@ -46,13 +46,13 @@ type Corrector interface {
 func (a Allowance) Algorithm() Algorithm { return AlgorithmBudget }
 
 // Validate implements Limiter.
-func (a Allowance) Validate() error { return (Meter{a.Rate, a.Burst}).validate("burst", MaxUnits) }
+func (a Allowance) Validate() error { return Meter(a).validate("burst", MaxUnits) }
 
 // Limit implements Limiter. It returns Burst.
 func (a Allowance) Limit() int64 { return a.Burst }
 
 // Most implements Limiter. It returns Burst + floor(w/T).
-func (a Allowance) Most(w time.Duration) int64 { return (Meter{a.Rate, a.Burst}).Most(w) }
+func (a Allowance) Most(w time.Duration) int64 { return Meter(a).Most(w) }
 
 // Fresh implements Limiter.
 func (a Allowance) Fresh() Tally { return &spent{rule: Budget(a), by: Budget(a)} }

@@ -130,7 +130,8 @@ func TestDropped(t *testing.T) {
 		{queue.UncountedUnit("costs", "images", "q"), false},
 		{queue.MissingCost("calls", "q"), false},
 		{invalid.Errorf("tokens", "", "is wrong"), false},
-		{queue.ErrUnavailable, false}, {nil, false},
+		{queue.ErrUnavailable, false},
+		{nil, false},
 	} {
 		if got := Dropped(tt.err, stated, costs); got != tt.want {
 			t.Errorf("%v: %v", tt.err, got)

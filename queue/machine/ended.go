@@ -141,6 +141,7 @@ func (m *Machine) trimSome(now leaky.Instant) {
 		m.trimDead(dead, now, trimMax)
 	}
 	m.forgetExpiredTallies(now, expiredTalliesMax)
+	m.openTakes.forget(now, trimMax)
 	q := m.nextToTrim()
 	if q == nil {
 		return

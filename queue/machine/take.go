@@ -28,6 +28,7 @@ func (m *Machine) Take(
 		return nil, wait, nil
 	}
 	m.forgetExpiredTallies(now, expiredTalliesMax+2*len(takes))
+	m.openTakes.forget(now, 2*len(takes))
 	taken = make([]rules.Taken, len(takes))
 	var touched []*tally
 	for i := range takes {

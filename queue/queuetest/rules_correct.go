@@ -98,7 +98,8 @@ var correctRules = []rule{
 		for _, actual := range []int64{0, 20, 60} {
 			id := r.takesTokens("r", "k", 20)
 			list := []rules.Take{
-				{Op: rules.TakeCorrect, Key: "k", ID: id, Cost: actual}, {Op: rules.TakeCorrect, Key: "k", ID: id, Cost: actual},
+				{Op: rules.TakeCorrect, Key: "k", ID: id, Cost: actual},
+				{Op: rules.TakeCorrect, Key: "k", ID: id, Cost: actual},
 				{Op: rules.TakeCorrect, Key: "k", ID: id, Cost: leaky.MaxUnits},
 			}
 			answers := r.take("r", list...)

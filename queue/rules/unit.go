@@ -10,7 +10,7 @@ import (
 const (
 	// UnitJobs is the unit of a job's cost, and of everything that names no unit.
 	UnitJobs = "jobs"
-
+	// MaxUnitBytes is the maximum length of a unit's name.
 	MaxUnitBytes = 32
 )
 
