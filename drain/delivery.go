@@ -33,7 +33,7 @@ type delivery struct {
 
 	asked            time.Time // when the engine was asked for the job
 	departure.Window           // LeaseEnd is guarded by mu
-	latest           time.Time // Window.Latest
+	latest           time.Time // Window.Latest; as if the slack were MostSlack until the spec is known
 	slack            time.Duration
 	interval         time.Duration // cost x T
 	toldToWait       time.Time     // end of the wait that pace.start last returned
@@ -56,7 +56,7 @@ func (dl *delivery) run() {
 	defer d.jobs.Done()
 	defer func() {
 		if dl.passed.IsZero() {
-			dl.batch.over()
+			dl.leave()
 		}
 		d.pool.unassign(dl.part, dl.job.Queue, !dl.passed.IsZero())
 	}()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -22,10 +23,11 @@ const (
 	maxSpecs = 100_000
 )
 
-// Run drains every queue of the engine into h until ctx ends. Then it stops reserving, gives back every job that has
-// not started, and lets handlers go on for Options.Grace. After that it cancels them, settles what is left, and
-// returns. The error is nil after a clean end. It is not nil if handlers or settlements were left behind, or the engine
-// was closed. Nothing is left running except handlers that do not end, and engine calls that ignore their context.
+// Run drains every queue of the engine into h until ctx ends. Then it stops reserving. Jobs that were granted already
+// still start at their departures, within about queue.Horizon, so that no slot is lost. Handlers go on for
+// Options.Grace. After that Run cancels them, settles what is left, and returns. The error is nil after a clean end.
+// It is not nil if handlers or settlements were left behind, or the engine was closed. Nothing is left running except
+// handlers that do not end, and engine calls that ignore their context.
 func Run(ctx context.Context, engine queue.Outflow, h Handler, o Options) error {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -52,10 +54,12 @@ type drainer struct {
 	clock    *clock
 	parts    []*partition
 
-	stop  context.Context // ends when the drainer should stop
-	fail  context.CancelCauseFunc
-	work  context.Context // for handlers and requests for jobs: ends with the grace period
-	calls context.Context // for calls about jobs at hand: ends last
+	stop   context.Context // ends when the drainer should stop
+	starts context.Context // jobs may start until it ends: with work, or when the engine is closed
+	fail   context.CancelCauseFunc
+	work   context.Context // for handlers and requests for jobs: ends with the grace period
+	calls  context.Context // for calls about jobs at hand: ends last
+	gone   chan struct{}   // 1: while stopping, a job has started, or never will
 
 	loops     sync.WaitGroup // goroutines that start deliveries
 	jobs      sync.WaitGroup // deliveries
@@ -85,7 +89,7 @@ func newDrainer(engine queue.Outflow, h Handler, o Options) *drainer {
 		workers:    newWorkers((*delivery).run),
 		turnstile:  newTurnstile(),
 		appetite:   newAppetite(),
-		complained: make(map[string]*complaint),
+		complained: make(map[string]*complaint), gone: make(chan struct{}, 1),
 	}
 	for i := range engine.Partitions() {
 		d.parts = append(d.parts, &partition{
@@ -98,13 +102,15 @@ func newDrainer(engine queue.Outflow, h Handler, o Options) *drainer {
 }
 
 func (d *drainer) run(ctx context.Context) error {
-	d.stop, d.fail = context.WithCancelCause(ctx)
-	defer d.fail(nil)
 	// Handlers and calls outlive ctx, for the grace period.
 	lasting := context.WithoutCancel(ctx)
 	work, endWork := context.WithCancelCause(lasting)
 	calls, endCalls := context.WithCancelCause(lasting)
 	d.work, d.calls = work, calls
+	d.starts, d.fail = context.WithCancelCause(work)
+	stop, endStop := context.WithCancel(ctx)
+	d.stop = stop
+	context.AfterFunc(d.starts, endStop)
 	defer endWork(nil)
 	defer endCalls(nil)
 	if !d.options.PlainTimers {
@@ -131,7 +137,7 @@ func (d *drainer) run(ctx context.Context) error {
 	<-d.stop.Done()
 	var closed error
 	if ctx.Err() == nil {
-		closed = fmt.Errorf("drain: %w", context.Cause(d.stop))
+		closed = fmt.Errorf("drain: %w", context.Cause(d.starts))
 	}
 	d.log.Info("stopping", "grace", d.options.Grace)
 	err := d.finish(endWork)
@@ -142,14 +148,14 @@ func (d *drainer) run(ctx context.Context) error {
 	return errors.Join(closed, err)
 }
 
-// finish gives back what has not started, and waits for the rest.
+// finish waits until all jobs have left and their handlers have ended.
 func (d *drainer) finish(endWork context.CancelCauseFunc) error {
 	quiet, idle := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(idle)
-		d.giveBack()
+		d.departLast()
 		d.loops.Wait()
-		d.giveBack() // jobs of a request that was under way
+		d.departLast() // jobs of a request that was under way
 		d.specs.Close()
 		close(quiet)
 		d.jobs.Wait()
@@ -223,12 +229,33 @@ func (d *drainer) left() (handlers, jobs int) {
 	return handlers, jobs
 }
 
-// giveBack releases all jobs that have not started.
-func (d *drainer) giveBack() {
-	for _, p := range d.parts {
-		for _, dl := range p.leases.all() {
-			dl.giveBack(Stopping)
+// departLast waits until all jobs at hand have started. A job that can no longer start is given back at once: its
+// handler may go on preparing for long.
+func (d *drainer) departLast() {
+	for {
+		wait, ended := time.Duration(math.MaxInt64), d.starts.Err() != nil
+		waiting, now := false, time.Now()
+		for _, p := range d.parts {
+			for _, dl := range p.leases.all() {
+				switch left, over := dl.untilLate(now); {
+				case over:
+				case left < 0 || ended:
+					dl.giveBack(Stopping)
+				default:
+					wait, waiting = min(wait, left), true
+				}
+			}
 		}
+		if !waiting {
+			return
+		}
+		timer := time.NewTimer(wait + 1) // the last instant of the window is in time
+		select {
+		case <-d.gone:
+		case <-timer.C:
+		case <-d.starts.Done():
+		}
+		timer.Stop()
 	}
 }
 

@@ -52,7 +52,7 @@ func (dl *delivery) try(now time.Time) (time.Duration, error) {
 		return 0, ErrLate
 	case again:
 		return 0, nil
-	case dl.part.d.stop.Err() != nil:
+	case dl.part.d.starts.Err() != nil:
 		dl.refused = Stopping
 		return 0, fmt.Errorf("%w: %w", ErrLate, ErrStopping)
 	}
@@ -71,8 +71,26 @@ func (dl *delivery) try(now time.Time) (time.Duration, error) {
 	}
 	dl.passed = now
 	dl.part.d.appetite.started()
-	dl.batch.over()
+	dl.leave()
 	return 0, nil
+}
+
+// leave notes that the job has started, or will not start.
+func (dl *delivery) leave() {
+	dl.batch.over()
+	if d := dl.part.d; d.stop.Err() != nil {
+		select {
+		case d.gone <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// untilLate returns how long the job may still start; over means that it has started or never will.
+func (dl *delivery) untilLate(now time.Time) (left time.Duration, over bool) {
+	dl.mu.Lock()
+	defer dl.mu.Unlock()
+	return dl.latest.Sub(now), dl.over || !dl.passed.IsZero()
 }
 
 // depart reports the departure to the observer, once. The gate does not do that: a handler delayed behind the gate may
@@ -92,7 +110,7 @@ func (dl *delivery) sleep(ctx context.Context, wait time.Duration) error {
 	select {
 	case <-d.clock.after(wait):
 	case <-timer.C:
-	case <-d.stop.Done():
+	case <-d.starts.Done():
 	case <-dl.ctx.Done():
 	case <-ctx.Done():
 		if dl.ctx.Err() == nil {

@@ -53,7 +53,7 @@ type Reason uint8
 // The reasons.
 const (
 	Late        Reason = iota + 1 // its window was over before it could start, or before its handler did
-	Stopping                      // the drainer stops, and the job had not started
+	Stopping                      // the drainer stops, and the job did not start in time
 	Interrupted                   // the drainer's grace period ended while its handler ran
 	NoHandler                     // granted although no handler was free, in total or of its app
 	NoSpec                        // its queue's spec could not be read

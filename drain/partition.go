@@ -101,7 +101,7 @@ func (p *partition) loop() {
 // handOver makes sure that another client watches a partition under load before this drainer leaves. The engine trusts
 // its watcher until some time after the next request was due, which would be a pause in the outflow. But a watcher that
 // is granted all it asked for is taken to be busy: it loses the watch, and all clients are woken. So handOver asks for
-// one job and gives it back at once. The slot is not lost, because no later slot was granted.
+// one last job.
 func (p *partition) handOver() {
 	began := time.Now()
 	for began.Sub(p.granted) < handOverAge {
@@ -193,8 +193,8 @@ func (p *partition) start(granted *departure.Answer, n int) {
 	if len(granted.Jobs) > 0 {
 		p.granted = time.Now()
 	}
-	stopping := p.d.stop.Err() != nil
-	if len(granted.Jobs) > 0 && !stopping {
+	ending := p.d.starts.Err() != nil
+	if len(granted.Jobs) > 0 && !ending {
 		revisions := make(map[string]int64)
 		for i := range granted.Jobs {
 			if i > 0 && granted.Jobs[i].Queue == granted.Jobs[i-1].Queue {
@@ -209,7 +209,7 @@ func (p *partition) start(granted *departure.Answer, n int) {
 		dl := p.newDelivery(&granted.Jobs[i], granted.Windows[i], granted.At.Add(-granted.Trip))
 		dl.batch = batch
 		switch {
-		case stopping:
+		case ending:
 			dl.giveBack(Stopping)
 			batch.over()
 		case used == n:
@@ -236,6 +236,7 @@ func (p *partition) start(granted *departure.Answer, n int) {
 func (p *partition) newDelivery(job *queue.Reservation, w departure.Window, asked time.Time) *delivery {
 	dl := &delivery{
 		job: Job{Reservation: *job}, part: p, asked: asked, Window: w, extendAt: w.DepartsFrom.Add(job.Lease / 3),
+		latest: w.Latest(queue.MostSlack),
 	}
 	dl.ctx, dl.cancel = context.WithCancelCause(p.d.work)
 	return dl

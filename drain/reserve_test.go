@@ -356,3 +356,18 @@ func TestEngineClosed(t *testing.T) {
 		}
 	})
 }
+
+// Granted jobs do not start once the engine is closed: their results could not be settled, and they would leave again.
+func TestNothingStartsOnceTheEngineIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake().queue("q", leaky.PerSecond(100), nil).answers(
+			answer{jobs: []queue.Reservation{job("q", "a", 40*ms)}, more: queue.Reserved{Next: 10 * ms}},
+			answer{err: queue.ErrClosed}, answer{err: queue.ErrClosed},
+		)
+		h := newStarts(f)
+		err := Run(context.Background(), f, h, Options{PlainTimers: true})
+		if v := f.verdicts()["a"]; !errors.Is(err, queue.ErrClosed) || len(h.at) != 0 || v.Verdict != queue.Release {
+			t.Errorf("%v; started %v, settled as %v", err, h.at, v.Verdict)
+		}
+	})
+}

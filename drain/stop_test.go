@@ -13,8 +13,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// When the drainer stops, jobs that have not started are released at once, wherever their handlers are; started jobs
-// are finished.
+// When the drainer stops, granted jobs still start at their departures. A job whose handler is not ready by then is
+// released as soon as it is too late.
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.PerSecond(100), nil).answers(answer{jobs: []queue.Reservation{
@@ -29,8 +29,9 @@ func TestStop(t *testing.T) {
 					t.Errorf("the gate said %v", err)
 				}
 				return nil
-			case "patient": // uses its own context
-				if err := gate.Wait(context.Background()); !errors.Is(err, ErrLate) || f.now() != 20*ms {
+			case "patient": // uses its own context, and comes to its gate too late
+				<-ctx.Done()
+				if err := gate.Wait(context.Background()); !errors.Is(err, ErrLate) || f.now() != 45*ms+1 {
 					t.Errorf("the gate said %v at %v", err, f.now())
 				}
 				return errors.New("whatever")
@@ -43,16 +44,17 @@ func TestStop(t *testing.T) {
 		}), Options{Observer: w})
 		time.Sleep(20 * ms)
 		run.finish()
-		if f.now() != 10*time.Second {
+		if f.now() != 10*time.Second+40*ms {
 			t.Errorf("returned after %v", f.now())
 		}
 		v := f.verdicts()
-		for _, id := range []string{"waiting", "deaf", "patient"} {
-			if v[id].Verdict != queue.Release || v[id].at != 20*ms {
+		for _, id := range []string{"deaf", "patient"} {
+			if v[id].Verdict != queue.Release || v[id].at != 45*ms+1 {
 				t.Errorf("%s was settled as %v at %v", id, v[id].Verdict, v[id].at)
 			}
 		}
-		if v["started"].Verdict != queue.Deliver || len(f.settles) != 4 || w.released[Stopping] != 3 {
+		if v["started"].Verdict != queue.Deliver || v["waiting"].Verdict != queue.Deliver || len(f.settles) != 4 ||
+			w.released[Stopping] != 2 {
 			t.Errorf("settled %v, released %v", v, w.released)
 		}
 		if r := f.asked(); r[len(r)-1].at > 20*ms {
@@ -62,20 +64,24 @@ func TestStop(t *testing.T) {
 }
 
 // A request in progress when the drainer stops is awaited, and repeated if its answer is lost. The jobs that it brings
-// are released.
+// start.
 func TestStopDuringRequest(t *testing.T) {
 	for _, first := range []answer{
-		{trip: 100 * ms, jobs: []queue.Reservation{job("q", "a", 0)}},
+		{trip: 100 * ms, jobs: []queue.Reservation{job("q", "a", 100*ms)}},
 		{trip: 100 * ms, err: queue.ErrOutcomeUnknown},
 	} {
 		synctest.Test(t, func(t *testing.T) {
+			next := "a"
+			if first.err == nil {
+				next = "over" // the request that hands over
+			}
 			f := newFake().queue("q", leaky.PerSecond(100), nil).answers(first, answer{
-				jobs: []queue.Reservation{job("q", "a", 0)},
+				jobs: []queue.Reservation{job("q", next, 0)},
 			})
 			run := drainWith(t, f, idle, Options{})
 			time.Sleep(50 * ms)
 			run.finish()
-			if v := f.verdicts()["a"]; v.Verdict != queue.Release || v.at < 100*ms || v.at > 200*ms {
+			if v := f.verdicts()["a"]; v.Verdict != queue.Deliver || v.at < 100*ms || v.at > 200*ms {
 				t.Errorf("settled as %v at %v", v.Verdict, v.at)
 			}
 			asked := f.asked()
@@ -330,8 +336,8 @@ func TestStopUnsettled(t *testing.T) {
 	})
 }
 
-// Before it leaves, a drainer makes the engine choose another watcher: it requests one more job, as soon as there is
-// one, and releases it.
+// Before it leaves, a drainer makes the engine choose another watcher: it requests one last job, as soon as there is
+// one.
 func TestHandOver(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -340,8 +346,8 @@ func TestHandOver(t *testing.T) {
 		asks  int           // after the end
 		takes time.Duration // of Run, after the end
 	}{
-		{"at once", 50 * ms, answer{jobs: []queue.Reservation{job("q", "over", 30*ms)}}, 1, 0},
-		{"soon", 50 * ms, answer{more: queue.Reserved{Next: 300 * ms}}, 2, 300 * ms},
+		{"at once", 50 * ms, answer{jobs: []queue.Reservation{job("q", "over", 30*ms)}}, 1, 30 * ms},
+		{"soon", 50 * ms, answer{more: queue.Reserved{Next: 300 * ms}}, 2, 330 * ms},
 		{"not soon", 50 * ms, answer{}, 1, 0},
 		{"not under load", 6 * time.Second, answer{jobs: []queue.Reservation{job("q", "over", 0)}}, 0, 0},
 		{"failing", 50 * ms, answer{err: queue.ErrUnavailable}, 1, 0},
@@ -364,8 +370,8 @@ func TestHandOver(t *testing.T) {
 				}
 			}
 			v, given := f.verdicts()["over"]
-			if _, started := h.at["over"]; started || given != (c.name == "at once" || c.name == "soon") ||
-				given && v.Verdict != queue.Release {
+			if _, started := h.at["over"]; started != given || given != (c.name == "at once" || c.name == "soon") ||
+				given && v.Verdict != queue.Deliver {
 				t.Errorf("started %v, settled %v as %v", started, given, v.Verdict)
 			}
 		})

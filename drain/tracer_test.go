@@ -99,7 +99,7 @@ func TestTracer(t *testing.T) {
 					t.Errorf("the handler was given %v, %v, %v", ctx, job.Headers, job.Span)
 				}
 				return c.do(ctx, job)
-			}), Options{Tracer: s})
+			}), Options{Tracer: s, Grace: time.Millisecond})
 			time.Sleep(cmp.Or(c.stop, time.Minute))
 			run.finish()
 			gate := "waited from 0s, late false"
