@@ -150,6 +150,7 @@ var chapters = []chapter{
 	{"LaneTurns", laneTurnRules},
 	{"LaneRate", laneRateRules},
 	{"Weights", weightRules},
+	{"LiveChange", liveChangeRules},
 	{"LaneChange", laneChangeRules},
 	{"Flight", flightRules},
 	{"LaneFlight", laneFlightRules},

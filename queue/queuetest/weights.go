@@ -149,18 +149,18 @@ var weightRules = []rule{
 	}},
 	{"a new weight holds at once, with jobs waiting", func(r *rig) {
 		n := form.Of(3000, 100_000)
-		q := r.queue("q", "unlimited", except("b", weight(3)))
+		q := r.queue("q", "unlimited", withCapacity(2*int64(n)), except("b", weight(3)))
 		for at := 0; at < n; at += 2500 {
 			r.appendToLane(q, "a", fmt.Sprint("a", at, "-"), min(2500, n-at), 1)
 			r.appendToLane(q, "b", fmt.Sprint("b", at, "-"), min(2500, n-at), 1)
 		}
 		r.inProportion(r.order(q, 1200), map[byte]int64{'a': 1, 'b': 3})
-		r.queue(q, "unlimited", except("a", weight(10)))
+		r.queue(q, "unlimited", withCapacity(2*int64(n)), except("a", weight(10)))
 		if i := r.info(q); i.LaneWeights != 11 {
 			r.Errorf("the lanes weigh %d", i.LaneWeights)
 		}
 		r.inProportion(r.order(q, 1200), map[byte]int64{'a': 10, 'b': 1})
-		r.queue(q, "unlimited", everyLane(weight(7)))
+		r.queue(q, "unlimited", withCapacity(2*int64(n)), everyLane(weight(7)))
 		r.inProportion(r.order(q, 1200), map[byte]int64{'a': 1, 'b': 1})
 	}},
 	{"a child's new weight holds at once", func(r *rig) {
