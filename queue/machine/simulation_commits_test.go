@@ -178,7 +178,9 @@ func (s *simulation) restart() {
 			d.die()
 		}
 	}
-	s.judgeQuotas()
+	if s.judgeQuotas(); p.clock.Ahead > 0 { // after a jump back, the clock goes on from the last commit
+		s.newSegments(true)
+	}
 	clear(s.fences)
 	s.begin()
 	s.forgetTakes()

@@ -32,7 +32,7 @@ const simMaxBatches = 3
 const simMaxTokens, simTokens = 60, 20
 
 // simSpecs are a single queue with a burst, and queues with lanes, ordered lanes, jobs that are not sent twice, further
-// limits, limits of tokens, rules, an overflow (two), and a group.
+// limits, limits of tokens, hours, rules, an overflow (two), and a group.
 var simSpecs = []func(*queue.Spec){
 	func(s *queue.Spec) { s.Name, s.Rate, s.Burst = "alone", leaky.PerSecond(100), 3 },
 	func(s *queue.Spec) { s.Name, s.Rate = "lanes", leaky.PerSecond(14) },
@@ -51,6 +51,9 @@ var simSpecs = []func(*queue.Spec){
 		s.Estimate = map[string]queue.Estimate{"tokens": {Default: simTokens}}
 	},
 	func(s *queue.Spec) {
+		s.Name, s.Rate, s.Burst = "timed", leaky.PerSecond(20), 4
+	},
+	func(s *queue.Spec) {
 		s.Name, s.Rate, s.Rules = "limited", leaky.PerSecond(40), []string{"limited.meter", "limited.log"}
 	},
 	func(s *queue.Spec) {
@@ -66,11 +69,25 @@ var simSpecs = []func(*queue.Spec){
 	func(s *queue.Spec) { s.Name, s.Rate = "group.b", leaky.Unlimited },
 }
 
+// simHours are each second minute of an hour, from the one in which the world begins or from the next, and then all.
+func simHours(first int) queue.Hours {
+	span := func(from, to int) string {
+		at := func(minute int) string { return noon.Time().Add(time.Duration(minute) * time.Minute).Format("15:04") }
+		return at(from) + "-" + at(to)
+	}
+	open := []string{span(55, 23*60)}
+	for minute := first; minute < 54; minute += 2 {
+		open = append(open, span(minute, minute+1))
+	}
+	return queue.OpenHours{Open: queue.ListOf(open...)}.Hours()
+}
+
 // simQueue is what the world knows of a queue. It must hold that
 //
 //   - it never holds more than its capacity or, if that was lowered, more than it held before
 //   - starts keep the window law of its rate and of its limits: in tokens, by their charges or, if that is less, by
 //     what they used
+//   - nothing starts outside its hours
 //   - its counters of what came in and ended match what is there
 type simQueue struct {
 	spec     queue.Spec
@@ -83,7 +100,7 @@ type simQueue struct {
 	held     int64 // when that was checked last
 	own      *queueState
 	ownOf    *Machine
-	// All starts, and the starts that the quota counts, by the store's clock.
+	// All starts, and the starts that the quota or the hours count, by the store's clock.
 	starts, metered []law.Start
 	tokens          []*simTokenUse
 	since           leaky.Instant // earlier starts belong to another segment
@@ -103,7 +120,9 @@ func newSimQueues(s *simulation) (list []*simQueue) {
 		if s.IntN(2) == 0 {
 			q.spec.Retention.Max = 300
 		}
-		set(&q.spec)
+		if set(&q.spec); q.spec.Name == "timed" {
+			q.spec.Hours = simHours(s.IntN(2))
+		}
 		q.spec.Normalize()
 		q.keyed = q.spec.Name == "lanes" || q.spec.Ordered || q.spec.Name == "limited"
 		if q.spec.Overflow == queue.Defer {
@@ -222,7 +241,8 @@ func (s *simulation) started(q *simQueue, cost int64) {
 		if q.maxCost = max(q.maxCost, cost); s.at < q.since {
 			continue
 		}
-		if q.starts = append(q.starts, law.Start{At: at, Cost: cost}); q.spec.Limits != nil && s.at >= q.windowsSince {
+		q.starts = append(q.starts, law.Start{At: at, Cost: cost})
+		if (q.spec.Limits != nil || q.spec.Hours.On()) && s.at >= q.windowsSince {
 			q.metered = append(q.metered, law.Start{At: at + late, Cost: cost})
 		}
 	}
@@ -309,10 +329,11 @@ func (s *simulation) judge(q *simQueue, r leaky.Rate, burst int64) {
 	}
 }
 
-// judgeQuotas checks the starts against quotas per minute, and begins new traces: from now on they may count by another
-// clock.
+// judgeQuotas checks the starts against quotas per minute and hours, and begins new traces: from now on they may count
+// by another clock.
 func (s *simulation) judgeQuotas() {
 	for _, q := range s.queues {
+		s.judgeHours(q)
 		for _, of := range q.spec.Limits {
 			if !of.HasQuota() || of.Counts() != "" || len(q.metered) == 0 {
 				continue
@@ -328,6 +349,21 @@ func (s *simulation) judgeQuotas() {
 			}
 		}
 		q.metered = q.metered[:0]
+	}
+}
+
+// judgeHours checks that starts are within the hours, or late for a departure in them.
+func (s *simulation) judgeHours(q *simQueue) {
+	schedule, err := q.spec.Hours.Schedule("hours")
+	if schedule == nil || err != nil || len(q.metered) == 0 {
+		return
+	}
+	for _, v := range q.metered {
+		at := leaky.Instant(v.At / time.Microsecond)
+		open, _ := schedule.Calendar(at.Time())
+		if next := open.Next(at.Add(-simSlack)); next > at {
+			s.fail("%s: one started at %v, outside the hours", q.spec.Name, at.Time())
+		}
 	}
 }
 

@@ -50,12 +50,14 @@ var liveChangeRules = []rule{
 		r.deliver(r.reserve(q, queue.MaxReserve)...)
 	}},
 	{"hours that close now let nothing leave until they begin", func(r *rig) {
+		open := form.Of("13:00-13:30", "13:00-14:00") // a forecast follows 32 spans one by one
 		q, n, put := r.backlog("1/s")
 		t0 := r.clock.Now()
 		r.sameDepartures(r.departureTimes(q, t0, 2), "j00001@0s j00002@1s")
-		put(opening("13:00-13:30"))
+		put(opening(open))
 		r.grant(q, 9)
-		days, seconds := (n-3)/1800, (n-3)%1800 // after j00003
+		each := form.Of(1800, 3600)             // jobs a day
+		days, seconds := (n-3)/each, (n-3)%each // after j00003
 		r.still(q, n, 2, t0, time.Duration(days)*day+time.Hour+time.Duration(seconds)*time.Second, 0)
 		r.sameDepartures(r.departures(q, t0, 2), "j00003@1h0m0s j00004@1h0m1s")
 		put(opening("14:00-14:30"))
