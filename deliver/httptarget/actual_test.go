@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -61,8 +62,17 @@ var answers = []struct {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "data: {\"usage\":null}\n\ndata: {\"usage\":{\"total_tokens\":8}}\n\ndata: [DONE]\n\n")
 	}, 8, ""},
-	{"as long as is read", body(200, `{"usage":{"total_tokens":9},"x":"`+strings.Repeat("x", 60<<10)+`"}`), 9, ""},
-	{"too long", body(200, `{"usage":{"total_tokens":9},"x":"`+strings.Repeat("x", 70<<10)+`"}`), 100, "cut"},
+	{"at the end", body(200, `{"x":"`+strings.Repeat("x", 1<<20)+`","usage":{"total_tokens":9}}`), 9, ""},
+	{"at the beginning", body(200, `{"usage":{"total_tokens":9},"x":"`+strings.Repeat("x", 70<<10)+`"}`), 9, ""},
+	{"in a long stream", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range 1000 {
+			_, _ = io.WriteString(w, "data: {\"x\":\""+strings.Repeat("x", 500)+"\"}\n\n")
+		}
+		_, _ = io.WriteString(w, "data: {\"usage\":{\"total_tokens\":8}}\n\n")
+	}, 8, ""},
+	{"too long", declared(10<<30, `{"usage":{"total_tokens":9},"x":"`+strings.Repeat("x", 100<<10)), 100, "cut"},
+	{"broken off", declared(100<<10, `{"usage":{"total_tokens":9},"x":"`+strings.Repeat("x", 70<<10)), 100, "cut"},
 	{"endless", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `{"usage":{"total_tokens":9},"x":"`)
 		for r.Context().Err() == nil {
@@ -77,6 +87,7 @@ var answers = []struct {
 	{"missing", body(200, `{}`), 100, "missing"},
 	{"no content", body(204, ``), 100, "missing"},
 	{"not JSON", body(200, `<html>`), 100, "not_json"},
+	{"not JSON, and too long", declared(10<<30, strings.Repeat("<html>", 20<<10)), 100, "not_json"},
 	{"refused, with its costs", body(400, `{"usage":{"total_tokens":5}}`), 5, ""},
 	{"refused", body(400, `<html>`), 100, ""},
 }
@@ -85,6 +96,14 @@ func body(status int, text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, text)
+	}
+}
+
+// declared writes a part of a body whose declared length is larger.
+func declared(length int64, part string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.FormatInt(length, 10))
+		_, _ = io.WriteString(w, part)
 	}
 }
 
@@ -162,44 +181,76 @@ func TestActualCosts(t *testing.T) {
 	})
 }
 
-// An endless body is not read any further because it might state the costs.
-func TestActualReadsNoFurther(t *testing.T) {
-	written := make(chan int, 1)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		n := 0
-		_, _ = io.WriteString(w, `{"x":"`)
-		for {
-			more, err := io.WriteString(w, strings.Repeat("x", 32<<10))
-			if n += more; err != nil {
-				break
+// Bodies are read as far as they may state the costs: up to a limit, and not at all beyond what any answer is read if
+// they cannot. A connection is used again if the body was read to its end.
+func TestHowFarActualReads(t *testing.T) {
+	const sockets = 8 << 20 // what they may hold
+	for _, c := range []struct {
+		name, kind, begin, part string
+		length                  int64 // declared; 0 for none
+		parts                   int
+		most                    int64
+		kept                    bool
+	}{
+		{"endless", "application/json", `{"x":"`, "x", 0, 1 << 30, 16<<20 + sockets, false},
+		{"endless events", "text/event-stream", "", "data: {}\n\n", 0, 1 << 30, 16<<20 + sockets, false},
+		{"10 GB", "application/json", `{"x":"`, "x", 10 << 30, 1 << 30, 64<<10 + sockets, false},
+		{"not JSON", "text/html", "<", "x", 0, 1 << 30, 64<<10 + sockets, false},
+		{"a few megabytes", "application/json", `"`, "x", 0, 2 << 20 >> 15, 3 << 20, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			written, conns := make(chan int64, 2), map[string]bool{}
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				conns[r.RemoteAddr] = true // jobs come one at a time
+				w.Header().Set("Content-Type", c.kind)
+				if c.length > 0 {
+					w.Header().Set("Content-Length", strconv.FormatInt(c.length, 10))
+				}
+				_, _ = io.WriteString(w, c.begin)
+				part, n := strings.Repeat(c.part, 32<<10/len(c.part)), int64(0)
+				for range c.parts {
+					more, err := io.WriteString(w, part)
+					if n += int64(more); err != nil {
+						break
+					}
+				}
+				_, _ = io.WriteString(w, c.begin) // the end of a string
+				written <- n
+			}))
+			defer s.Close()
+			e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		written <- n
-	}))
-	defer s.Close()
-	e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
-	if err != nil {
-		t.Fatal(err)
+			defer e.Close()
+			if _, err := e.Put(t.Context(), queue.Spec{
+				Name: "q", Rate: leaky.Unlimited, MaxInFlight: 1,
+				Limits:  []queue.Limit{{Unit: "tokens", Rate: leaky.PerSecond(10), Burst: 10}},
+				Deliver: fmt.Appendf(nil, `{"http":{"url":%q,"actual":{"tokens":{"pointer":"/n"}}}}`, s.URL),
+			}, 0); err != nil {
+				t.Fatal(err)
+			}
+			for _, id := range []string{"a", "b"} {
+				job := queue.Job{Queue: "q", ID: id, Costs: map[string]int64{"tokens": 1}}
+				if a, err := e.Append(t.Context(), []queue.Job{job}); err != nil || a[0].Outcome != queue.Accepted {
+					t.Fatal(a, err)
+				}
+			}
+			stop := drainLoopback(t, e, drain.Options{})
+			for range 2 {
+				select {
+				case n := <-written:
+					if n > c.most {
+						t.Errorf("%d bytes were read", n)
+					}
+				case <-time.After(20 * time.Second):
+					t.Error("it is still read")
+				}
+			}
+			stop()
+			if kept := len(conns) == 1; kept != c.kept {
+				t.Errorf("%d connections", len(conns))
+			}
+		})
 	}
-	defer e.Close()
-	if _, err := e.Put(t.Context(), queue.Spec{
-		Name: "q", Rate: leaky.Unlimited, Limits: []queue.Limit{{Unit: "tokens", Rate: leaky.PerSecond(10)}},
-		Deliver: fmt.Appendf(nil, `{"http":{"url":%q,"actual":{"tokens":{"pointer":"/n"}}}}`, s.URL),
-	}, 0); err != nil {
-		t.Fatal(err)
-	}
-	job := queue.Job{Queue: "q", ID: "a", Costs: map[string]int64{"tokens": 1}}
-	if a, err := e.Append(t.Context(), []queue.Job{job}); err != nil || a[0].Outcome != queue.Accepted {
-		t.Fatal(a, err)
-	}
-	stop := drainLoopback(t, e, drain.Options{})
-	select {
-	case n := <-written:
-		if n > 16<<20 { // what is read, and what sockets hold
-			t.Errorf("%d bytes were read", n)
-		}
-	case <-time.After(20 * time.Second):
-		t.Error("it is still read")
-	}
-	stop()
 }

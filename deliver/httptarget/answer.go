@@ -21,6 +21,10 @@ const (
 	drainBytes = 64 << 10
 	drainTime  = time.Second
 
+	// usageBytes limits reading for what a call has used, which providers state at the end. It is passed on to a scanner
+	// that keeps none of it, so the limit bounds the traffic and the work, not the memory.
+	usageBytes = 16 << 20
+
 	excerptBytes = 200
 )
 
@@ -68,18 +72,23 @@ func judge(answer *http.Response, head []byte, job *drain.Job, target *Target) e
 	return err
 }
 
-// beginning reads a body within drainTime, and returns its beginning. whole is whether the body was read to its end.
-func (c *call) beginning(body io.Reader, used *usage.Reader) (head []byte, whole bool) {
-	if body == http.NoBody {
+// beginning reads the body of an answer within drainTime, and returns its beginning. whole is whether the body was read
+// to its end. Beyond drainBytes it is read only as long as used needs it and can still get all of it.
+func (c *call) beginning(answer *http.Response, used *usage.Reader) (head []byte, whole bool) {
+	if answer.Body == http.NoBody {
 		return nil, true
 	}
 	c.within(drainTime)
+	var body io.Reader = answer.Body
 	if used.Pending() {
 		body = io.TeeReader(body, used)
 	}
 	// Longer than the excerpt, so that secrets are not cut before they are hidden.
 	head, err := io.ReadAll(io.LimitReader(body, 4*excerptBytes))
-	if err == nil {
+	for read := 0; err == nil; read += drainBytes {
+		if read > 0 && (!used.WantsMore() || answer.ContentLength > usageBytes || read >= usageBytes) {
+			break
+		}
 		_, err = io.CopyN(io.Discard, body, drainBytes)
 	}
 	return head, errors.Is(err, io.EOF)

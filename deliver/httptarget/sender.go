@@ -75,7 +75,7 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, t
 		job.ReportBudget(target.BudgetLeft(job.Spec, answer.Header, time.Now(), job.Costs))
 	}
 	used := target.usage.Read(answer.Header, job.Costs)
-	head, whole := c.beginning(answer.Body, used)
+	head, whole := c.beginning(answer, used)
 	c.end(answer, whole)
 	err = judge(answer, head, job, target)
 	reportActual(job, used, whole, drain.What(err).Verdict == queue.Deliver)

@@ -79,8 +79,14 @@ func (p *Plan) Read(h http.Header, counted map[string]int64) *Reader {
 	return r
 }
 
-// Pending reports whether the body is needed.
+// Pending reports whether the result depends on the body.
 func (r *Reader) Pending() bool { return r != nil && r.pending }
+
+// WantsMore reports whether the rest of the body can change the result.
+func (r *Reader) WantsMore() bool { return r.Pending() && !r.encoded && !r.failed() }
+
+// failed reports whether the body is not JSON, whatever comes.
+func (r *Reader) failed() bool { return r.events == nil && r.scanner != nil && r.scanner.Failed() }
 
 // Write implements io.Writer. It never fails.
 func (r *Reader) Write(text []byte) (int, error) {
@@ -160,6 +166,8 @@ func (r *Reader) bodyResult(u *unit, f found, whole bool) found {
 	switch {
 	case r.encoded:
 		return found{times: 1, fault: Encoded}
+	case r.failed():
+		return found{times: 1, fault: NotJSON}
 	case !whole:
 		return found{times: 1, fault: Cut}
 	case r.events != nil:

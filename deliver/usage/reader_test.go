@@ -98,7 +98,8 @@ func TestBodies(t *testing.T) {
 					t.Fatalf("%v, %v; want %d, %q", actual, faults, c.want, c.fault)
 				}
 			}
-			if _, faults := read(t, Setting{"tokens": {Pointer: c.pointers}}, nil, c.body, false); faults["tokens"] != Cut {
+			_, faults := read(t, Setting{"tokens": {Pointer: c.pointers}}, nil, c.body, false)
+			if f := faults["tokens"]; f != Cut && (f != NotJSON || c.fault != NotJSON) {
 				t.Errorf("a body that broke off: %v", faults)
 			}
 		})
@@ -202,10 +203,39 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
+// What is read so far decides whether the rest can matter.
+func TestWantsMore(t *testing.T) {
+	for _, c := range []struct {
+		name, kind, coding, body string
+		want                     bool
+	}{
+		{"nothing yet", "", "", "", true},
+		{"a part", "", "", `{"usage":{"total_tokens":5},`, true},
+		{"all, unless it is followed by something", "", "", `{"usage":{"total_tokens":5}}`, true},
+		{"not JSON", "application/json", "", "<html>", false},
+		{"events", "text/event-stream", "", "<html>", true},
+		{"compressed", "", "gzip", "", false},
+	} {
+		p, err := Setting{"tokens": {Pointer: Pointers{total}}}.Plan("actual")
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := http.Header{"Content-Type": {c.kind}, "Content-Encoding": {c.coding}}
+		r := p.Read(h, map[string]int64{"tokens": 1})
+		_, _ = r.Write([]byte(c.body))
+		if got := r.WantsMore(); got != c.want || !r.Pending() {
+			t.Errorf("%s: %v, pending %v", c.name, got, r.Pending())
+		}
+		if r := p.Read(h, nil); r.WantsMore() {
+			t.Errorf("%s: nothing counts the unit", c.name)
+		}
+	}
+}
+
 func TestWithoutPlan(t *testing.T) {
 	p, err := Setting{}.Plan("actual")
 	r := p.Read(nil, nil)
-	if actual, faults := r.End(true); p != nil || err != nil || r.Pending() || actual != nil || faults != nil {
+	if actual, faults := r.End(true); p != nil || err != nil || r.Pending() || r.WantsMore() || actual != nil || faults != nil {
 		t.Error(p, err, actual, faults)
 	}
 }

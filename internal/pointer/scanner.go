@@ -82,6 +82,9 @@ func (s *Scanner) Found(i int) Found { return s.found[i] }
 // Begun reports whether the text has more than white space.
 func (s *Scanner) Begun() bool { return s.begun }
 
+// Failed reports whether the text is not the beginning of a JSON value.
+func (s *Scanner) Failed() bool { return s.state == notJSON }
+
 // End ends the text, and reports whether it is one JSON value. Found then has all numbers.
 func (s *Scanner) End() bool {
 	s.Write([]byte{' '}) // ends a number
