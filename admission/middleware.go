@@ -16,6 +16,8 @@ import (
 type MiddlewareOptions struct {
 	// Cost returns the cost of a request, at least 1. The default is 1.
 	Cost func(*http.Request) int64
+	// Unit is the unit of the costs, such as tokens. A rule with a unit needs it.
+	Unit string
 	// Logger logs requests that could not be decided; nil discards them.
 	Logger *slog.Logger
 }
@@ -57,7 +59,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuseRequest(w, err)
 		return
 	}
-	take := rules.Take{Key: key, Cost: g.o.Cost(r)}
+	take := rules.Take{Key: key, Cost: g.o.Cost(r), Unit: g.o.Unit}
 	taken, err := g.a.Take(r.Context(), g.rule, []rules.Take{take})
 	if err == nil && len(taken) != 1 {
 		err = queue.ErrOutcomeUnknown // cannot happen

@@ -98,6 +98,34 @@ func TestMiddleware(t *testing.T) {
 	})
 }
 
+// A rule with a unit counts costs in it, and a request whose unit is another one gets 400.
+func TestMiddlewareWithUnit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _, _ := begin(t, newStore(rule("api.tokens", 1, func(r *rules.Rule) {
+			r.Algorithm, r.Unit, r.Bound = leaky.AlgorithmBudget, "tokens", rules.Bound{Rate: leaky.PerSecond(1), Burst: 1000}
+		})))
+		h := func(unit string) http.Handler {
+			return Middleware(a, "api.tokens", HeaderKey("X-Api-Key"), MiddlewareOptions{
+				Unit: unit, Cost: func(*http.Request) int64 { return 600 },
+			})(ok)
+		}
+		w := request(h("tokens"), "acme")
+		if w.Code != http.StatusNoContent || w.Header().Get("RateLimit") != `"api.tokens";r=400;t=600` {
+			t.Errorf("%d %v", w.Code, w.Header())
+		}
+		w = request(h("tokens"), "acme")
+		if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "200" {
+			t.Errorf("%d %v", w.Code, w.Header())
+		}
+		for unit, field := range map[string]string{"": "costs.tokens", "images": "costs.images"} {
+			w = request(h(unit), "acme")
+			if p := problemOf(t, w); w.Code != http.StatusBadRequest || p.Field != field {
+				t.Errorf("in %q: %+v", unit, p)
+			}
+		}
+	})
+}
+
 func places(limit int64, ttl time.Duration) rules.Rule {
 	return rules.Rule{
 		Name: "api.places", Algorithm: leaky.AlgorithmConcurrency, Bound: rules.Bound{Limit: limit, TTL: unit.Duration(ttl)},

@@ -52,6 +52,9 @@ func (c *Client) Refund(ctx context.Context, rule string, take Take) (*Taken, er
 func (c *Client) Correct(
 	ctx context.Context, rule, key, id string, actual map[string]int64,
 ) (*Taken, error) {
+	if err := checkCosts("actual", actual); err != nil {
+		return nil, err
+	}
 	body := struct {
 		Key    string           `json:"key,omitempty"`
 		Take   string           `json:"take"`
@@ -68,6 +71,9 @@ func (c *Client) Correct(
 }
 
 func (c *Client) take(ctx context.Context, rule, operation string, take Take) (*Taken, http.Header, error) {
+	if err := checkCosts("costs", take.Costs); err != nil {
+		return nil, nil, err
+	}
 	body := struct {
 		Take
 		Wait string `json:"wait,omitempty"`

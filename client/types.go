@@ -326,8 +326,8 @@ type Taken struct {
 	Shadowed bool `json:"shadowed,omitempty"`
 	// How much may pass at once if nothing was taken.
 	Limit int64 `json:"limit"`
-	// How much would still pass after this take; for a peek, refund or reset, after a take that
-	// follows.
+	// How much would still pass after this take; for a peek, correction, refund or reset, after a take
+	// that follows.
 	Remaining int64 `json:"remaining"`
 	// When the same cost would pass if nobody else takes; 0 if it does now.
 	RetryAfterMS int64 `json:"retry_after_ms"`

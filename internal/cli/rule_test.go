@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/penstock/penstock/internal/cli/command"
@@ -60,6 +61,29 @@ func TestRules(t *testing.T) {
 	expect(t, ExitDone, "allowed", "", "rule", "refund", "slots", "--lease", "here")
 	expect(t, ExitDone, "allowed", "", "rule", "take", "watched")
 	expect(t, ExitDone, "only counts", "", "rule", "take", "watched")
+
+	put(rules.Rule{
+		Name: "llm", Algorithm: leaky.AlgorithmBudget, Unit: "tokens", Key: "{lane}",
+		Bound: rules.Bound{Rate: leaky.Ratio(1, 3600e6), Burst: 2000},
+	})
+	expect(t, ExitDone, "200 of 2000", "", "rule", "peek", "llm", "ann", "--cost", "tokens=1800")
+	r := expect(t, ExitDone, "200 of 2000", "", "rule", "take", "llm", "ann", "--cost", "tokens=1800")
+	_, id, _ := strings.Cut(r.out, "take         ")
+	id = strings.TrimSpace(id)
+	expect(t, ExitDone, "567 of 2000", "", "rule", "correct", "llm", "ann", "--take", id, "--actual", "tokens=1432")
+	expect(t, ExitDone, `"remaining": 567`, "", "rule", "correct", "llm", "ann", "--take", id, "--actual", "tokens=5",
+		"-o", "json")
+	expect(t, ExitRefused, "", "costs.tokens: is missing", "rule", "take", "llm", "ann")
+	expect(t, ExitRefused, "", "images", "rule", "take", "llm", "ann", "--cost", "images=1")
+	expect(t, ExitRefused, "", "correct the take to 0", "rule", "refund", "llm", "ann", "--cost", "tokens=1")
+	expect(t, ExitRefused, "", "has no unit", "rule", "take", "otp", "ann", "--cost", "tokens=1")
+	expect(t, ExitRefused, "", "take", "rule", "correct", "llm", "ann", "--take", "x", "--actual", "tokens=1")
+	expect(t, ExitRefused, "", "actual.tokens", "rule", "correct", "llm", "ann", "--take", id, "--actual", "tokens=-1")
+	for _, wrong := range []string{"=5", "tokens=", "many", "tokens=1.5", ""} {
+		expect(t, ExitUsage, "", "is not a cost such as 10 or tokens=1800", "rule", "take", "llm", "ann", "--cost="+wrong)
+	}
+	expect(t, ExitUsage, "", "needs a unit", "rule", "correct", "llm", "ann", "--take", id, "--actual", "5")
+	expect(t, ExitUsage, "", "--take", "rule", "correct", "llm", "ann", "--actual", "tokens=5")
 
 	expect(t, ExitDone, "allowed", "", "rule", "reset", "otp", "ann")
 	expect(t, ExitUsage, "", "--yes", "rule", "reset", "otp", "--all")

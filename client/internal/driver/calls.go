@@ -23,7 +23,7 @@ func init() {
 		"get": getJob, "list": listJobs, "cancel_job": cancelJob, "wait": waitJob,
 		"turn": turn, "time_turns": timeTurns, "paced_get": pacedGet, "throttle": throttle, "proxy": throughProxy,
 		"worker": startWorker, "worker_stop": stopWorker,
-		"take": takeRule, "peek": takeRule, "refund": takeRule,
+		"take": takeRule, "peek": takeRule, "refund": takeRule, "correct": takeRule,
 		"put_queue": putQueue, "get_queue": getQueue, "delete_queue": deleteQueue, "pause": pause, "resume": resume,
 		"forecast": forecast, "events": events,
 		"hooks": func(_ context.Context, d *driver, _ *request) (any, error) {
@@ -253,19 +253,26 @@ func throttle(ctx context.Context, d *driver, r *request) (any, error) {
 
 func takeRule(ctx context.Context, d *driver, r *request) (any, error) {
 	a, err := args[struct {
-		Rule, Key, Receipt, Lease string
-		Cost                      int64
-		Wait                      float64
+		Rule, Key, Take, Receipt, Lease string
+		Cost                            int64
+		Costs, Actual                   map[string]int64
+		Wait                            float64
 	}](r)
 	if err != nil {
 		return nil, err
 	}
-	ask := map[string]func(context.Context, string, client.Take) (*client.Taken, error){
-		"take": d.c.Take, "peek": d.c.Peek, "refund": d.c.Refund,
-	}[r.Call]
-	t, err := ask(ctx, a.Rule, client.Take{
-		Key: a.Key, Cost: a.Cost, Wait: seconds(a.Wait), Receipt: a.Receipt, Lease: a.Lease,
-	})
+	t := &client.Taken{Take: a.Take}
+	if r.Call != "correct" {
+		ask := map[string]func(context.Context, string, client.Take) (*client.Taken, error){
+			"take": d.c.Take, "peek": d.c.Peek, "refund": d.c.Refund,
+		}[r.Call]
+		t, err = ask(ctx, a.Rule, client.Take{
+			Key: a.Key, Cost: a.Cost, Costs: a.Costs, Wait: seconds(a.Wait), Receipt: a.Receipt, Lease: a.Lease,
+		})
+	}
+	if err == nil && a.Actual != nil {
+		t, err = d.c.Correct(ctx, a.Rule, a.Key, t.Take, a.Actual)
+	}
 	if err != nil {
 		return nil, err
 	}

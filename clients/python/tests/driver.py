@@ -177,8 +177,9 @@ SIMPLE = {  # call: (method, positional arguments, keyword arguments)
     "cancel_job": ("cancel", ("queue", "id"), ()),
     "wait": ("wait", ("queue", "id"), ("timeout",)),
     "throttle": ("throttle", ("queue", "after"), ("reason",)),
-    "take": ("take", ("rule",), ("key", "cost", "wait", "lease")),
-    "peek": ("peek", ("rule",), ("key", "cost")),
+    "take": ("take", ("rule",), ("key", "cost", "costs", "wait", "lease")),
+    "peek": ("peek", ("rule",), ("key", "cost", "costs")),
+    "correct": ("correct", ("rule", "take", "actual"), ("key",)),
     "refund": ("refund", ("rule",), ("key", "cost", "receipt", "lease")),
     "put_queue": ("put_queue", ("queue", "spec"), ("if_match", "if_none_match")),
     "put_rule": ("put_rule", ("rule", "spec"), ()),
@@ -220,7 +221,7 @@ def paced(client, args, options):
 def answer_of(name, value):
     if name == "append":
         return appended(value)
-    if name in ("take", "peek", "refund"):
+    if name in ("take", "peek", "correct", "refund"):
         return taken(value)
     return value if value is not None else {}
 
@@ -254,7 +255,10 @@ class Sync:
         name, args, client = request["call"], request.get("args") or {}, self.client
         options = {**options_of(request), "cancel": self.cancels[request["n"]]}
         if name in SIMPLE:
-            return answer_of(name, simple(client, name, args, options))
+            answer = simple(client, name, args, options)
+            if name == "take" and "actual" in args:
+                answer = simple(client, "correct", {**args, "take": answer.take}, options)
+            return answer_of(name, answer)
         if name == "append_many":
             return summary(client.append_many(args["queue"], args["jobs"], **options), False)
         if name == "append_stream":
@@ -357,7 +361,10 @@ class Async:
         name, args, client = request["call"], request.get("args") or {}, self.client
         options = options_of(request)
         if name in SIMPLE:
-            return answer_of(name, await simple(client, name, args, options))
+            answer = await simple(client, name, args, options)
+            if name == "take" and "actual" in args:
+                answer = await simple(client, "correct", {**args, "take": answer.take}, options)
+            return answer_of(name, answer)
         if name == "append_many":
             return summary(await client.append_many(args["queue"], args["jobs"], **options), False)
         if name == "append_stream":

@@ -1,4 +1,4 @@
-import { checked } from "./costs.js";
+import { checked, type Costs } from "./costs.js";
 import { seconds, sleep, text, type Duration } from "./duration.js";
 import { Misuse, Refused, TimedOut } from "./errors.js";
 import { Stream, type StreamOptions, type StreamResult } from "./append.js";
@@ -8,7 +8,7 @@ import { parse, Transport, type Answer, type Call } from "./http.js";
 import { encode, type Appended, type Job } from "./job.js";
 import { pacedFetch, Turn, type PacedOptions, type TurnAnswer, type TurnOptions } from "./paced.js";
 import { cancelled } from "./retry.js";
-import { peek, refund, take, type TakeOptions, type TakeResult } from "./rules.js";
+import { correct, peek, refund, take, type TakeOptions, type TakeResult } from "./rules.js";
 import { tokenFromEnvironment, type TokenSource } from "./token.js";
 import type { Cancelled as CancelledJob, ChangedQueue, JobInfo, Jobs, Queue, QueueForecast, Spec, State } from "./types.js";
 import { Worker, type Handler, type WorkerOptions } from "./worker.js";
@@ -201,8 +201,18 @@ export class Penstock {
   }
 
   /** refund gives the cost or the place of a take back. It is never repeated. */
-  refund(rule: string, options: Omit<TakeOptions, "wait"> = {}): Promise<TakeResult> {
+  refund(rule: string, options: Omit<TakeOptions, "wait" | "costs"> = {}): Promise<TakeResult> {
     return refund(this, rule, options);
+  }
+
+  /**
+   * correct charges the actual cost of a take, in the rule's unit, in place of its first cost. take is from its result,
+   * and key the key of the take. Only the first correction counts.
+   */
+  correct(
+    rule: string, take: string, actual: Costs, options: CallOptions & { key?: string | undefined } = {},
+  ): Promise<TakeResult> {
+    return correct(this, rule, take, actual, options);
   }
 
   /** putQueue creates a queue or replaces its settings. With a condition, it is not repeated when its outcome is unknown. */

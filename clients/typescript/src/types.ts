@@ -1752,7 +1752,7 @@ export interface Taken {
   shadowed?: true;
   /** How much may pass at once if nothing was taken. */
   limit: number;
-  /** How much would still pass after this take; for a peek, refund or reset, after a take that follows. */
+  /** How much would still pass after this take; for a peek, correction, refund or reset, after a take that follows. */
   remaining: number;
   /** When the same cost would pass if nobody else takes; 0 if it does now. */
   retry_after_ms: number;

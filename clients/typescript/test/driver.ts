@@ -167,7 +167,12 @@ async function call(name: string, args: Args, options: Args, signal: AbortSignal
       while (ids.length < (args["begun"] ?? 0)) await new Promise((resolve) => setTimeout(resolve, 1));
       return { ...(await worker.stop({ grace: args["grace"] ?? 30 })), ids, payloads };
     }
-    case "take": return taken(await client.take(args["rule"], { ...args, ...o }));
+    case "take": {
+      const result = await client.take(args["rule"], { ...args, ...o });
+      if (args["actual"] === undefined) return taken(result);
+      return taken(await client.correct(args["rule"], result.take ?? "", args["actual"], { key: args["key"], ...o }));
+    }
+    case "correct": return taken(await client.correct(args["rule"], args["take"], args["actual"], { key: args["key"], ...o }));
     case "peek": return taken(await client.peek(args["rule"], { ...args, ...o }));
     case "refund": return taken(await client.refund(args["rule"], { ...args, ...o }));
     case "put_queue": return client.putQueue(queue, args["spec"], { ...o, ifMatch: args["if_match"], ifNoneMatch: args["if_none_match"] });

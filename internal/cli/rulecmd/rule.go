@@ -20,16 +20,17 @@ import (
 // Cmd is penstock rule.
 type Cmd struct {
 	command.Connection
-	Ls     lsCmd             `cmd:"" help:"List rules."`
-	Info   infoCmd           `cmd:"" help:"Show a rule."`
-	Top    topCmd            `cmd:"" help:"Show the keys with the most requests and refusals of a rule."`
-	Log    logCmd            `cmd:"" help:"Show the history of changes to a rule."`
-	Apply  applycmd.RulesCmd `cmd:"" help:"Apply the rules of a file, and show the changes."`
-	Take   takeCmd           `cmd:"" help:"Take from a rule, if it allows."`
-	Peek   peekCmd           `cmd:"" help:"Show what a rule would answer, without taking."`
-	Refund refundCmd         `cmd:"" help:"Give back what was taken and not used."`
-	Reset  resetCmd          `cmd:"" help:"Forget what was taken from a rule."`
-	Rm     rmCmd             `cmd:"" help:"Delete a rule."`
+	Ls      lsCmd             `cmd:"" help:"List rules."`
+	Info    infoCmd           `cmd:"" help:"Show a rule."`
+	Top     topCmd            `cmd:"" help:"Show the keys with the most requests and refusals of a rule."`
+	Log     logCmd            `cmd:"" help:"Show the history of changes to a rule."`
+	Apply   applycmd.RulesCmd `cmd:"" help:"Apply the rules of a file, and show the changes."`
+	Take    takeCmd           `cmd:"" help:"Take from a rule, if it allows."`
+	Peek    peekCmd           `cmd:"" help:"Show what a rule would answer, without taking."`
+	Correct correctCmd        `cmd:"" help:"Charge the actual cost of a take."`
+	Refund  refundCmd         `cmd:"" help:"Give back what was taken and not used."`
+	Reset   resetCmd          `cmd:"" help:"Forget what was taken from a rule."`
+	Rm      rmCmd             `cmd:"" help:"Delete a rule."`
 }
 
 type lsCmd struct{ command.Output }

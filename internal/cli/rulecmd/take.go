@@ -3,6 +3,8 @@ package rulecmd
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/penstock/penstock/internal/cli/command"
@@ -17,7 +19,7 @@ import (
 type request struct {
 	Name  string `arg:"" help:"Name of the rule."`
 	Key   string `arg:"" optional:"" help:"Key to count under. Not needed for a rule that counts all as one."`
-	Cost  *int64 `help:"Cost of the request. Default: 1." placeholder:"N"`
+	Cost  *cost  `help:"Cost of the request; with a unit, such as tokens=1800. Default: 1." placeholder:"N|UNIT=N"`
 	Lease string `help:"Name of a place, with concurrency. Taking it again renews it."`
 	command.Output
 
@@ -25,17 +27,44 @@ type request struct {
 	receipt string
 }
 
+// cost is a cost without a unit, or in one.
+type cost struct {
+	unit   string
+	amount int64
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (c *cost) UnmarshalText(text []byte) (err error) {
+	unit, amount, named := strings.Cut(string(text), "=")
+	if !named {
+		unit, amount = "", unit
+	}
+	if c.amount, err = strconv.ParseInt(amount, 10, 64); err != nil || named && unit == "" {
+		return fmt.Errorf("%q is not a cost such as 10 or tokens=1800", text)
+	}
+	c.unit = unit
+	return nil
+}
+
+// inUnit returns the cost by its unit; nil without one.
+func (c *cost) inUnit() map[string]int64 {
+	if c == nil || c.unit == "" {
+		return nil
+	}
+	return map[string]int64{c.unit: c.amount}
+}
+
 // send sends the request and prints the answer. A refusal is exit code 3.
 func (c *request) send(r *command.Run, api *client.Client, op rules.TakeOp) error {
-	cost := int64(0) // the server's default
-	if c.Cost != nil {
-		if cost = *c.Cost; cost < 1 {
-			return command.Usage(fmt.Errorf("--cost %d: must be at least 1", cost))
+	take := wire.Take{
+		Key: c.Key, Costs: c.Cost.inUnit(), Lease: c.Lease, Receipt: c.receipt, Wait: unit.Duration(c.wait),
+	}
+	if c.Cost != nil && take.Costs == nil {
+		if take.Cost = c.Cost.amount; take.Cost < 1 {
+			return command.Usage(fmt.Errorf("--cost %d: must be at least 1", take.Cost))
 		}
 	}
-	t, err := api.Take(r.Ctx, c.Name, op, wire.Take{
-		Key: c.Key, Cost: cost, Lease: c.Lease, Receipt: c.receipt, Wait: unit.Duration(c.wait),
-	})
+	t, err := api.Take(r.Ctx, c.Name, op, take)
 	if err != nil {
 		return err
 	}
@@ -67,6 +96,7 @@ func takenText(t *wire.Taken) string {
 		"reset after", millisText(t.ResetAfterMS),
 		"lease", t.Lease,
 		"receipt", t.Receipt,
+		"take", t.Take,
 	)
 }
 
@@ -95,6 +125,7 @@ func (takeCmd) Help() string {
 Examples:
   penstock rule take otp.per-address ann@example.com
   penstock rule take api.calls tenant-7 --cost 10 -o json
+  penstock rule take llm.tokens tenant-7 --cost tokens=1800
   penstock rule take api.calls tenant-7 --wait 10s && curl https://api.example.com/v1/send
   penstock rule take import.slots tenant-7 --lease "$HOSTNAME"`
 }
@@ -118,6 +149,34 @@ Examples:
 
 func (c *peekCmd) Run(r *command.Run, api *client.Client) error {
 	return c.send(r, api, rules.TakePeek)
+}
+
+type correctCmd struct {
+	Name   string `arg:"" help:"Name of a rule with a unit."`
+	Key    string `arg:"" optional:"" help:"Key of the take. Not needed for a rule that counts all as one."`
+	Take   string `help:"Id of the take, from its answer." placeholder:"ID" required:""`
+	Actual cost   `help:"Actual cost, such as tokens=1432." placeholder:"UNIT=N" required:""`
+	command.Output
+}
+
+func (correctCmd) Help() string {
+	return `Charges what a take cost in fact, in place of its cost. A lower cost never makes more credit than the
+burst; a higher cost delays later takes. A cost of 0 gives the take back. Only the first correction
+counts, within 15 minutes of the take.
+
+Examples:
+  penstock rule correct llm.tokens tenant-7 --take 2VUR4QZL6DWXIUY7ZBWWQ4DBVQ --actual tokens=1432`
+}
+
+func (c *correctCmd) Run(r *command.Run, api *client.Client) error {
+	if c.Actual.unit == "" {
+		return command.Usage(fmt.Errorf("--actual %d: needs a unit, such as tokens=%d", c.Actual.amount, c.Actual.amount))
+	}
+	t, err := api.Take(r.Ctx, c.Name, rules.TakeCorrect, wire.Take{Key: c.Key, Take: c.Take, Actual: c.Actual.inUnit()})
+	if err != nil {
+		return err
+	}
+	return c.Print(r, t, func() string { return takenText(&t) })
 }
 
 type refundCmd struct {

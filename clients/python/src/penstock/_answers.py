@@ -17,7 +17,10 @@ FIELDS = ("RateLimit-Policy", "RateLimit")
 
 @dataclass(frozen=True)
 class Taken:
-    """The answer of a rule. Times are in seconds. ``headers`` has the RateLimit fields of the answer."""
+    """The answer of a rule. Times are in seconds. ``headers`` has the RateLimit fields of the answer.
+
+    With a unit, ``take`` identifies the take for ``correct``, within 15 minutes.
+    """
 
     allowed: bool
     limit: int
@@ -28,6 +31,7 @@ class Taken:
     lease: Optional[str]
     headers: Mapping[str, str]
     raw: Mapping[str, Any]
+    take: Optional[str] = None
 
 
 def taken(raw: Mapping[str, Any], headers: Mapping[str, str], after: Optional[float] = None) -> Taken:
@@ -36,7 +40,7 @@ def taken(raw: Mapping[str, Any], headers: Mapping[str, str], after: Optional[fl
         bool(raw.get("allowed")), raw.get("limit", 0), raw.get("remaining", 0),
         raw.get("retry_after_ms", 0) / 1000 if after is None else after, raw.get("reset_after_ms", 0) / 1000,
         raw.get("receipt"), raw.get("lease"),
-        {name: headers[name.lower()] for name in FIELDS if name.lower() in headers}, raw,
+        {name: headers[name.lower()] for name in FIELDS if name.lower() in headers}, raw, raw.get("take"),
     )
 
 

@@ -274,7 +274,10 @@ class Calls:
         extra = waits(body["wait"]) if "wait" in body else 0.0
         if "wait" in body:
             body["wait"] = span(body["wait"], "wait")
-        c = Call("POST", path("rules", rule, what), body, repeatable=what == "peek", extra=extra)
+        for field in ("costs", "actual"):
+            if field in body:
+                body[field] = amounts(body[field], field)
+        c = Call("POST", path("rules", rule, what), body, repeatable=what in ("peek", "correct"), extra=extra)
         try:
             answer = self._call(c, o)
             return taken(answer.value, answer.headers)
@@ -284,17 +287,31 @@ class Calls:
             return taken({"allowed": False, **error.raw}, error.headers, error.retry_after)
 
     def take(
-        self, rule: str, key: Optional[str] = None, *, cost: Optional[int] = None, wait: Optional[Span] = None,
-        lease: Optional[str] = None, **o: "Unpack[CallOptions]",
+        self, rule: str, key: Optional[str] = None, *, cost: Optional[int] = None,
+        costs: Optional[Mapping[str, int]] = None, wait: Optional[Span] = None, lease: Optional[str] = None,
+        **o: "Unpack[CallOptions]",
     ) -> Taken:
-        """Ask a rule to allow a request. A refusal is a result. Never repeated: a repetition would count again."""
-        return self._ask(rule, "take", dict(key=key, cost=cost, wait=wait, lease=lease), o)
+        """Ask a rule to allow a request. A refusal is a result. Never repeated: a repetition would count again.
+
+        ``costs`` is the cost for a rule with a unit, in place of ``cost``, such as ``{"tokens": 1800}``.
+        """
+        return self._ask(rule, "take", dict(key=key, cost=cost, costs=costs, wait=wait, lease=lease), o)
 
     def peek(
-        self, rule: str, key: Optional[str] = None, *, cost: Optional[int] = None, **o: "Unpack[CallOptions]"
+        self, rule: str, key: Optional[str] = None, *, cost: Optional[int] = None,
+        costs: Optional[Mapping[str, int]] = None, **o: "Unpack[CallOptions]",
     ) -> Taken:
         """Return what a take would answer."""
-        return self._ask(rule, "peek", dict(key=key, cost=cost), o)
+        return self._ask(rule, "peek", dict(key=key, cost=cost, costs=costs), o)
+
+    def correct(
+        self, rule: str, take: str, actual: Mapping[str, int], *, key: Optional[str] = None, **o: "Unpack[CallOptions]"
+    ) -> Taken:
+        """Charge the actual cost of a take, in the rule's unit, in place of its first cost.
+
+        ``take`` is from its answer, and ``key`` the key of the take. Only the first correction counts.
+        """
+        return self._ask(rule, "correct", dict(key=key, take=take, actual=actual), o)
 
     def refund(
         self, rule: str, key: Optional[str] = None, *, cost: Optional[int] = None, receipt: Optional[str] = None,
