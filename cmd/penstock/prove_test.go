@@ -20,6 +20,7 @@ type proof struct {
 	Broken                               []string
 	Reference                            *prove.PaceReport
 	Levels                               []prove.LevelReport
+	Limit                                *prove.LimitReport
 }
 
 // runProof runs prove and checks that its exit code says what its report says.
@@ -91,6 +92,20 @@ func TestProveChildren(t *testing.T) {
 	}
 }
 
+// TestProveLimit: what jobs use in a unit is corrected after the delivery, and judged, while drainers are killed.
+func TestProveLimit(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	for _, args := range [][]string{{"-d", "4s"}, {
+		"--redis", server.URL(), "--init", "--drainers", "2", "--children", "2", "-d", "5s", "--faults", "kill", "--every", "2s",
+	}} {
+		p := runProof(t, append(args, "--rate", "60/s", "--limit", "tokens=72000/m")...)
+		if l := p.Limit; l == nil || l.Limit != "tokens=1200/s" || l.Used < 3000 || !l.Charged.Held && p.Held {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
 // TestProveQueues judges each of many queues while drainers are killed.
 func TestProveQueues(t *testing.T) {
 	t.Parallel()
@@ -132,6 +147,8 @@ func TestProveUsage(t *testing.T) {
 		"false violations":    {"--delta=-5ms"},
 		"can be judged":       {"--rules", "--rate", "5000/s"},
 		"started again":       {"--upgrade", "/bin/true"},
+		"such as tokens=1000": {"--limit", "10000/m"},
+		"at least twice":      {"--limit", "tokens=10/s"},
 	} {
 		if code, _, errs := run(t, append([]string{"prove"}, args...)...); code != 2 || !strings.Contains(errs, want) {
 			t.Errorf("%v: exit %d, %s", args, code, errs)

@@ -19,7 +19,8 @@ type feed struct {
 	store   Store
 	queue   string
 	lanes   []*laneFeed
-	pending []NewJob // not answered yet, or refused for lack of room
+	limit   *limitSpec // in whose unit jobs have costs; nil without one
+	pending []NewJob   // not answered yet, or refused for lack of room
 }
 
 // laneFeed feeds one lane.
@@ -79,7 +80,12 @@ func (f *feed) fill() {
 		more = false
 		for i, l := range f.lanes {
 			if l.held < l.depth && len(f.pending) < coalesce.MaxItems {
-				f.pending = append(f.pending, NewJob{ID: fmt.Sprintf("%s-%d-%07d", f.queue, i, l.next), Lane: l.key})
+				job := NewJob{ID: fmt.Sprintf("%s-%d-%07d", f.queue, i, l.next), Lane: l.key}
+				if f.limit != nil {
+					charged, _ := f.limit.costs(job.ID)
+					job.Costs = map[string]int64{f.limit.Unit: charged}
+				}
+				f.pending = append(f.pending, job)
 				l.next++
 				l.held++
 				more = true

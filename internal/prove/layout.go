@@ -16,6 +16,7 @@ type layout struct {
 	specs  []queue.Spec // the parent first
 	levels []level      // queues and lanes with a rate below the first queue's
 	feeds  []*feed      // one for each loaded queue
+	limit  *limitSpec   // of the first queue; nil without one
 }
 
 // level is one queue or one lane, judged by its own rate.
@@ -57,6 +58,12 @@ func newLayout(o *Options, name, url string) (*layout, error) {
 	if o.Quota.Max > 0 {
 		first.Limits = []queue.Limit{{Quota: o.Quota}}
 	}
+	if s.limit, err = o.plan(); err != nil {
+		return nil, err
+	}
+	if s.limit != nil {
+		first.Limits = append(first.Limits, s.limit.limit())
+	}
 	if o.Children == 0 {
 		return s, s.add(o, first, "")
 	}
@@ -86,6 +93,9 @@ func (s *layout) addLevel(o *Options, name string, rate leaky.Rate, url, prefix 
 // add adds a queue that carries load through its lanes.
 func (s *layout) add(o *Options, spec queue.Spec, prefix string) error {
 	f := newFeed(o.Store, spec.Name)
+	if f.limit = s.limit; f.limit != nil {
+		spec.MaxInFlight = f.limit.inFlight
+	}
 	defer func() {
 		spec.Capacity = max(1000, 2*f.depth())
 		spec.Normalize()
@@ -110,7 +120,11 @@ func (s *layout) add(o *Options, spec queue.Spec, prefix string) error {
 }
 
 func (o *Options) spec(name string, rate leaky.Rate, url string) (queue.Spec, error) {
-	deliver, err := json.Marshal(map[string]any{"http": map[string]any{"url": url + "/" + name, "timeout": "5s"}})
+	to := map[string]any{"url": url + "/" + name, "timeout": "5s"}
+	if o.Limit.Unit != "" {
+		to["actual"] = map[string]any{o.Limit.Unit: map[string]any{"header": actualHeader}}
+	}
+	deliver, err := json.Marshal(map[string]any{"http": to})
 	if err != nil {
 		return queue.Spec{}, fmt.Errorf("write the target as JSON: %w", err)
 	}

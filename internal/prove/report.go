@@ -26,6 +26,8 @@ type Report struct {
 	// Levels are the queues, if there are several, and the lanes, each with its own rate. Quota is nil without a quota.
 	Levels []LevelReport `json:"levels,omitempty"`
 	Quota  *QuotaReport  `json:"quota,omitempty"`
+	// Limit is nil without a limit in a unit.
+	Limit *LimitReport `json:"limit,omitempty"`
 	// LostByStore, Released and Expired are the store's counts of lost slots, released jobs and expired leases.
 	LostByStore int64 `json:"slots_lost_by_store"`
 	Released    int64 `json:"released"`
@@ -86,7 +88,10 @@ type PaceReport struct {
 
 // Judge judges instants by a law.
 func Judge(l law.Law, instants []time.Duration) LawReport {
-	starts := law.At(instants)
+	return judgeStarts(l, law.At(instants))
+}
+
+func judgeStarts(l law.Law, starts []law.Start) LawReport {
 	v := l.Judge(starts)
 	most, _ := law.Most(starts, time.Second)
 	return LawReport{
@@ -123,6 +128,7 @@ func (r *Report) conclude(duplicates bool) {
 			r.stalledIn(w))
 	}
 	r.concludeLevels(broken)
+	r.concludeLimit(broken)
 	if r.Lost > 0 {
 		broken("%d accepted jobs never arrived, such as %v", r.Lost, r.LostIDs)
 	}

@@ -36,6 +36,9 @@ type Options struct {
 	// of lanes in each queue, Quota a limit beside the rate; 0 means none.
 	Children, Lanes int
 	Quota           queue.Quota
+	// Limit is a limit in a unit beside the rate, whose costs are corrected after each delivery. The zero Limit means
+	// none.
+	Limit Limit
 	// Startup is the maximum time until the store has heard from every drainer; then load and faults begin. 0 means 30
 	// s.
 	Startup  time.Duration
@@ -130,6 +133,11 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	limit, err := o.plan()
+	if err != nil {
+		return nil, err
+	}
+	o.Receiver.Header = limit.header
 	rec, stop, err := receive(ctx, o.Receiver)
 	if err != nil {
 		return nil, err
@@ -235,6 +243,9 @@ func (r *Report) judge(o Options, levels []level, b *acceptedJobs, arrivals []re
 	}
 	r.Pace = measure(l, backlogged)
 	r.judgeLevels(&o, levels, b, arrivals)
+	if err := r.judgeLimit(&o, arrivals); err != nil {
+		return err
+	}
 	if err := r.judgeQuota(&o, zero); err != nil {
 		return err
 	}

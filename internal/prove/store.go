@@ -30,7 +30,10 @@ type Store interface {
 }
 
 // NewJob is a job to append.
-type NewJob struct{ ID, Lane string }
+type NewJob struct {
+	ID, Lane string
+	Costs    map[string]int64
+}
 
 // Stats has the statistics of a queue that a run uses.
 type Stats struct {
@@ -62,7 +65,7 @@ func (s engineStore) Make(ctx context.Context, spec queue.Spec) error {
 func (s engineStore) Append(ctx context.Context, name string, list []NewJob) ([]bool, error) {
 	jobs := make([]queue.Job, len(list))
 	for i, j := range list {
-		jobs[i] = queue.Job{Queue: name, ID: j.ID, Lane: j.Lane, Payload: payload}
+		jobs[i] = queue.Job{Queue: name, ID: j.ID, Lane: j.Lane, Costs: j.Costs, Payload: payload}
 		jobs[i].Normalize()
 	}
 	answers, err := s.Engine.Append(ctx, jobs)
@@ -149,6 +152,9 @@ func (s ingressStore) Append(ctx context.Context, name string, list []NewJob) ([
 		lane := ""
 		if j.Lane != "" {
 			lane = fmt.Sprintf(`"lane":%q,`, j.Lane)
+		}
+		for unit, cost := range j.Costs {
+			lane += fmt.Sprintf(`"costs":{%q:%d},`, unit, cost)
 		}
 		jobs[i] = fmt.Appendf(nil, `{"id":%q,%s"payload":%s}`, j.ID, lane, payload)
 	}

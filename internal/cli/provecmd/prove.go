@@ -26,6 +26,7 @@ type Cmd struct {
 	Children   int           `placeholder:"N"`
 	Lanes      int           `help:"Number of lanes in each queue, each with a rate." placeholder:"N"`
 	Quota      queue.Quota   `help:"Quota beside the rate, such as 3000/m." placeholder:"N/m"`
+	Limit      prove.Limit   `placeholder:"UNIT=RATE"`
 	Duration   time.Duration `help:"Time to keep the queue backlogged, or to ask rules." default:"30s" short:"d"`
 	Faults     string        `enum:"none,kill,pause,restart" default:"none" placeholder:"FAULT"`
 	Every      time.Duration `help:"Time between two faults." default:"3s"`
@@ -49,6 +50,8 @@ func (Cmd) LongHelp() map[string]string {
 		"rate": "Rate of the queue (default 100/s), or with --rules the rate that each rule allows under each key (default " +
 			"20/s).",
 		"children": "Number of children that share the rate and get the load. 0 is a queue without children.",
+		"limit": "Limit in a unit beside the rate, such as tokens=10000/m. Jobs use less or more than the cost they state, " +
+			"and are corrected after the delivery.",
 		"faults":   "Fault to inject into the processes, in turn: ${enum}.",
 		"upgrade": "Other build of penstock, to start processes with after a fault. With --faults restart, this proves a " +
 			"rolling upgrade to it.",
@@ -75,6 +78,7 @@ Examples:
   penstock prove --faults kill --children 3 --lanes 2
   penstock prove --faults kill --rate 2/s --queues 1000
   penstock prove --faults kill -d 90s --quota 3000/m
+  penstock prove --faults kill --limit tokens=600000/m
   penstock prove --redis redis://127.0.0.1:6379/0 --rules --faults kill
   penstock prove --faults restart --upgrade /tmp/penstock-v0.2.0
 
@@ -98,7 +102,7 @@ func (c *Cmd) Run(r *command.Run) error {
 	}
 	o := prove.Options{
 		Drainers: c.processes(c.Drainers, 4), Rate: c.rate(leaky.PerSecond(100)), Queues: c.Queues,
-		Children: c.Children, Lanes: c.Lanes, Quota: c.Quota, Duration: c.Duration,
+		Children: c.Children, Lanes: c.Lanes, Quota: c.Quota, Limit: c.Limit, Duration: c.Duration,
 		Faults: prove.Faults(c.Faults), Every: c.Every, Slack: c.Slack, Delta: c.Delta, Log: c.log(r),
 	}
 	if c.Reference {
@@ -148,8 +152,8 @@ func (c *Cmd) check() error {
 		return errors.New(
 			"--ingresses: the embedded engine has one ingress; use --redis for several",
 		)
-	case c.Rules && (c.Drainers+c.Queues+c.Children+c.Lanes != 0 || c.Quota.Max != 0 || c.Reference):
-		return errors.New("--rules cannot be used with --drainers, --queues, --children, --lanes, --quota or " +
+	case c.Rules && (c.Drainers+c.Queues+c.Children+c.Lanes != 0 || c.Quota.Max != 0 || c.Limit.Unit != "" || c.Reference):
+		return errors.New("--rules cannot be used with --drainers, --queues, --children, --lanes, --quota, --limit or " +
 			"--reference, which need a queue")
 	case !c.Rules && (c.Ingresses != 0 || c.Callers != 0 || c.Keys != 0):
 		return errors.New("--ingresses, --callers and --keys need --rules")
@@ -214,7 +218,7 @@ func (c *Cmd) print(r *command.Run, p *prove.Report) error {
 	if err != nil {
 		return err
 	}
-	if len(p.Levels) > 0 || p.Quota != nil {
+	if len(p.Levels) > 0 || p.Quota != nil || p.Limit != nil {
 		_, _ = fmt.Fprintf(r.Out, "\n%s\n", levels(p))
 	}
 	if p.Queues > 1 { // starts of several queues have no common gap
@@ -257,13 +261,20 @@ func levels(p *prove.Report) string {
 		}
 	}
 	if q := p.Quota; q != nil {
-		held := "no"
-		if q.Held {
-			held = "yes"
-		}
-		t.Row("quota "+q.Quota, held, "", strings.Trim(fmt.Sprint(q.Used), "[]"))
+		t.Row("quota "+q.Quota, yes(q.Held), "", strings.Trim(fmt.Sprint(q.Used), "[]"))
+	}
+	if l := p.Limit; l != nil {
+		t.Row(l.Limit+", charged", yes(l.Charged.Held), us(l.Charged.Needed), "")
+		t.Row(l.Limit+", actual", yes(l.Actual.Held), us(l.Actual.Needed), fmt.Sprint(l.Used))
 	}
 	return t.String()
+}
+
+func yes(held bool) string {
+	if held {
+		return "yes"
+	}
+	return "no"
 }
 
 // stall describes how pauses of the measuring process affect the measurement.

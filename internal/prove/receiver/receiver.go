@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -43,6 +44,8 @@ type Options struct {
 	// Answer returns the status for an arrival. It is called once per request, from many goroutines. Nil means 204
 	// always.
 	Answer func(Arrival) int
+	// Header returns header fields of the answer about a job, by its id. Nil means none.
+	Header func(id string) http.Header
 	// Log gets the HTTP server's complaints; nil discards them.
 	Log *slog.Logger
 }
@@ -50,6 +53,7 @@ type Options struct {
 // Receiver records arrivals. It is safe for use by many goroutines.
 type Receiver struct {
 	answer   func(Arrival) int
+	header   func(id string) http.Header
 	listener net.Listener
 	server   *http.Server
 	start    time.Time
@@ -67,7 +71,7 @@ func Listen(o Options) (*Receiver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bind the receiver: %w", err)
 	}
-	r := &Receiver{answer: o.Answer, listener: wires{listener}, start: time.Now()}
+	r := &Receiver{answer: o.Answer, header: o.Header, listener: wires{listener}, start: time.Now()}
 	r.zero = r.zeroNow()
 	if r.answer == nil {
 		r.answer = func(Arrival) int { return http.StatusNoContent }
@@ -126,6 +130,9 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 	r.mu.Unlock()
 	// Read to the end, so that the sender can reuse its connection.
 	_, _ = io.Copy(io.Discard, req.Body)
+	if r.header != nil {
+		maps.Copy(w.Header(), r.header(a.ID))
+	}
 	w.WriteHeader(a.Status)
 }
 
