@@ -453,6 +453,7 @@ type SpecLanes struct {
 	Overrides map[string]LaneRule `json:"overrides,omitempty"`
 	Hours     *Hours              `json:"hours,omitempty"`
 	Weight    int64               `json:"weight,omitempty"`
+	Limits    []LaneRuleLimit     `json:"limits,omitempty"`
 }
 
 // SpecRetry is a type of the API. Number and timing of the retries of a failed job.
@@ -798,6 +799,19 @@ type LaneRule struct {
 	// Share of a lane in the queue's rate, in proportion to the other lanes' weights. What a lane does
 	// not use, the others get. Jobs without a lane have the weight 1.
 	Weight int64 `json:"weight,omitempty"`
+	// Rates of each lane in units other than jobs, within those of the queue, at most 4. A lane that
+	// waits for one of them does not hold up others. Default: none.
+	Limits []LaneRuleLimit `json:"limits,omitempty"`
+}
+
+// LaneRuleLimit is a type of the API. See the documentation of the API.
+type LaneRuleLimit struct {
+	// What the limit counts, other than jobs.
+	Unit string `json:"unit"`
+	// Maximum cost of each lane over time.
+	Rate string `json:"rate"`
+	// Maximum cost of jobs of a lane that leave back to back after idleness.
+	Burst int64 `json:"burst,omitempty"`
 }
 
 // QueueAdaptedChange is a type of the API. See the documentation of the API.

@@ -15,7 +15,7 @@ import (
 )
 
 // most is the maximum number of words on all pages together, except those of groups.
-const most = 33_650
+const most = 33_800
 
 // budgets are the maximum numbers of words of all pages.
 var budgets = map[string]int{
@@ -23,12 +23,12 @@ var budgets = map[string]int{
 	"CONTRIBUTING.md":        840,
 	"CHANGELOG.md":           600,
 	"deploy/README.md":       1300,
-	"docs/design.md":         3970,
+	"docs/design.md":         4010,
 	"docs/api.md":            3600,
 	"docs/proxy.md":          910,
 	"docs/console.md":        330,
 	"docs/cli.md":            1700,
-	"docs/configuration.md":  4090,
+	"docs/configuration.md":  4200,
 	"docs/access.md":         1008,
 	"docs/admission.md":      1100,
 	"docs/roles.md":          250,

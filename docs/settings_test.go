@@ -26,7 +26,7 @@ func TestTablesOfSettings(t *testing.T) {
 	}
 	rows := map[string]string{}
 	for _, s := range queue.Settings() {
-		if s.Type != "object" && s.Name != "limits" || s.Name == "lanes.overrides" {
+		if s.Type != "object" && s.Name != "limits" && s.Name != "lanes.limits" || s.Name == "lanes.overrides" {
 			rows[s.Name] = settingRow(&s)
 		}
 	}

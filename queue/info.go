@@ -119,8 +119,12 @@ func (i *Info) BudgetState(k int) (s BudgetState, ok bool) {
 	if !l.IsBudget() || k >= len(i.Limits) {
 		return s, false
 	}
-	b, now := leaky.BalanceOf(i.Limits[k].Bucket), leaky.Instant(i.Now.UnixMicro())
-	return BudgetState{Used: l.Budget().Used(&b, now), Free: max(b.TAT, now).Time()}, true
+	return l.budgetState(i.Limits[k], i.Now), true
+}
+
+func (l *Limit) budgetState(s LimitState, at time.Time) BudgetState {
+	b, now := leaky.BalanceOf(s.Bucket), leaky.Instant(at.UnixMicro())
+	return BudgetState{Used: l.Budget().Used(&b, now), Free: max(b.TAT, now).Time()}
 }
 
 // GroupInfo sums up a parent and its children. Pull children count only as children: whether their jobs leave is up to
@@ -203,6 +207,8 @@ type LaneInfo struct {
 	Stop time.Time
 	// Bucket is the bucket of the lane's rate under its present rule; zero if the lane has no rate.
 	Bucket leaky.Bucket
+	// Limits are the states of the limits of its rule, in order.
+	Limits []LimitState
 }
 
 // LastError is a failure that a drainer reported.

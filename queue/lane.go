@@ -32,6 +32,8 @@ type LaneRule struct {
 	MaxInFlight int64 `json:"max_in_flight,omitzero"`
 	// Hours are when jobs of the lane leave, within the hours of the queue.
 	Hours Hours `json:"hours,omitzero"`
+	// Limits are rates in other units than jobs, within those of the queue.
+	Limits LaneLimits `json:"limits,omitzero"`
 	// Weight is the lane's share of the queue in relation to the other lanes' weights; 0 means 1.
 	Weight int64 `json:"weight,omitzero"`
 }
@@ -54,8 +56,11 @@ func (r LaneRule) Pacer() leaky.Pacer {
 // Share returns the weight of the lane.
 func (r *LaneRule) Share() int64 { return max(1, r.Weight) }
 
-// Paces reports whether the rule delays jobs, by a rate or by the jobs in flight.
-func (r *LaneRule) Paces() bool { return !r.Rate.Unlimited() || r.MaxInFlight > 0 }
+// HasRate reports whether the rule has a rate, of jobs or of another unit.
+func (r *LaneRule) HasRate() bool { return !r.Rate.Unlimited() || r.Limits.On() }
+
+// Paces reports whether the rule delays jobs, by rates or by the jobs in flight.
+func (r *LaneRule) Paces() bool { return r.HasRate() || r.MaxInFlight > 0 }
 
 // Of returns the rule of a lane.
 func (l *Lanes) Of(key string) LaneRule {
@@ -104,6 +109,13 @@ var laneSettings = []setting[LaneRule]{
 			_, err := r.Hours.Schedule(field)
 			return err
 		},
+	},
+	{
+		name: "limits", at: func(r *LaneRule) any { return &r.Limits },
+		absent: "none", items: describe("lanes.limits[].", laneLimitSettings),
+		doc: "Rates of each lane in units other than jobs, within those of the queue, at most 4." +
+			" A lane that waits for one of them does not hold up others.",
+		check: func(r *LaneRule, field string) error { return r.Limits.validate(field) },
 	},
 	{
 		name: "weight", at: func(r *LaneRule) any { return &r.Weight },

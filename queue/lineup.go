@@ -35,8 +35,7 @@ func (i *Info) PlainLineup() (l Lineup, ok bool) {
 	if i.Parent != nil {
 		head = i.Parent
 	}
-	limited := s.Ordered || s.MaxInFlight > 0 || s.Lanes.MaxInFlight > 0 || !s.Lanes.Rate.Unlimited() ||
-		len(s.Lanes.Overrides) > 0 || i.LanesRest
+	limited := s.Ordered || s.MaxInFlight > 0 || s.Lanes.Paces() || len(s.Lanes.Overrides) > 0 || i.LanesRest
 	if i.Scheduled > 0 || i.Waiting > 0 && (i.Lanes > 1 || limited) || head.Group.Waiting > i.Waiting {
 		return Lineup{}, false
 	}

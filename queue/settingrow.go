@@ -210,7 +210,7 @@ func typeOf(at any) string {
 		return "rate"
 	case *Quota:
 		return "quota"
-	case *[]string, *[]Limit, *List, *Steps:
+	case *[]string, *[]Limit, *List, *Steps, *LaneLimits:
 		return "list"
 	case *Hours, *ReadmitHours:
 		return "hours"

@@ -67,6 +67,10 @@ func namesOf(t reflect.Type, path string, into map[string]bool) {
 		switch of := f.Type; {
 		case of == reflect.TypeFor[[]Limit]():
 			namesOf(of.Elem(), name+"[].", into)
+		case of == reflect.TypeFor[LaneLimits](): // they have no quotas
+			for _, field := range []string{"unit", "rate", "burst"} {
+				into[name+"[]."+field] = true
+			}
 		case of == reflect.TypeFor[map[string]Estimate]():
 			namesOf(of.Elem(), name+".UNIT.", into)
 		case of == reflect.TypeFor[ReadmitHours]() || of == reflect.TypeFor[Hours]() && path != "":

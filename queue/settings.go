@@ -218,8 +218,13 @@ var otherSettings = []setting[Spec]{
 	},
 	{
 		name: "lanes", items: append(describe("lanes.", laneSettings), laneOverrides),
-		doc:   "Limits of each lane, within the limits of the queue. Jobs without a lane are exempt.",
-		check: func(s *Spec, field string) error { return s.Lanes.validate(field) },
+		doc: "Limits of each lane, within the limits of the queue. Jobs without a lane are exempt.",
+		check: func(s *Spec, field string) error {
+			if err := s.Lanes.validate(field); err != nil {
+				return err
+			}
+			return s.validateUnits(field + ".limits")
+		},
 	},
 	{
 		name: "weight", at: func(s *Spec) any { return &s.Weight }, scripts: true,

@@ -41,6 +41,9 @@ func (i *Info) ToWall(ahead time.Duration) {
 // ToWall converts i to wall-clock times.
 func (i *LaneInfo) ToWall(ahead time.Duration) {
 	i.Stop, i.Bucket = toWall(i.Stop, ahead), bucketToWall(i.Bucket, ahead)
+	for n := range i.Limits {
+		i.Limits[n].Bucket = bucketToWall(i.Limits[n].Bucket, ahead)
+	}
 }
 
 // ToWall converts s to wall-clock times.

@@ -40,6 +40,14 @@ func withSettings(t *testing.T, text string) string {
 			schema = of.at("properties").at(path[2])
 		case path[0] == "hours" && len(path) > 1:
 			schema = schemas.at("Hours").at("properties").at(path[1])
+		case strings.HasPrefix(s.Name, "lanes.limits[]."):
+			of := schema.at("limits").at("items")
+			of.set("type", "object")
+			of.set("additionalProperties", false)
+			if s.Required {
+				of.require(path[2])
+			}
+			schema = of.at("properties").at(path[2])
 		case path[0] == "lanes" && len(path) > 1 && s.Type != "object":
 			schema = schema.at(path[1])
 			spec.at("properties").at("lanes").at("properties").at(path[1]).set(

@@ -141,6 +141,18 @@ func (h *handler) nameLanes(ctx context.Context, name string, some []rankedLane,
 	return named, nil
 }
 
+// laneBudgets returns the usage of the limits of a lane.
+func laneBudgets(rule *queue.LaneRule, lane *queue.LaneInfo, now time.Time) (list []wire.Budget) {
+	limits := rule.Limits.List()
+	for n, s := range rule.Limits.BudgetStates(lane, now) {
+		l := &limits[n]
+		list = append(list, wire.Budget{
+			Unit: l.Unit, Rate: l.Rate, Burst: max(1, l.Burst), Used: s.Used, Free: s.Free.UTC(),
+		})
+	}
+	return list
+}
+
 func shownLanes(ctx context.Context, l *rankedLanes) wire.Lanes {
 	v := wire.Lanes{
 		Now: l.Now.UTC(), Lanes: make([]wire.Lane, 0, len(l.page)), Total: l.Info.Lanes, Waiting: l.Waiting,
@@ -157,6 +169,7 @@ func shownLanes(ctx context.Context, l *rankedLanes) wire.Lanes {
 		if !rule.Rate.Unlimited() {
 			lane.Limit = rule.Rate.String()
 		}
+		lane.Budgets = laneBudgets(&rule, &ln.LaneInfo, l.Now)
 		lane.Weight = rule.Share()
 		if perSecond, ok := l.Info.LaneGuaranteed(ln.Key); ok {
 			lane.Guaranteed = toMillionth(perSecond)

@@ -80,8 +80,7 @@ func LeaseOf(r *queue.Reservation) queue.Lease {
 
 // Paced reports whether a queue has a rate or another limit, for all of its jobs or for its lanes.
 func Paced(spec *queue.Spec) bool {
-	return !spec.Fastest().Unlimited() || len(spec.Limits) > 0 || !spec.Lanes.Rate.Unlimited() ||
-		len(spec.Lanes.Overrides) > 0
+	return !spec.Fastest().Unlimited() || len(spec.Limits) > 0 || spec.Lanes.HasRate() || len(spec.Lanes.Overrides) > 0
 }
 
 // Slack returns how late the jobs of a queue may start.

@@ -69,6 +69,7 @@ type Lane struct {
 	FinishAt  *time.Time `json:"finish_at"`
 	PerSecond float64    `json:"per_second,omitempty"`
 	Limit     string     `json:"limit,omitempty"` // the rate of the lane, if it has one
+	Budgets   []Budget   `json:"budgets,omitempty"`
 	Weight    int64      `json:"weight,omitempty"`
 	// Guaranteed is the lane's part of the queue's rate beside the lanes that have waiting jobs now.
 	Guaranteed float64 `json:"guaranteed_per_second,omitempty"`

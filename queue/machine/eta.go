@@ -59,7 +59,7 @@ type etaVerdict struct {
 	at    leaky.Instant
 	by    cause.Cause
 	queue *queueState // whose pace or quota decides
-	limit *limit      // the quota or budget that decides, or nil
+	limit *limit      // the quota or budget that decides, or nil; of the lane if by is LaneRate
 }
 
 // judgeETA returns when a job is expected to depart, and why then.
@@ -67,8 +67,8 @@ func (q *queueState) judgeETA(o outlook, now leaky.Instant) etaVerdict {
 	ahead := o.ahead(min(o.waiting, amongOthers(o.place, o.others, o.lane.share())), o.gap)
 	goes, _ := q.resumesAt(now)
 	v := q.ownVerdict(goes, now, ahead)
-	if own := o.lane.eta(goes, now, o.place); own > v.at {
-		v = etaVerdict{at: own, by: cause.LaneRate, queue: q}
+	if own, l := o.lane.eta(goes, now, o.place); own > v.at {
+		v = etaVerdict{at: own, by: cause.LaneRate, queue: q, limit: l}
 	}
 	if t := q.groupVerdict(o.groupLoad, o.costBounds, ahead, 0, goes, now); t.at > v.at {
 		v = t
@@ -77,18 +77,19 @@ func (q *queueState) judgeETA(o outlook, now leaky.Instant) etaVerdict {
 	return v
 }
 
-// eta returns when a lane lets a job depart, not before goes, with that much cost ahead of it in the lane. Without a
-// rate it returns the end of the lane's stop, or 0.
-func (ln *lane) eta(goes, now leaky.Instant, ahead int64) leaky.Instant {
+// eta returns when a lane lets a job depart, not before goes, with that much cost ahead of it in the lane, and the limit
+// that decides that, or nil. Without a rate it returns the end of the lane's stop, or 0.
+func (ln *lane) eta(goes, now leaky.Instant, ahead int64) (at leaky.Instant, by *limit) {
 	stop := ln.stopsUntil(now)
-	b, p, limited := ln.pacing(now, now)
+	p, limited := ln.pacing(now, now)
 	if !limited {
-		return stop
+		return stop, nil
 	}
 	if stop != 0 {
-		b = p.Rise(b, stop)
+		p.bucket = p.pacer.Rise(p.bucket, stop)
 	}
-	return ln.hours().eta(p, b, max(goes, stop), now, ahead)
+	p.paces.hours = ln.hours()
+	return p.eta(ln.queue, max(goes, stop), now, ahead)
 }
 
 // ownVerdict is the verdict of the queue's own paces. A parent's own jobs are bound only by the group's paces.

@@ -129,7 +129,7 @@ func (c *forecaster) station(p *paces, of string) station {
 	for l := range p.budgets {
 		by := s.taps[0].by
 		by.reason = l.String()
-		s.taps = append(s.taps, c.budgetTap(l, by))
+		s.taps = append(s.taps, c.budgetTap(l, c.cost, by))
 	}
 	for l := range p.quotas {
 		s.dams = append(s.dams, c.dam(l, of))
@@ -142,7 +142,7 @@ func (c *forecaster) dam(l *limit, of string) dam {
 	d := dam{limit: l, quota: l.quota, origin: c.now, cost: c.cost, by: verdict{by: cause.Quota, queue: of}}
 	w, used := l.window, l.window.Used
 	if l.Unit != "" {
-		scaled := func(n int64) int64 { return int64(float64(n) * c.scale(l)) }
+		scaled := func(n int64) int64 { return int64(float64(n) * c.scale(l, c.cost)) }
 		d.quota.Max, used = max(1, scaled(d.quota.Max)), scaled(used)
 		d.quota.Ramp.Steps = slices.Clone(d.quota.Ramp.Steps)
 		for i, n := range d.quota.Ramp.Steps {
@@ -161,22 +161,23 @@ func (c *forecaster) dam(l *limit, of string) dam {
 	return d
 }
 
-// scale returns how much cost a unit stands for. The costs of waiting jobs in units are not known, so each counts as
-// the estimate.
-func (c *forecaster) scale(l *limit) float64 {
+// scale returns how much cost a unit stands for in jobs of that cost. The costs of waiting jobs in units are not known,
+// so each counts as the estimate.
+func (c *forecaster) scale(l *limit, cost float64) float64 {
 	var above *queue.Spec
 	if p := c.lineup.Info.Parent; p != nil {
 		above = &p.Spec
 	}
 	e, _ := queue.EstimateOf(c.spec, above, l.Unit)
-	return c.cost / float64(max(1, e.Default))
+	return cost / float64(max(1, e.Default))
 }
 
-// budgetTap returns a budget as a tap. A job leaves with credit for its cost, or with the whole burst.
-func (c *forecaster) budgetTap(l *limit, by verdict) tap {
+// budgetTap returns a budget as a tap for jobs of that cost. A job leaves with credit for its cost, or with the whole
+// burst.
+func (c *forecaster) budgetTap(l *limit, cost float64, by verdict) tap {
 	n, d := l.budget.Rate.Fraction()
-	scale := c.scale(l)
-	t := tap{rate: float64(n) / float64(d) * 1e6 * scale, burst: max(float64(l.budget.Burst)*scale, c.cost), by: by}
+	scale := c.scale(l, cost)
+	t := tap{rate: float64(n) / float64(d) * 1e6 * scale, burst: max(float64(l.budget.Burst)*scale, cost), by: by}
 	t.credit = t.burst - float64(l.budget.Used(&l.balance, c.now))*scale
 	return t
 }

@@ -179,7 +179,8 @@ func (m *Machine) grantJob(g *grant, v *queueVisit, j *job, departs, now leaky.I
 	if q.spec.Lends() {
 		m.persistLease(g, j)
 	}
-	q.laneGranted(v, j.lane, departs, now, int64(j.cost))
+	q.laneGranted(v, j.lane, departs, now, j.bill())
+	g.wait = max(g.wait, m.keepDebts(j.lane, departs))
 	g.full = len(g.jobs) == g.max
 }
 

@@ -238,6 +238,7 @@ func (q *queueState) refundQuotas(ls *lease, of bill, now leaky.Instant) {
 	if p := q.parent(); p != nil {
 		p.refund(ls.due, now, of)
 	}
+	q.rechargeLane(ls.job.lane, now, func(p *paces) { p.refund(ls.due, now, of) })
 }
 
 // givenBack is a departure that was given back: to quotas, and to the buckets of its queue and group if it was their

@@ -66,13 +66,13 @@ func (ln *lane) info(now leaky.Instant) queue.LaneInfo {
 	if ln.keyed() {
 		i.Size, i.Bytes = int64(ln.size), ln.bytes
 	}
-	var p leaky.Pacer
-	i.Bucket, p, _ = ln.pacing(now, now)
+	p, _ := ln.pacing(now, now)
 	if stop := ln.stopsUntil(now); stop > now {
 		i.Stop = stop.Time()
-	} else if stop != 0 && !p.Rate.Unlimited() {
-		i.Bucket = p.Rise(i.Bucket, stop)
+	} else if stop != 0 && !p.pacer.Rate.Unlimited() {
+		p.bucket = p.pacer.Rise(p.bucket, stop)
 	}
+	i.Bucket, i.Limits = p.bucket, p.limitStates()
 	return i
 }
 

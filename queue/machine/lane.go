@@ -38,7 +38,7 @@ type lane struct {
 	heapIndex int32
 	urgent    *[queue.MaxPriority]uint32
 
-	pace *lanePace     // nil before the lane's first rate
+	pace *lanePace     // nil before the lane's first rate or limit
 	stop leaky.Instant // set by the receiver; 0 if not stopped
 
 	heap *heap[*lane] // where it is: a heap of laneTurns, Machine.idleLanes, or nil
@@ -47,13 +47,15 @@ type lane struct {
 	until leaky.Instant
 }
 
-// lanePace is a lane's own bucket.
+// lanePace is a lane's own paces: its rate, and its limits in other units. It is changed instead of copied where both
+// would do: there may be a million.
 type lanePace struct {
-	bucket leaky.Bucket
-	pacer  leaky.Pacer // the rate that the bucket follows
+	paces
+	limitsOf queue.LaneLimits // the rule that the limits follow
 	// coveredCost is the job cost for which the bucket was delayed to cover grants of an earlier process.
 	coveredCost int64
-	tag         int64 // the lane's, after its last departure; 0 if that is unknown
+	tag         int64  // the lane's, after its last departure; 0 if that is unknown
+	commit      uint64 // the last one that wrote its debts; 0 for none
 }
 
 func (ln *lane) keyed() bool { return ln.key != "" }
@@ -112,69 +114,61 @@ func (ln *lane) incomingOf(priority int) *uint32 {
 	return &ln.urgent[priority-1]
 }
 
-// pacing returns the bucket and the rate for a departure at or after at. limited is false without a rate; the bucket
-// then stays as it is.
-func (ln *lane) pacing(at, now leaky.Instant) (b leaky.Bucket, p leaky.Pacer, limited bool) {
+// pacing returns the paces for a departure at or after at. limited is false without any; those that are kept then stay
+// as they are.
+func (ln *lane) pacing(at, now leaky.Instant) (p lanePace, limited bool) {
 	rule := ln.rule()
-	if rule.Rate.Unlimited() {
-		return leaky.Bucket{}, leaky.Pacer{}, false
+	if !rule.HasRate() {
+		return p, false
 	}
-	p = rule.Pacer()
-	switch {
-	case ln.unknown(now):
-		b = ln.queue.unknownBucket(p)
-	case p != ln.pace.pacer:
-		b = ln.pace.pacer.Change(ln.pace.bucket, p, at)
-	default:
-		b = ln.pace.bucket
+	if ln.unknown(now) {
+		return ln.unknownPace(&rule, now), true
 	}
-	return b, p, true
+	p = *ln.pace
+	if to := rule.Pacer(); p.pacer != to {
+		p.bucket, p.pacer = p.pacer.Change(p.bucket, to, at), to
+	}
+	if p.limitsOf != rule.Limits {
+		p.follow(rule.Limits, now)
+	}
+	return p, true
 }
 
-// unknown reports whether the bucket is missing or delays nothing any more, and so may have been forgotten. A bucket
-// may count as up to a horizon later than it is (reign.go), so it is kept that much longer.
+// unknown reports whether the paces are missing or delay nothing any more, and so may have been forgotten.
 func (ln *lane) unknown(now leaky.Instant) bool {
-	return ln.pace == nil || ln.pace.bucket.TAT.Add(queue.Horizon) <= now
+	return ln.pace == nil || ln.pace.delaysUntil() <= now
 }
 
-// opens returns the next departure, not before at, that the lane's own rate and stop allow. It keeps a bucket that was
-// converted to a new rate.
+// opens returns the next departure, not before at, that the lane's own paces and stop allow. It keeps paces that were
+// converted to a new rule.
 func (ln *lane) opens(at, now leaky.Instant) leaky.Instant {
-	b, p, limited := ln.pacing(at, now)
-	if limited {
-		ln.keep(b, p, now)
-		at = p.Next(b, at)
+	if p, limited := ln.pacing(at, now); limited {
+		ln.keep(&p)
+		at = p.opens(at)
 	}
 	return ln.hours().next(max(at, ln.stopsUntil(now)), now)
 }
 
-// keptTag returns the tag that the last departure left, if the lane may have waited for its own rate since; else 0.
+// keptTag returns the tag that the last departure left, if the lane may have waited for its own paces since; else 0.
 func (ln *lane) keptTag(now leaky.Instant) int64 {
-	if ln.rule().Rate.Unlimited() || ln.unknown(now) {
+	if rule := ln.rule(); !rule.HasRate() || ln.unknown(now) {
 		return 0
 	}
 	return ln.pace.tag
 }
 
-func (ln *lane) keep(b leaky.Bucket, p leaky.Pacer, now leaky.Instant) {
-	unknown := ln.unknown(now)
+func (ln *lane) keep(p *lanePace) {
 	if ln.pace == nil {
 		ln.pace = &lanePace{}
 	}
-	if unknown {
-		ln.pace.coveredCost, ln.pace.tag = 0, 0
-		if e := ln.queue.earlier; e != nil {
-			ln.pace.coveredCost = e.maxCost
-		}
-	}
-	ln.pace.bucket, ln.pace.pacer = b, p
+	*ln.pace = *p
 }
 
 // judge is opens for the lane's first job. If that job costs more than the lane was delayed for, a job as costly may
 // have left just before the previous process ended. Then the delay is extended.
 func (ln *lane) judge(d, now leaky.Instant) leaky.Instant {
 	at, q := ln.opens(d, now), ln.queue
-	if q.earlier == nil || ln.rule().Rate.Unlimited() {
+	if rule := ln.rule(); q.earlier == nil || !rule.HasRate() {
 		return at
 	}
 	p, cost := ln.pace, int64(ln.waiting.front().cost)
@@ -185,35 +179,27 @@ func (ln *lane) judge(d, now leaky.Instant) leaky.Instant {
 			p.bucket = p.pacer.Cover(p.bucket, cost-p.coveredCost)
 		}
 		p.coveredCost = cost
-		at = ln.hours().next(max(p.pacer.Next(p.bucket, d), ln.stopsUntil(now)), now)
+		at = ln.hours().next(max(p.opens(d), ln.stopsUntil(now)), now)
 	}
 	return at
 }
 
-// take takes a departure at d, an instant allowed by opens, from the bucket. A departure granted ahead of the end of
-// the lane's stop does not end the stop.
-func (ln *lane) take(d, now leaky.Instant, cost int64) {
-	b, p, limited := ln.pacing(d, now)
+// take takes a departure at d, an instant allowed by opens and hasCredit, from the paces. A departure granted ahead of
+// the end of the lane's stop does not end the stop.
+func (ln *lane) take(d, now leaky.Instant, of bill) {
+	p, limited := ln.pacing(d, now)
 	if limited {
 		if stop := ln.stopsUntil(now); stop != 0 {
-			b = p.Rise(b, stop)
+			p.bucket = p.pacer.Rise(p.bucket, stop)
 		}
-		p.Take(&b, d, cost)
-		ln.keep(b, p, now)
-		ln.pace.tag = ln.tag
+		p.pacer.Take(&p.bucket, d, of.cost)
+		p.chargeBudgets(d, of)
+		p.tag = ln.tag
+		ln.keep(&p)
 	}
 	if limited || ln.stop <= now {
 		ln.stop = 0
 	}
-}
-
-// unknownBucket returns the bucket of a lane about which nothing is known. Lanes' buckets are not on file, so it covers
-// what an earlier process may have granted, up to the horizon beyond its end.
-func (q *queueState) unknownBucket(p leaky.Pacer) leaky.Bucket {
-	if q.earlier == nil {
-		return leaky.Bucket{}
-	}
-	return p.Delay(leaky.Bucket{}, q.earlier.until, q.earlier.maxCost)
 }
 
 // lane returns the lane of a key. A lane without jobs is new, and only addToLane stores it.
@@ -250,6 +236,10 @@ func (q *queueState) addToLane(j *job) {
 		return
 	}
 	ln.key = strings.Clone(ln.key)
+	q.storeLane(ln)
+}
+
+func (q *queueState) storeLane(ln *lane) {
 	if q.lanes == nil {
 		q.lanes = map[queue.LaneDigest]*lane{}
 	}
@@ -268,7 +258,7 @@ func (m *Machine) removeFromLane(j *job, now leaky.Instant) {
 		return
 	}
 	if ln.neededUntil() <= now {
-		ln.queue.forgetLane(ln)
+		m.forgetLane(ln)
 		return
 	}
 	ln.until, ln.waiting = ln.neededUntil(), waitList{}
@@ -280,12 +270,14 @@ func (m *Machine) forgetIdleLanes(now leaky.Instant, limit int) {
 	for ; limit > 0 && m.idleLanes.len() > 0 && m.idleLanes.top().until <= now; limit-- {
 		ln := m.idleLanes.top()
 		ln.leave()
-		ln.queue.forgetLane(ln)
+		m.forgetLane(ln)
 	}
 }
 
 // forgetLane forgets a lane. A Go map never shrinks, so it is copied when few of many lanes are left.
-func (q *queueState) forgetLane(ln *lane) {
+func (m *Machine) forgetLane(ln *lane) {
+	q := ln.queue
+	m.dropDebts(ln)
 	delete(q.lanes, ln.digest)
 	q.laneOrder.remove(ln)
 	if n := len(q.lanes); q.lanesPeak > smallMap && n < int(q.lanesPeak)/8 {

@@ -248,3 +248,61 @@ func (b *bench) empty(name string) {
 		b.Errorf("memory is kept for %d lanes in heaps, and %d in the map", n, q.lanesPeak)
 	}
 }
+
+// Limits of lanes in other units hold over a reopening: their bursts count as used up, and debts are on file, until they
+// are paid.
+func TestDebtsOfLanesSurviveAReopening(t *testing.T) {
+	b := start(t, Options{})
+	limits := queue.LimitLane(queue.Limit{Unit: "tokens", Rate: rateOf(t, "10/s"), Burst: 20})
+	b.MustPut("q", "unlimited", laned(queue.LaneRule{Limits: limits}), func(s *queue.Spec) { s.Lease = 3600e9 })
+	add := func(n int, lane string, tokens int64) {
+		j := enginetest.Job("q", n)
+		j.Lane, j.Costs = lane, map[string]int64{"tokens": tokens}
+		b.MustAppend(j)
+	}
+	add(1, "debt", 120) // of 10 s beyond the burst
+	add(2, "small", 5)
+	add(3, "late", 5)
+	got := b.MustReserve(9)
+	if len(got) != 3 {
+		t.Fatalf("%+v", got)
+	}
+	settlements := enginetest.Settlements(queue.Deliver, got)
+	for i, r := range got {
+		if r.Lane == "late" {
+			settlements[i].Actual = map[string]int64{"tokens": 220}
+		}
+	}
+	if out, err := b.Settle(context.Background(), settlements); err != nil || out[0].Err != nil {
+		t.Fatal(out, err)
+	}
+	if n := b.records(laneDebtsTable); n != 2 {
+		t.Errorf("%d lanes with debts are on file", n)
+	}
+	b.reopen()
+	add(11, "debt", 10)
+	add(12, "small", 10)
+	add(13, "late", 10)
+	add(14, "other", 20)
+	begun, left := b.Now(), map[string]time.Duration{}
+	for range 250 {
+		for _, r := range b.MustReserve(9) {
+			left[r.Lane] = b.Now().Add(r.In).Sub(begun)
+			b.MustSettle(queue.Deliver, []queue.Reservation{r})
+		}
+		b.Advance(100 * time.Millisecond)
+	}
+	for lane, want := range map[string]time.Duration{"debt": 11, "small": 1, "late": 21, "other": 2} {
+		want *= time.Second
+		if at := left[lane]; at < want || at > want+500*time.Millisecond {
+			t.Errorf("%s leaves after %v, want %v", lane, at, want)
+		}
+	}
+	b.Advance(time.Minute)
+	b.MustReserve(9)
+	b.sweep()
+	b.MustPut("q", "unlimited") // writes a commit
+	if n := b.records(laneDebtsTable); n != 0 {
+		t.Errorf("%d lanes are still on file", n)
+	}
+}

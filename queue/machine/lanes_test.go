@@ -147,7 +147,7 @@ func TestADeletedQueueIsClearedInPieces(t *testing.T) {
 		j := &job{id: key, lane: ln, seq: uint64(i + 1), turn: firstTurn + int64(i), cost: 1, state: queue.Waiting}
 		q.addToLane(j)
 		if i%3 == 0 { // a third of the lanes are idle
-			ln.pace = &lanePace{bucket: leaky.Bucket{TAT: noon}}
+			ln.pace = &lanePace{paces: paces{bucket: leaky.Bucket{TAT: noon}}}
 			e.removeFromLane(j, 0)
 			j.lane = q.lane("", queue.LaneDigest{})
 		}
@@ -165,7 +165,7 @@ func TestADeletedQueueIsClearedInPieces(t *testing.T) {
 	for e.forgetIdleLanes(noon, 10); !e.garbage[0].empty(); { // some lanes are forgotten meanwhile
 		before := e.idleLanes.len()
 		taken := e.garbage[0].take(sweepMax)
-		e.garbage[0].dropIdleLanes(forgetLanesMax)
+		e.garbage[0].dropLanes(e, forgetLanesMax)
 		if some := len(taken.jobs) + len(taken.ended); some > sweepMax || before-e.idleLanes.len() > forgetLanesMax {
 			t.Fatalf("%d records and %d lanes in a piece", some, before-e.idleLanes.len())
 		}

@@ -241,6 +241,8 @@ func (q *queueState) chooseLane(v *queueVisit, d, now leaky.Instant) *lane {
 			t.rest(ln, never)
 		} else if at := ln.hours().next(v.apartInLane(ln, ln.judge(d, now), now), now); at > d {
 			t.rest(ln, at)
+		} else if !ln.hasCredit(v.reigns, d) {
+			t.rest(ln, ln.opens(d, now))
 		} else {
 			return ln
 		}
@@ -250,7 +252,7 @@ func (q *queueState) chooseLane(v *queueVisit, d, now leaky.Instant) *lane {
 
 // laneGranted notes that a job of a lane departs at d, and finds the lane's new place. The job has left the wait list
 // and counts as in flight.
-func (q *queueState) laneGranted(v *queueVisit, ln *lane, d, now leaky.Instant, cost int64) {
+func (q *queueState) laneGranted(v *queueVisit, ln *lane, d, now leaky.Instant, of bill) {
 	if !v.takeTurns {
 		return
 	}
@@ -259,8 +261,8 @@ func (q *queueState) laneGranted(v *queueVisit, ln *lane, d, now leaky.Instant, 
 		v.shiftOne(ln.pace.pacer, &ln.pace.bucket)
 	}
 	t.served = max(t.served, ln.tag)
-	ln.tag += tagLength(cost, ln.share())
-	ln.take(d, now, cost)
+	ln.tag += tagLength(of.cost, ln.share())
+	ln.take(d, now, of)
 	if ln.waiting.len() == 0 {
 		return
 	}

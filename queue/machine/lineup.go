@@ -223,6 +223,7 @@ func (c *forecaster) newPool(digest queue.LaneDigest, state *queue.LaneInfo, cos
 		tap: c.tap(rule.Pacer(), state.Bucket, cost, verdict{by: cause.LaneRate}), jobCost: cost,
 		weight: float64(rule.Share()),
 	}
+	c.limitLane(&p.tap, &rule, state, cost)
 	most, by := rule.MaxInFlight, cause.LaneMaxInFlight
 	if c.spec.Ordered {
 		most, by = 1, cause.Ordered
@@ -257,4 +258,25 @@ func (c *forecaster) pool(digest queue.LaneDigest, cost float64) int {
 		c.pools = append(c.pools, c.newPool(digest, &state, cost))
 	}
 	return n
+}
+
+// limitLane makes the tap of a lane that of its limits, too: the slowest one, with the least burst and credit of all.
+func (c *forecaster) limitLane(t *tap, rule *queue.LaneRule, state *queue.LaneInfo, cost float64) {
+	for n, of := range rule.Limits.List() {
+		l, _ := newLimit(of, nil, c.now) // only quotas can fail
+		if n < len(state.Limits) {
+			l.setShown(state.Limits[n])
+		}
+		own := c.budgetTap(&l, cost, verdict{by: cause.LaneRate, reason: of.String()})
+		if t.rate == inf {
+			*t = own
+			continue
+		}
+		waits := max((cost-own.credit)/own.rate, (cost-t.credit)/t.rate)
+		burst := min(own.burst, t.burst)
+		if own.rate < t.rate {
+			*t = own
+		}
+		t.burst, t.credit = burst, min(burst, cost-waits*t.rate)
+	}
 }

@@ -64,7 +64,7 @@ func (m *Machine) Load(ctx context.Context, tx Transaction, now leaky.Instant) e
 	}
 	for _, step := range []func(context.Context) error{
 		l.loadStore, l.loadRules, l.readTallies, l.specs, l.imports, l.loadAdapted, l.loadQueues, l.loadFailures,
-		l.loadLeftPaces, l.retentions, l.loadSamples, l.loadBatches, l.ended, l.deferred, l.jobs, l.finish,
+		l.loadLeftPaces, l.retentions, l.loadSamples, l.loadBatches, l.ended, l.deferred, l.jobs, l.loadDebts, l.finish,
 	} {
 		if err := step(ctx); err != nil {
 			return err

@@ -112,13 +112,9 @@ func (p *paces) affords(d leaky.Instant, of bill) bool {
 // take takes a departure at d, an instant allowed by opens, hasCredit and affords.
 func (p *paces) take(d, now leaky.Instant, of bill) {
 	p.takeBuckets(d, now, of.cost)
-	for i := range p.limits {
-		switch l := &p.limits[i]; {
-		case l.HasQuota():
-			l.quota.Take(&l.window, l.env.wall(d), of.costIn(l))
-		case l.IsBudget():
-			l.budget.Take(&l.balance, d, of.costIn(l))
-		}
+	p.chargeBudgets(d, of)
+	for l := range p.quotas {
+		l.quota.Take(&l.window, l.env.wall(d), of.costIn(l))
 	}
 }
 
@@ -313,6 +309,7 @@ type limit struct {
 	env     *Environment  // nil if the clocks show the same
 	// carried is set once it has taken over the state of an earlier limit.
 	carried bool
+	onFile  leaky.Instant // of a lane: the TAT of its debt on file, see lanelimits.go
 }
 
 func newLimit(of queue.Limit, env *Environment, now leaky.Instant) (limit, error) {

@@ -289,5 +289,5 @@ func (ln *lane) neededUntil() leaky.Instant {
 	if ln.pace == nil {
 		return ln.stopOverAt()
 	}
-	return max(ln.pace.bucket.TAT.Add(queue.Horizon), ln.stopOverAt())
+	return max(ln.pace.delaysUntil(), ln.stopOverAt())
 }

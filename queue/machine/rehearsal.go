@@ -109,6 +109,8 @@ func (f *Rehearsal) Depart(key string, due, expires leaky.Instant, cost int64) (
 		}
 		inLane = max(d, ln.last)
 		inLane = ln.opens(inLane, inLane)
+		ln.expects(of)
+		inLane = ln.opens(inLane, inLane)
 		at = ln.commonHours(max(inLane, f.groupETA(f.cost, f.departed)), now)
 		if expires != 0 && expires < at {
 			return at, true
@@ -119,7 +121,7 @@ func (f *Rehearsal) Depart(key string, due, expires leaky.Instant, cost int64) (
 		q.noteDeparture(d)
 		q.take(d, now, of)
 	}
-	ln.take(inLane, inLane, cost)
+	ln.take(inLane, inLane, of)
 	ln.last = inLane
 	f.clock, f.departed, f.cost = now, f.departed+1, f.cost+cost
 	return at, false

@@ -124,8 +124,8 @@ func (rs reigns) apartInLane(ln *lane, d, now leaky.Instant) leaky.Instant {
 	if len(rs) == 0 {
 		return d
 	}
-	if b, p, limited := ln.pacing(d, now); limited {
-		return rs.apartIn(p, b, d, now)
+	if p, limited := ln.pacing(d, now); limited {
+		return rs.apartIn(p.pacer, p.bucket, d, now)
 	}
 	return d
 }

@@ -300,8 +300,8 @@ func (q *queueState) lapsePromises(bytes, most int64, now leaky.Instant) {
 // laneRetryAfter is retryAfter for a full lane, without the staggering.
 func (q *queueState) laneRetryAfter(ln *lane, jobs int64, now leaky.Instant) time.Duration {
 	next := max(now, ln.stopsUntil(now))
-	if b, p, limited := ln.pacing(now, now); limited {
-		next = max(next, p.Next(b, now))
+	if p, limited := ln.pacing(now, now); limited {
+		next = max(next, p.opens(now))
 	}
 	next = ln.hours().next(next, now)
 	waiting, coming := q.laneWeights()

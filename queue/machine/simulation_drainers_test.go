@@ -184,7 +184,7 @@ func (d *simDrainer) take(r *queue.Reservation, w window.Window) {
 		}
 		d.started(j.of, r.Cost)
 		if j.of.spec.Estimate != nil {
-			c.used = d.startedWith(j.of, r.Costs["tokens"])
+			c.used = d.startedWith(j.of, r.Lane, r.Costs["tokens"])
 		}
 		took := d.upTo(300 * time.Millisecond)
 		if d.chance(50) {

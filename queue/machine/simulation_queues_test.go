@@ -32,7 +32,7 @@ const simMaxBatches = 3
 const simMaxTokens, simTokens = 60, 20
 
 // simSpecs are a single queue with a burst, and queues with lanes, ordered lanes, jobs that are not sent twice, further
-// limits, limits of tokens, hours, rules, an overflow (two), and a group.
+// limits, limits of tokens, also of lanes, hours, rules, an overflow (two), and a group.
 var simSpecs = []func(*queue.Spec){
 	func(s *queue.Spec) { s.Name, s.Rate, s.Burst = "alone", leaky.PerSecond(100), 3 },
 	func(s *queue.Spec) { s.Name, s.Rate = "lanes", leaky.PerSecond(14) },
@@ -48,6 +48,10 @@ var simSpecs = []func(*queue.Spec){
 			{Unit: "tokens", Rate: leaky.PerSecond(300), Burst: 2 * simMaxTokens},
 			{Unit: "tokens", Quota: queue.Quota{Max: 9000, Per: "m"}},
 		}
+		s.Lanes.Limits = queue.LimitLane(
+			queue.Limit{Unit: "tokens", Rate: leaky.PerSecond(70), Burst: 2 * simMaxTokens},
+			queue.Limit{Unit: "tokens", Rate: leaky.PerSecond(200), Burst: simMaxTokens},
+		)
 		s.Estimate = map[string]queue.Estimate{"tokens": {Default: simTokens}}
 	},
 	func(s *queue.Spec) {
@@ -250,28 +254,38 @@ func (s *simulation) started(q *simQueue, cost int64) {
 
 // simTokenUse is what a start used of tokens.
 type simTokenUse struct {
+	lane   string
 	at     time.Duration
 	tokens int64
 }
 
 // startedWith notes what a start is charged of tokens. A lower use replaces it later.
-func (s *simulation) startedWith(q *simQueue, tokens int64) *simTokenUse {
-	u := &simTokenUse{at: time.Duration(s.at) * time.Microsecond, tokens: tokens}
+func (s *simulation) startedWith(q *simQueue, lane string, tokens int64) *simTokenUse {
+	u := &simTokenUse{lane: lane, at: time.Duration(s.at) * time.Microsecond, tokens: tokens}
 	if s.at >= q.since {
 		q.tokens = append(q.tokens, u)
 	}
 	return u
 }
 
-// judgeTokens checks what starts used of tokens.
+// judgeTokens checks what starts used of tokens, in all lanes together and in each one.
 func (s *simulation) judgeTokens(q *simQueue) {
-	var used []law.Start
+	var all []law.Start
+	of := map[string][]law.Start{}
 	for _, u := range q.tokens {
 		if u.tokens > 0 {
-			used = append(used, law.Start{At: u.at, Cost: u.tokens})
+			start := law.Start{At: u.at, Cost: u.tokens}
+			all, of[u.lane] = append(all, start), append(of[u.lane], start)
 		}
 	}
-	for _, l := range q.spec.Limits {
+	s.judgeUse(q, all, q.spec.Limits)
+	for _, lane := range simLanes {
+		s.judgeUse(q, of[lane], q.spec.Lanes.Limits.List())
+	}
+}
+
+func (s *simulation) judgeUse(q *simQueue, used []law.Start, limits []queue.Limit) {
+	for _, l := range limits {
 		if !l.IsBudget() {
 			continue
 		}

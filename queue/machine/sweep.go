@@ -118,10 +118,11 @@ func (g *garbage) forgetTallies(m *Machine, limit int) {
 	}
 }
 
-// dropIdleLanes removes the idle ones among up to limit lanes from Machine.idleLanes.
-func (g *garbage) dropIdleLanes(limit int) {
+// dropLanes drops the debts of up to limit lanes, and removes the idle ones from Machine.idleLanes.
+func (g *garbage) dropLanes(m *Machine, limit int) {
 	for ; limit > 0 && g.lanes.len() > 0; limit-- {
-		if ln := g.lanes.popLast(); ln.size == 0 {
+		ln := g.lanes.popLast()
+		if m.dropDebts(ln); ln.size == 0 {
 			ln.leave()
 		}
 	}
@@ -170,7 +171,7 @@ func (m *Machine) sweepGarbage() (some bool) {
 	each(taken.ended, c.dropEnded)
 	each(taken.deferralKeys, c.dropDeferral)
 	each(taken.tallyKeys, c.dropTally)
-	g.dropIdleLanes(forgetLanesMax)
+	g.dropLanes(m, forgetLanesMax)
 	g.forgetTallies(m, expiredTalliesTurn)
 	if g.empty() {
 		m.garbage = m.garbage[1:]

@@ -15,6 +15,7 @@ import (
 // so that inserts are at the end.
 //
 //	batches     queue, label -> the record of a batch: see batches.go
+//	lanedebts   queue, digest of a lane -> what its limits were charged beyond their bursts: see lanelimits.go
 //	meta        "store": see storeRecord
 //	specs       queue -> its spec, revision and pause
 //	queues      queue -> queueRecord
@@ -64,13 +65,14 @@ var (
 	talliesTable      = []byte("tallies")
 	samplesTable      = []byte("samples")
 	batchesTable      = []byte("batches")
+	laneDebtsTable    = []byte("lanedebts")
 
 	// Tables lists all tables.
 	Tables = [][]byte{
 		MetaTable, specsTable, queuesTable, failuresTable, jobsTable, leasesTable, endedTable, deferredTable,
 		leftPacesTable, retentionsTable, changesTable, versionsTable, deletedTable, adaptedTable, rulesTable,
 		talliesTable, importsTable, documentsTable, docWritesTable, docDeletesTable, auditTable,
-		auditBudgetsTable, samplesTable, batchesTable,
+		auditBudgetsTable, samplesTable, batchesTable, laneDebtsTable,
 	}
 
 	storeKey = []byte("store")

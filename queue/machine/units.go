@@ -64,11 +64,30 @@ func (of bill) costIn(l *limit) int64 {
 	return of.queue.estimated(l.Unit)
 }
 
-// countsUnit reports whether a limit of the queue or its parent counts a unit.
+// countsUnit reports whether a limit of the queue, its lanes or its parent counts a unit.
 func (q *queueState) countsUnit(unit string) bool {
 	with := func(l limit) bool { return l.Unit == unit }
 	p := q.parent()
-	return slices.ContainsFunc(q.limits, with) || p != nil && slices.ContainsFunc(p.limits, with)
+	return slices.ContainsFunc(q.limits, with) || p != nil && slices.ContainsFunc(p.limits, with) ||
+		q.spec.Lanes.Count(unit)
+}
+
+// unitsOf yields the units that limits count for a job of a lane, some of them twice.
+func (q *queueState) unitsOf(lane string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for _, p := range [...]*queueState{q, q.parent()} {
+			for i := 0; p != nil && i < len(p.limits); i++ {
+				if unit := p.limits[i].Unit; unit != "" && !yield(unit) {
+					return
+				}
+			}
+		}
+		for _, l := range q.spec.Lanes.Of(lane).Limits.List() {
+			if !yield(l.Unit) {
+				return
+			}
+		}
+	}
 }
 
 // resolveCosts gives a new job its costs in all units that limits count: its own, or else the estimates. Errors: an
@@ -80,32 +99,23 @@ func (q *queueState) resolveCosts(it *appendingJob) error {
 		}
 	}
 	var all map[string]int64
-	for _, p := range [...]*queueState{q, q.parent()} {
-		if p == nil {
+	for unit := range q.unitsOf(it.job.Lane) {
+		if all == nil {
+			all = maps.Clone(it.job.Costs)
+		}
+		if _, stated := all[unit]; stated {
 			continue
 		}
-		for i := range p.limits {
-			unit := p.limits[i].Unit
-			if unit == "" {
-				continue
-			}
-			if all == nil {
-				all = maps.Clone(it.job.Costs)
-			}
-			if _, stated := all[unit]; stated {
-				continue
-			}
-			cost, ok := q.estimate(unit)
-			if !ok {
-				return queue.MissingCost(unit, q.name)
-			}
-			if all == nil {
-				all = map[string]int64{}
-			}
-			all[unit] = cost
+		cost, ok := q.estimate(unit)
+		if !ok {
+			return queue.MissingCost(unit, q.name)
 		}
+		if all == nil {
+			all = map[string]int64{}
+		}
+		all[unit] = cost
 	}
-	if len(all) != len(it.job.Costs) {
+	if len(all) > len(it.job.Costs) {
 		it.job.Costs, it.record = all, jobrecord.WithCosts(it.record, all)
 	}
 	return nil
@@ -133,6 +143,13 @@ func (p *paces) hasCredit(rs reigns, d leaky.Instant, of bill) bool {
 		}
 	}
 	return enough
+}
+
+// chargeBudgets charges the budgets for a departure at d, for which they have credit.
+func (p *paces) chargeBudgets(d leaky.Instant, of bill) {
+	for l := range p.budgets {
+		l.budget.Take(&l.balance, d, of.costIn(l))
+	}
 }
 
 // correct charges actual in place of what was charged for a departure at d.
@@ -186,6 +203,8 @@ func (m *Machine) correctCharges(o *leaseOutcome, actual map[string]int64, now l
 		p.correct(was.due, now, of, actual)
 		m.raiseForGrant(p)
 	}
+	q.rechargeLane(j.lane, now, func(p *paces) { p.correct(was.due, now, of, actual) })
+	m.keepDebts(j.lane, now)
 	m.current.givenBack = append(m.current.givenBack, givenBack{lease: &was, actual: actual, at: now})
 	o.corrected = true
 }

@@ -145,7 +145,7 @@ func (c *course) bound(after time.Duration) time.Duration {
 
 func (c *course) laned() bool {
 	lanes := c.info(c.of).Spec.Lanes
-	return !lanes.Rate.Unlimited() || len(lanes.Overrides) > 0
+	return lanes.HasRate() || len(lanes.Overrides) > 0
 }
 
 // run lets all jobs leave.
@@ -321,10 +321,17 @@ func (c *course) interval() time.Duration {
 	for _, l := range s.Limits {
 		longest = max(longest, l.Rate.Interval())
 	}
-	for _, rule := range s.Lanes.Overrides {
+	of := func(rule queue.LaneRule) {
 		longest = max(longest, rule.Rate.Interval())
+		for _, l := range rule.Limits.List() {
+			longest = max(longest, l.Rate.Interval()*time.Duration(s.Estimate[l.Unit].Default))
+		}
 	}
-	return time.Duration(max(1, c.cost))*max(longest, s.Lanes.Rate.Interval()) + queue.Horizon
+	of(s.Lanes.LaneRule)
+	for _, rule := range s.Lanes.Overrides {
+		of(rule)
+	}
+	return time.Duration(max(1, c.cost))*longest + queue.Horizon
 }
 
 // leaves returns when a forecast has that many jobs left, and at which rate jobs leave before.

@@ -18,7 +18,8 @@ func scenarioRules(list []scenario) (rules []rule) {
 
 func forecastScenarios() []scenario {
 	return slices.Concat(
-		plainScenarios, laneScenarios(), limitScenarios, rampScenarios, hoursScenarios, stopScenarios, flightScenarios,
+		plainScenarios, laneScenarios(), laneLimitScenarios,
+		limitScenarios, rampScenarios, hoursScenarios, stopScenarios, flightScenarios,
 		scheduleScenarios, groupScenarios,
 	)
 }
@@ -230,6 +231,27 @@ var stopScenarios = []scenario{
 		r.queue("q", "10/s", everyLane(queue.LaneRule{Rate: leaky.PerSecond(1), Burst: 5}))
 		r.spread("q", 40, 20)
 		r.pauses("q", r.clock.Now().Add(time.Minute), "lunch")
+	}},
+}
+
+var laneLimitScenarios = []scenario{
+	{name: "limits of lanes in tokens", set: func(r *rig) {
+		r.queue("q", "20/s", everyLane(laneTokens("600/m 100")), estimating("tokens=20"))
+		r.spread("q", 60, 20)
+	}},
+	{name: "limits of lanes beside their rate, and the queue's", set: func(r *rig) {
+		r.queue("q", "50/s", metered("100/s 200"), estimating("tokens=10"), everyLane(queue.LaneRule{
+			Rate: leaky.PerSecond(1), Limits: laneTokens("20/s 40").Limits,
+		}), except("lane-0", laneTokens("2/s 50")))
+		r.spread("q", 40, 90)
+	}},
+	{name: "debts of lanes", set: func(r *rig) {
+		r.queue("q", "20/s", everyLane(laneTokens("10/s 20")), estimating("tokens=10"))
+		j := using("tokens=400", "q", "large")
+		j.Lane = "lane-0"
+		r.acceptJobs(j)
+		r.deliver(r.grant("q", 1, "large")...)
+		r.spread("q", 30, 30)
 	}},
 }
 

@@ -65,6 +65,7 @@ func (p *pair) laneRule() (r queue.LaneRule) {
 	r.Capacity = rapid.SampledFrom([]int64{0, 0, 0, 1, 2, 5}).Draw(p.T, "lane capacity")
 	r.MaxBytes = unit.Bytes(rapid.SampledFrom([]int64{0, 0, 0, 1400, 2300}).Draw(p.T, "lane bytes"))
 	r.MaxInFlight = rapid.SampledFrom([]int64{0, 0, 0, 1, 2}).Draw(p.T, "lane in flight")
+	r.Limits = p.laneLimits()
 	r.Hours = p.hours("lane hours")
 	r.Weight = rapid.SampledFrom([]int64{0, 0, 1, 3, 10, 999}).Draw(p.T, "lane weight")
 	return r
@@ -92,7 +93,8 @@ func rulesOf(s queue.Spec) string {
 	) + fmt.Sprintf("weights %d %d in flight %d scheduled %d ordered %v lanes %v burst %d capacity %d bytes %d "+
 		"in flight %d overrides %v",
 		s.Weight, s.Lanes.Weight, s.MaxInFlight, s.MaxScheduled, s.Ordered,
-		s.Lanes.Rate, s.Lanes.Burst, s.Lanes.Capacity, s.Lanes.MaxBytes, s.Lanes.MaxInFlight, s.Lanes.Overrides)
+		s.Lanes.Rate, s.Lanes.Burst, s.Lanes.Capacity, s.Lanes.MaxBytes, s.Lanes.MaxInFlight, s.Lanes.Overrides) +
+		fmt.Sprintf(" limits %v", s.Lanes.Limits.List())
 }
 
 func place(j queue.Job) string {

@@ -32,6 +32,22 @@ func (p *pair) units(s *queue.Spec) {
 	}
 }
 
+// laneLimits draws the limits of a lane, mostly none.
+func (p *pair) laneLimits() queue.LaneLimits {
+	if !p.metered {
+		return queue.LaneLimits{}
+	}
+	var list []queue.Limit
+	for range rapid.SampledFrom([]int{0, 0, 1, 1, 2}).Draw(p.T, "lane limits") {
+		list = append(list, queue.Limit{
+			Unit:  rapid.SampledFrom(pairUnits).Draw(p.T, "unit of lane"),
+			Rate:  laneRate(rapid.SampledFrom([]string{"100/s", "7/s", "999983/m", "3.7/m"}).Draw(p.T, "lane budget")).Rate,
+			Burst: rapid.SampledFrom([]int64{0, 1, 10, 100, 5000}).Draw(p.T, "burst of lane budget"),
+		})
+	}
+	return queue.LimitLane(list...)
+}
+
 // costs draws the costs of a job, or actual ones; mostly none.
 func (p *pair) costs(label string) (costs map[string]int64) {
 	if !p.metered || rapid.IntRange(0, 1).Draw(p.T, label) == 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"time"
 
 	"github.com/penstock/penstock/internal/readmit"
@@ -336,15 +337,15 @@ func rateOf(r *rig, text string) leaky.Rate {
 	return rate
 }
 
-// seesLane compares the state of a lane, except for its bucket.
+// seesLane compares the state of a lane, except for its buckets.
 func (r *rig) seesLane(queueName, key string, want queue.LaneInfo) {
 	r.Helper()
 	_, got := r.lane(queueName, key)
-	got.Bucket = want.Bucket
+	got.Bucket, got.Limits = want.Bucket, want.Limits
 	if want.Size > 0 && want.Bytes == 0 {
 		got.Bytes = 0
 	}
-	if got != want {
+	if !reflect.DeepEqual(got, want) {
 		r.Errorf("lane %q: %+v, want %+v", key, got, want)
 	}
 }

@@ -149,6 +149,7 @@ var chapters = []chapter{
 	{"Lanes", laneRules},
 	{"LaneTurns", laneTurnRules},
 	{"LaneRate", laneRateRules},
+	{"LaneLimits", laneLimitRules},
 	{"Weights", weightRules},
 	{"LiveChange", liveChangeRules},
 	{"LaneChange", laneChangeRules},

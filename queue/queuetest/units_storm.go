@@ -1,7 +1,6 @@
 package queuetest
 
 import (
-	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -74,23 +73,5 @@ func (r *rig) unitStorm(rnd *rand.Rand, name string) {
 		}
 	}
 	r.check(r.e.Delete(r.ctx, name, queue.AnyRevision, true))
-	if len(all) < 60 {
-		r.Fatalf("only %d departures", len(all))
-	}
-	slices.SortStableFunc(all, func(a, b charge) int { return cmp.Compare(a.at, b.at) })
-	for _, l := range s.Limits[:2] {
-		for i := range all {
-			if i > 0 && all[i-1].at == all[i].at { // a window has all of an instant
-				continue
-			}
-			sum := int64(0)
-			for _, c := range all[i:] {
-				sum += c.cost
-				most := float64(c.at-all[i].at)*l.Rate.PerSecond()/1e6 + float64(l.Burst)
-				if c.cost > 0 && float64(sum) > most+1e-6 {
-					r.Fatalf("%s: %d in %v by %s", name, sum, c.at.Sub(all[i].at), l.String())
-				}
-			}
-		}
-	}
+	r.holdsInWindows(name, all, s.Limits[:2])
 }

@@ -116,4 +116,7 @@ func (e *Engine) lineup(ctx context.Context, name, after string, most int, keys 
 // readLane reads the state of a lane.
 func readLane(r *reply, i *queue.LaneInfo) {
 	i.Waiting, i.Size, i.Bucket, i.Stop, i.Bytes = r.int(), r.int(), readBucket(r), micros(r.int()), r.int()
+	for states := r.list(); states.more(); {
+		i.Limits = append(i.Limits, queue.LimitState{Bucket: readBucket(states.list())})
+	}
 }

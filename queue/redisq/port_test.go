@@ -32,7 +32,7 @@ var partOf = map[string]string{
 	"backlog": "overflow", "budget": "units", "cancel": "jobacts", "changelog": "changelog jobacts", "delete": "specs",
 	"departures": "pace", "ended": "ended commit", "eta": "eta pause weights", "importjobs": "import", "readings": "info",
 	"laneinfo": "info", "groupvisit": "groupvisit groups laneturns grant", "held": "jobacts", "job": "job room",
-	"groups": "groups reserve weights", "lanes": "laneturns", "lanestate": "laneturns job", "limitchange": "pace",
+	"groups": "groups reserve weights", "lanes": "laneturns", "lanestate": "laneturns job lanelimits", "lanelimits": "lanelimits pace", "limitchange": "pace",
 	"limits": "pace hours", "calendar": "pace",
 	"list":       "joblist",
 	"lostleases": "leases", "makeroom": "room", "membership": "groups", "memory": "room",
@@ -40,7 +40,7 @@ var partOf = map[string]string{
 	"partition": "watch", "outcome": "settle groups",
 	"purge": "jobacts", "queue": "queue overflow", "refile": "agenda", "replay": "dead",
 	"revision": "clock", "rulekeys": "tallyset", "ruleusers": "rules", "shares": "grant",
-	"stored": "job queue", "timeline": "job", "turnorder": "groups laneturns", "turns": "laneturns grant receiver",
+	"stored": "job queue", "timeline": "job", "turnorder": "groups laneturns", "turns": "laneturns grant receiver lanelimits",
 	"unsent": "jobacts lane", "versions": "changelog", "visit": "grant agenda", "pacechange": "specs pace",
 	"withdraw": "overflow", "closeimport": "import", "create": "specs pace calendars", "decide": "jobacts dead",
 	"importqueues": "import", "info": "info laneturns",
@@ -71,7 +71,7 @@ var ownNames = map[string]string{
 		adapted auditRow boundsOf bytesOf circuitOf costOf documentOf encodeAdapted endedRecord headOf keptLimits keptText
 		setRamp
 		deadRef deferralOf costsAt stateOf billOf
-		batchAt batchIn labelPlace
+		batchAt batchIn labelPlace limitOfLane packLimits
 		knownBy limitOf numberField numbersOf packLease rulesOf specOf textField textOf timeAt unpackEnded unpackLease
 		packBatch unpackBatch withBatch unpackLimits unpackRule deadlineOf who`,
 	"reading and writing state that the machine has in memory": `
@@ -87,14 +87,14 @@ var ownNames = map[string]string{
 	"methods in the machine, under names that need the type": `
 		addAttempt advance allReadyAt atMostInFlight bounded bucketOf bucketReadyAt burstParts coverLane
 		coverPaces delay delayPaces cover eachPace endAt endOf firstEndAfter giveBackPaces inFlight inFlightLimit isBusy
-		isPaused isPausedForGood laneNext laneSize lastStep nextDeparture rateOf ratio restsUntil ruleOf skip slots
+		isPaused isPausedForGood laneNext laneOpens laneSize lastStep nextDeparture rateOf ratio restsUntil ruleOf skip slots
 		span allows creditReadyAt chargeUnits noteLow lower lose changeBudget recount eachUnit
 		windowNumber stepOf most grown same carriedStep turn
 		takeAll takeAt window windowAt readyAt clearCircuit stopFor stopLane keep lasting less before insert pick unread
-		accept refused taken observe usedUp nextOpen openSince laneHours`,
+		accept refused taken observe usedUp nextOpen openSince laneHours correctLimits refundLimits`,
 	"lanes, groups and leases, whose places in sorted sets are moved in steps of their own": `
 		countInLane endInLane findPlace firstId firstJob hasLaneBy hasPlace letRest makeLaneReady memberIn
-		needsNoPlace nextLane noteGivenBack open passed placeMember putBack putBackChosen chooseAgain putOffUntil
+		needsNoPlace nextLane noteGivenBack open passed placeAgain placeMember putBack putBackChosen chooseAgain putOffUntil
 		putOnAgendaSooner releaseIfFree reportWaiting restAsOnAgenda childNumbers countChildren step takePlaceAway
 		uncountInLane visitedLane waitingElsewhere waitAgain lostSince grantMemberJob inLanes countLeased
 		leaveTurns placePulled

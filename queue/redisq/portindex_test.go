@@ -24,9 +24,9 @@ var withoutScript = map[string]string{
 		find fireTimers fix from front hashOf home id len needExtra newAgenda newCalendars newEndedJob
 		newExpiring newGroup newLaneTurns newLanes newLater newLeases newTimers next nextTimer nextToTrim
 		nextWithDead of pop popLast push pushTo putScheduled rank readyScheduled remove removeAt scheduledUntil
-		seek size top trimSome untilExpiry up updateHeap wakeForExpiry widen`,
+		seek size storeLane top trimSome untilExpiry up updateHeap wakeForExpiry widen`,
 	"compute a forecast or list lanes, which is the same code for both engines once a script has read the lineup": `
-		budgetTap dam scale addDeferred addLanes addSiblings addStations bend burst depth divide earns waterFill
+		budgetTap limitLane dam scale addDeferred addLanes addSiblings addStations bend burst depth divide earns waterFill
 		ensureOverflow
 		extrapolate fill fillGroup flow flowIn forecast hours inAll inHours isExact jobsLeft lastPart newOpenHours seconds
 		since spans unpass unpassOne keepRates kind lanes level limitInFlight
@@ -41,13 +41,13 @@ var withoutScript = map[string]string{
 		getStore getTimeline imports initialise jobs key lastCommit lastNumber loadAdapted loadFailures
 		loadSamples sampleKey
 		loadLeftPaces loadQueues loadRules loadStore moveJob newQueueState newest newestOf putAdapted
-		dropBatch putBatch batchKey
+		dropBatch putBatch batchKey debtsKey dropDebts inDebt keepDebts loadDebts putDebts restoreDebts
 		putDeferral putEnded putFailures putImport putJob putLease putLeftPaces putNamed putQueue putRetention
 		putSpec putStore putTally queueSubject raw readHead readTallies recreate restoreLease retentions
 		ruleSubject sizeDead versions writeLog writeOne fields number octet eachQueue code codeTallyHead intern
 		keysWith lastBefore changeFields blob decoder`,
 	"belong to commits, which take effect later; a script takes effect at once": `
-		addIncoming addTally countIncomingLane countWaitingLane allowsMore arrive arriving arrivingBefore carryOver ceilings
+		addIncoming addTally countIncomingLane countWaitingLane allowsMore arrive arriving arrivingBefore ceilings
 		clients collect collectLast commitOf complete covers dropLease dropTallies durable failing forgetForMemory formerPaces
 		holdGrants holdLane jobLike lastWait lease leases lookahead max neededCeilings newCommit noteCost
 		oneGrantBudget oneGrantCeilings oneGrantTAT uncorrect countOwed owedAudits paces pending pendingBytes
@@ -70,7 +70,7 @@ var withoutScript = map[string]string{
 		allCounters allDefer allLanesBlocked answerDeferred answerDuplicate apartInLane appendOutcome arm
 		armAndWake askRules asksBy asksFor atMaxInFlight attempt bury busy bytes canDepart cancelled chargeRules
 		checkPullRelations checkRevision childrenOf conditionChanged costBounds countBack countChild
-		countOutcome credit crossedZero deferral deferralLapsed departure dropIdleLanes dropLapsed dropRecord
+		countOutcome credit crossedZero deferral deferralLapsed departure dropLanes dropLapsed dropRecord
 		eachRefunded empty endIdle endLeased endPauseIfOver endPauses endVisit engine ensureDefaultLane
 		ensureLease enter eta findDead fingerprintOf forgetIdleLanes forgetLane forgetLapsed forgetTallies
 		freeEmpty freePlaces freeSince fullSpec gap grantsFrom groupLoad groupLoadIncoming groupMaxCost
@@ -86,9 +86,9 @@ var withoutScript = map[string]string{
 		runnable said sameLanes scheduleRetryAfter setExpiry setSpec setState sleeps slowestRate
 		staysDead stillDelays stopOverAt sweepGarbage takeBuckets takeOffAgenda takeTurns takesMuchMemory
 		throttledOutcome timersOf tooLargeReason tooLateReason tooOldReason trackInFlight tryMember turnBase
-		turnOf unblock unknownBucket untilLeaseOrExpiry untilPulled verdictBy wakeForQueue wakePullers
+		turnOf unblock unknownPace untilLeaseOrExpiry untilPulled verdictBy wakeForQueue wakePullers
 		wakeToLook wall whyNotLeft withSpec wouldExpire atVisitLimit cursorAt eachWaiting waitingOf countReadmitted paced
-		quotas noteBefore moveUpTo budgets verdictOf grantOfMember bill quotaTurn heldStep reason setCosts setShown
+		quotas noteBefore moveUpTo budgets verdictOf unitsOf grantOfMember bill quotaTurn heldStep reason setCosts setShown
 		correct lateness`,
 	"keep tallies in memory; scripts have them in keys, see tally.lua and rulekeys.lua": `
 		applyTo asksAgain chargesDurable checkFirst checkSooner decideTake decodeTally differs discardTallies
@@ -97,7 +97,7 @@ var withoutScript = map[string]string{
 		keepTally over repack restoreOrFresh saveTallies setOverrides shard stateFor takeFirst takeOne tallyAt tallyOf
 		tallySetFor unsavedTallies withoutCharges writeOwed tallyToAsk`,
 	"serve checks, forecasts and simulations of the machine": `
-		byKey checkJobs cursor depart first goes last newMemory prev sequence
+		byKey checkJobs cursor depart expects first goes last newMemory prev sequence
 		setSequence shownQueue slot table update view`,
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/penstock/penstock/queue"
@@ -33,7 +34,7 @@ func specFields(s *queue.Spec) []any {
 	return append(s.Fields(),
 		"mark", s.Mark(), "deferred.max_age.text", s.Deferred.MaxAge.String(), "circuit", circuitField(s),
 		"lanes", packRule(s.Lanes.LaneRule, s.Lanes.AllHours()), "lanes.overrides", len(s.Lanes.Overrides),
-		"regime", regime(s), "estimates", s.Estimates(),
+		"regime", regime(s), "estimates", s.Estimates(), "lanes.units", strings.Join(s.Lanes.Units(), " "),
 	)
 }
 
@@ -81,8 +82,8 @@ func circuitField(s *queue.Spec) string {
 // unbounded stands for a rule that bounds nothing, where a rule is required.
 const unbounded = "-"
 
-// packRule returns the rule of a lane as lanes.lua reads it, empty if it bounds nothing. If it has hours, their number
-// among those of all lanes comes last.
+// packRule returns the rule of a lane as lanes.lua reads it, empty if it bounds nothing. If it has hours or limits, the
+// number of its hours among those of all lanes follows, or 0, and then the limits.
 func packRule(r queue.LaneRule, hours []queue.Hours) string {
 	if r == (queue.LaneRule{}) {
 		return ""
@@ -98,8 +99,16 @@ func packRule(r queue.LaneRule, hours []queue.Hours) string {
 	binary.BigEndian.PutUint64(whole[:], uint64(r.MaxBytes))
 	b = append(b, whole[1:]...)
 	b = binary.BigEndian.AppendUint16(b, uint16(r.Share()))
-	if r.Hours.On() {
+	if r.Hours.On() || r.Limits.On() {
 		b = binary.BigEndian.AppendUint16(b, uint16(slices.Index(hours, r.Hours)+1))
+	}
+	for _, l := range r.Limits.List() {
+		name := limitName(&l)
+		n, d := l.Rate.Fraction()
+		binary.BigEndian.PutUint64(whole[:], uint64(d))
+		b = append(append(b, byte(len(name))), name...)
+		b = append(binary.BigEndian.AppendUint32(b, uint32(n)), whole[1:]...)
+		b = binary.BigEndian.AppendUint32(b, uint32(max(1, l.Burst)))
 	}
 	return string(b)
 }

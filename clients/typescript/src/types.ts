@@ -350,6 +350,14 @@ export interface ChangedQueue {
     overrides?: Record<string, LaneRule>;
     hours?: Hours;
     weight?: number;
+    limits?: Array<{
+      /** What the limit counts, other than jobs. */
+      unit: string;
+      /** Maximum cost of each lane over time. */
+      rate: string;
+      /** Maximum cost of jobs of a lane that leave back to back after idleness. */
+      burst?: number;
+    }>;
   };
   lease: string;
   slack?: string;
@@ -834,6 +842,8 @@ export interface Lane {
   per_second?: number;
   /** The lane's own rate. Absent without one. */
   limit?: string;
+  /** Usage of the lane's limits in other units than jobs. Absent without limits. */
+  budgets?: Budget[];
   /** The lane's weight. */
   weight?: number;
   /** Jobs of the lane that can leave per second beside the lanes that have waiting jobs now. Absent if the queue has no rate. */
@@ -858,6 +868,15 @@ export interface LaneRule {
   hours?: Hours;
   /** Share of a lane in the queue's rate, in proportion to the other lanes' weights. What a lane does not use, the others get. Jobs without a lane have the weight 1. */
   weight?: number;
+  /** Rates of each lane in units other than jobs, within those of the queue, at most 4. A lane that waits for one of them does not hold up others. Default: none. */
+  limits?: Array<{
+    /** What the limit counts, other than jobs. */
+    unit: string;
+    /** Maximum cost of each lane over time. */
+    rate: string;
+    /** Maximum cost of jobs of a lane that leave back to back after idleness. */
+    burst?: number;
+  }>;
 }
 
 export interface Lanes {
@@ -1525,6 +1544,14 @@ export type Spec = {
     overrides?: Record<string, LaneRule>;
     hours?: Hours;
     weight?: number;
+    limits?: Array<{
+      /** What the limit counts, other than jobs. */
+      unit: string;
+      /** Maximum cost of each lane over time. */
+      rate: string;
+      /** Maximum cost of jobs of a lane that leave back to back after idleness. */
+      burst?: number;
+    }>;
   };
   /** Time after its departure during which a job belongs to its drainer. From 1s to 24h. */
   lease?: string;

@@ -130,6 +130,9 @@ func laneRuleText(r *queue.LaneRule) string {
 		}
 		parts = append(parts, rate)
 	}
+	for _, l := range r.Limits.List() {
+		parts = append(parts, l.String())
+	}
 	if r.Capacity > 0 {
 		parts = append(parts, fmt.Sprintf("at most %d jobs", r.Capacity))
 	}

@@ -510,6 +510,7 @@ class _Lane(TypedDict):
 class Lane(_Lane, total=False):
     per_second: float
     limit: str
+    budgets: List[Budget]
     weight: int
     guaranteed_per_second: float
     stopped_until: str
@@ -523,6 +524,7 @@ class LaneRule(TypedDict, total=False):
     max_in_flight: int
     hours: Hours
     weight: int
+    limits: List[Dict[str, Any]]
 
 
 class _Lanes(TypedDict):

@@ -8,11 +8,12 @@
 --
 -- ARGV[2..5]  queue name; the lane before the page, or '' to begin; how many lanes to look at; 1 to read their keys
 -- Returns  0 no such queue; or {the last lane looked at, or '' at the end; lanes; scheduled jobs; siblings; how long
---          the jobs delivered last were in flight, or 0; skew (see clock.lua)}. Eleven entries a lane: digest; jobs
---          waiting, jobs in all, tat, rem, last, last cost, until when it stops or 0, bytes; cost of the waiting
---          jobs; the beginning of the record of a job, or ''. Four entries for scheduled jobs that are due at about
---          the same time: when, lane, jobs, cost. Ten entries a sibling: jobs waiting, their cost, weight, n, d,
---          burst, tat, rem, last, last cost. Only the first page has scheduled jobs, siblings and flights
+--          the jobs delivered last were in flight, or 0; skew (see clock.lua)}. Twelve entries a lane: digest; jobs
+--          waiting, jobs in all, tat, rem, last, last cost, until when it stops or 0, bytes, its limits (tat, rem,
+--          last, wants each); cost of the waiting jobs; the beginning of the record of a job, or ''. Four entries for
+--          scheduled jobs that are due at about the same time: when, lane, jobs, cost. Ten entries a sibling: jobs
+--          waiting, their cost, weight, n, d, burst, tat, rem, last, last cost. Only the first page has scheduled jobs,
+--          siblings and flights
 
 begin()
 local nr = numberOf(ARGV[2])

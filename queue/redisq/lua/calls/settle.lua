@@ -172,13 +172,13 @@ local function settleQueue(name, nr, count, arg, budgets, actuals)
       if q.adapt and (after <= 0 or learning) then
         signals[#signals + 1] = { index = j, departed = departed, learns = learning, budget = budgets[j] }
       end
+      if bill then limits.correctCharges(s, departed, bill, actual, sub(token, 1, 8) == M.run) end
       if marks >= KEYED then lanestate.endInLane(q, unpackLease(entry)) end
-      if bill then limits.correctCharges(s, departed, bill, actual, token) end
     elseif tokens[id] then
       out[j] = tokens[id] == token and S.delivered or 0
     else
+      s.bill, s.actual = bill, actual
       local answer, f, left = settleOne(s, id, entry, token, code, after, reason)
-      if f and bill then limits.correctCharges(s, left, bill, actual, token) end
       out[j] = f and updateReceiver(q, f, id, left, code, after, reason, answer) or answer
       if f and learning and code % LANE_ONLY ~= V.released then
         signals[#signals + 1] = { index = j, departed = left, learns = true, budget = budgets[j] }

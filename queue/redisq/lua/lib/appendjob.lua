@@ -80,7 +80,7 @@ local function refuseForLane(q, lane, rule, counts, need)
   local held, bytes = laneSize(q, lane)
   local over = rule.bytes > 0 and bytes + need - rule.bytes or 0
   if over <= 0 and (rule.capacity == 0 or held < rule.capacity) then return end
-  local opens = rule.n > 0 and laneNext(bucketOf(q, lane, rule, now), now)
+  local opens = rule.paced and laneNext(bucketOf(q, lane, rule, now), now)
     or q.receiver and receiver.stopsUntil(q, lane)
     or now
   if rule.hours then opens = limits.nextOpen(limits.laneHours(q, rule), opens) end

@@ -105,7 +105,7 @@ end
 
 -- setTerms sets the fields of a queue that follow from its spec, except for its rate.
 local function setTerms(q, s, rev)
-  q.burst, q.revision = s.burst, rev
+  q.burst, q.revision, q.laneUnits = s.burst, rev, s.settings['lanes.units'] ~= '' and s.settings['lanes.units'] or nil
   for field, value in pairs(s.terms) do q[field] = value end
 end
 
@@ -139,7 +139,7 @@ end
 local function writeCreated(q, s, more)
   local args, key = {}, B .. 'q' .. q.nr
   for _, value in ipairs(RECORDS) do q.changes[value] = true end
-  q.links = (q.limits or q.timed) and '1:'
+  q.links = (q.limits or q.timed or q.laneUnits) and '1:'
   -- The fields that every call reads come first, in the order in which it reads them (see fields.go).
   packChanged(q, q.changes, args)
   packTexts(q, args)

@@ -147,13 +147,19 @@ local function etaOfNew(q, h, cost, behind, i, m, n)
   if quota and quota.max > 0 then by = 'quota' end
   local rule = ruleOf(q, h.lane)
   local own, hours = at, rule.hours and limits.laneHours(q, rule)
-  if rule.n > 0 then
+  local limit
+  if rule.paced then
     local l = bucketOf(q, h.lane, rule, now)
-    own = paceEta(l, i, max(goes, l.stop or 0), l.stop, hours)
+    local since = max(goes, l.stop or 0)
+    own = paceEta(l, i, since, l.stop, hours)
+    for _, of in ipairs(l.limits or {}) do
+      local its = budgetEta(of, { hours = hours }, i, since, q)
+      if its > own then own, limit = its, of end
+    end
   elseif q.receiver then
     own = receiver.stopsUntil(q, h.lane) or at
   end
-  if own > at then at, quota, by = own, nil, 'lane_rate' end
+  if own > at then at, quota, by = own, limit, 'lane_rate' end
   local of
   if q.group then
     local together, its = groupEta(q, ahead, n, cost, 0, goes)

@@ -38,7 +38,7 @@ end
 
 -- loadLimitsAndGroup loads the limits and the group of a queue.
 local function loadLimitsAndGroup(q)
-  if q.limits or q.timed or q.group then return end
+  if q.limits or q.timed or q.laneUnits or q.group then return end
   local limited, nr = string.match(q.links or '', '^(%d):(.*)$')
   if limited == '1' then loadLimits(q) end
   if nr and nr ~= '' then loadMember(q, nr) end

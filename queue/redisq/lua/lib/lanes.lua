@@ -1,4 +1,4 @@
--- needs: pacechange, departures, weights
+-- needs: pacechange, departures, weights, lanelimits
 -- gives: checkLaneKeys, checkKeysFor, loadLanes, waitingKey, ruleOf, laneSize, inFlight, bucketOf, headOf
 --
 -- The lanes of a queue: their rules and buckets.
@@ -7,20 +7,32 @@
 -- that bounds its jobs in flight, its scheduled jobs or its lanes, and by a job with a lane, a priority or a
 -- not-before.
 
--- n, d, burst, capacity, max in flight, max bytes, weight; then perhaps its hours
+-- n, d, burst, capacity, max in flight, max bytes, weight; then perhaps the number of its hours, or 0, and limits in
+-- other units: of each its name, which begins with the unit, behind the length of that; n, d and burst.
 local RULE, RULE_BYTES = '>I4I7I4I4I4I7I2', 32
 local TIMED_BYTES = RULE_BYTES + 2
 local NO_RULE = { n = 0, d = 0, burst = 1, capacity = 0, maxInFlight = 0, bytes = 0, weight = 1 }
 -- The rule that the bucket follows, tat, rem, last, last cost, the run of the server, covered cost, and the lane's tag
--- after its last departure. Buckets written by older programs have no tag.
+-- after its last departure. Buckets written by older programs have no tag. Limits in other units come behind, see
+-- lanelimits.lua.
 local LANE_BUCKET, LANE_BUCKET_BYTES = '>I4I7I4I7I4I7I2c8I2I7', 52
 
 local function unpackRule(s)
   if s and #s == RULE_BYTES - 2 then s = s .. '\0\1' end -- written before there were weights
-  if not s or #s ~= RULE_BYTES and #s ~= TIMED_BYTES then return NO_RULE end
+  if not s or #s ~= RULE_BYTES and #s < TIMED_BYTES then return NO_RULE end
   local r = {}
   r.n, r.d, r.burst, r.capacity, r.maxInFlight, r.bytes, r.weight = unpackStruct(RULE, s)
-  if #s == TIMED_BYTES then r.hours = unpackStruct('>I2', s, RULE_BYTES + 1) end
+  r.paced = r.n > 0
+  if #s == RULE_BYTES then return r end
+  local hours = unpackStruct('>I2', s, RULE_BYTES + 1)
+  if hours > 0 then r.hours = hours end
+  local pos = TIMED_BYTES + 1
+  while pos <= #s and #s >= pos + byte(s, pos) + 15 do
+    local name, n, d, burst, behind = unpackStruct('>Bc0I4I7I4', s, pos)
+    r.limits, r.paced = r.limits or {}, true
+    r.limits[#r.limits + 1] = { name = name, n = n, d = d, burst = burst }
+    pos = behind
+  end
   return r
 end
 
@@ -100,24 +112,25 @@ local function isBusy(q, lane)
   return limit > 0 and inFlight(q, lane) >= limit
 end
 
--- bucketOf returns a lane's bucket under a rule, and whether it followed another rule before. A bucket that delays
--- nothing any more counts as empty. It may count as up to a horizon later than it is (reign.lua), so it is kept
--- that much longer.
+-- bucketOf returns a lane's bucket under a rule, with its limits in other units, and whether it followed another rule
+-- before. A bucket that delays nothing any more counts as empty.
 local function bucketOf(q, lane, rule, at)
   local l = { n = rule.n, d = rule.d, burst = rule.burst, tat = 0, rem = 0, last = 0, lastCost = 0,
-    coveredCost = MAX_COST, tag = 0, since = max(M.runSince, q.lanesUnknownSince) }
+    coveredCost = MAX_COST, tag = 0, changed = 0, since = max(M.runSince, q.lanesUnknownSince) }
   local kept, run, moved = redis.pcall('GET', B .. 'v' .. q.nr .. ':' .. lane), '', false
   if type(kept) == 'string' and #kept == LANE_BUCKET_BYTES - 7 then kept = kept .. '\0\0\0\0\0\0\0' end
-  if type(kept) == 'string' and #kept == LANE_BUCKET_BYTES then
+  if type(kept) == 'string' and #kept >= LANE_BUCKET_BYTES then
     local n, d, burst, tat, rem, last, lastCost, inRun, coveredCost, tag = unpackStruct(LANE_BUCKET, kept)
-    if tat + HORIZON > now then
-      run = inRun
-      l = { n = n, d = d, burst = burst, tat = tat, rem = rem, last = last, lastCost = lastCost,
-        coveredCost = coveredCost, tag = tag, since = l.since }
+    local b = { n = n, d = d, burst = burst, tat = tat, rem = rem, last = last, lastCost = lastCost,
+      coveredCost = coveredCost, tag = tag, changed = 0, since = l.since }
+    if #kept > LANE_BUCKET_BYTES then b.limits, b.changed = keptLimits(sub(kept, LANE_BUCKET_BYTES + 1)) end
+    if delaysUntil(b) > now then
+      l, run = b, inRun
       moved = n ~= rule.n or d ~= rule.d or burst ~= rule.burst
       if moved then change(l, rule.n, rule.d, rule.burst, at, at + HORIZON) end
     end
   end
+  if (rule.limits or l.limits) and follow(l, rule) then moved = moved or run ~= '' end
   -- A server that lost its last writes may have granted more. The bucket is delayed for the cost for which the queue
   -- was delayed, and not for later jobs: else a costly job would delay every lane.
   if l.since > 0 and run ~= M.run then
@@ -136,7 +149,10 @@ local function coverLane(l, cost)
   if rest > 0 then whole = whole + 1 end
   if advance(l, l.since + HORIZON + whole, 0, cost) <= now then return false end
   if l.tat <= now then
+    local own = l.limits -- they lost their bursts already
+    l.limits = nil
     delay(l, l.since + HORIZON, cost)
+    l.limits = own
   else
     l.tat, l.rem = advance(l, l.tat, l.rem, cost - l.coveredCost)
     l.lastCost = l.lastCost + cost - l.coveredCost
@@ -147,12 +163,13 @@ end
 
 local function keepBucket(q, lane, l)
   local key = B .. 'v' .. q.nr .. ':' .. lane
-  if l.tat + HORIZON <= now then return call('DEL', key) end
-  local left = ceil((l.tat + HORIZON - now) / 1000) + 1
+  local till = delaysUntil(l)
+  if till <= now then return call('DEL', key) end
+  local left = ceil((till - now) / 1000) + 1
   if ARGV[1] ~= '' then left = left + 3600000 end -- a simulated clock may stand still
   local packed = pack(LANE_BUCKET, l.n, l.d, l.burst, l.tat, l.rem, l.last, l.lastCost, M.run, l.coveredCost,
     l.tag)
-  call('SET', key, packed, 'PX', left)
+  call('SET', key, packed .. packLimits(l), 'PX', left)
 end
 
 -- laneNext is leaky.Pacer.Next for a lane: when it lets its next job out.
@@ -164,7 +181,7 @@ end
 -- restsUntil returns until when a lane rests as of an instant, and its bucket.
 local function restsUntil(q, lane, rule, at)
   local opens, l, moved
-  if rule.n == 0 then
+  if not rule.paced then
     opens = max(at, q.receiver and receiver.stopsUntil(q, lane) or at)
   else
     l, moved = bucketOf(q, lane, rule, at)

@@ -1,6 +1,7 @@
 -- needs: lanes, leases, agenda
 -- gives: countLane, countInLane, takePlaceAway, needsNoPlace, placeLane, putWaiting, removeWaiting
 -- gives: costUnder, leaveFlight, putBack, uncountInLane, endInLane, lanesResumeAt, enterLane, putOnAgendaSooner
+-- gives: rechargeLane
 --
 -- Which lanes are ready, resting or busy, their counts, and the jobs that enter and leave. A lane with waiting jobs has
 -- a place in one of three sets: L (ready), b (resting or busy) or i (to be made ready after a change of rules).
@@ -76,9 +77,8 @@ local function removeWaiting(q, lane, number)
   if lane ~= ZERO then set(q, 'keyedWaiting', max(0, q.keyedWaiting - number)) end
 end
 
--- releaseIfFree gives a lane its next place if it was busy with jobs in flight and no longer is.
-local function releaseIfFree(q, lane)
-  if needsNoPlace(q, lane) or call('ZSCORE', B .. 'b' .. q.nr, lane) ~= 'inf' or isBusy(q, lane) then return end
+-- placeAgain gives a lane that rested or was busy its next place.
+local function placeAgain(q, lane)
   local at, l = restsUntil(q, lane, ruleOf(q, lane), now)
   if at > now then
     call('ZADD', B .. 'b' .. q.nr, at, lane)
@@ -86,6 +86,24 @@ local function releaseIfFree(q, lane)
     call('ZREM', B .. 'b' .. q.nr, lane)
     makeReady(q, lane, nil, l and l.tag)
   end
+end
+
+-- releaseIfFree gives a lane its next place if it was busy with jobs in flight and no longer is.
+local function releaseIfFree(q, lane)
+  if needsNoPlace(q, lane) or call('ZSCORE', B .. 'b' .. q.nr, lane) ~= 'inf' or isBusy(q, lane) then return end
+  placeAgain(q, lane)
+end
+
+-- rechargeLane changes what the limits of a lane were charged for a departure, unless they were others then. If the
+-- lane rests it may leave sooner.
+local function rechargeLane(q, lane, departed, change)
+  local rule = ruleOf(q, lane)
+  if not rule.limits then return end
+  local b = bucketOf(q, lane, rule, now)
+  if departed > b.changed + HORIZON then change(b) end
+  keepBucket(q, lane, b)
+  local rests = call('ZSCORE', B .. 'b' .. q.nr, lane)
+  if rests and rests ~= 'inf' then placeAgain(q, lane) end
 end
 
 -- leaveFlight takes a job that is no longer in flight out of the count of its lane.

@@ -2,7 +2,7 @@
 -- gives: limitStates, saveLimits, turn, windowAt, repairWindows, usedUp, allReadyAt, affords, takeAll
 -- gives: refund, giveBackPaces, delayPaces, coverPaces, slots, setHours, nextOpen, openSince, laneHours, commonHours
 -- gives: etaWithin, stateOf, recount, estimated, resolveCosts, creditReadyAt, hasCredit, billOf
--- gives: billToCorrect, correctCharges
+-- gives: billToCorrect, correctCharges, chargeBudgets, changeBudget, refundLimits
 --
 -- The limits of a queue beside its rate. Further paces are treated like its own bucket; quotas use the arithmetic of
 -- leaky/quota.go, and their windows go by the wall clock.
@@ -54,9 +54,9 @@ end
 
 -- loadLimits loads the limits, when they last changed, and the hours.
 local function loadLimits(q)
-  local rules, states, changed, hours, estimates = unpack(call('HMGET', B .. 'q' .. q.nr, 'limits', 'limitsState',
-    'limitsChanged', 'hours', 'estimates'))
-  q.estimates = estimates
+  local rules, states, changed, hours, estimates, units = unpack(call('HMGET', B .. 'q' .. q.nr, 'limits',
+    'limitsState', 'limitsChanged', 'hours', 'estimates', 'lanes.units'))
+  q.estimates, q.laneUnits = estimates, units or nil
   q.limits, q.limitsChanged = rules and unpackLimits(rules, states) or nil, tonumber(changed) or 0
   setHours(q, hours)
 end
@@ -208,14 +208,12 @@ local function takeAll(q, d, bill)
   for _, l in ipairs(q.limits or {}) do
     if l.pace then
       takeAt(l, d, bucketReadyAt(l) < d and d or now, bill.cost)
-    elseif l.budget then
-      chargeUnits(l, d, costIn(l, bill))
-      l.last, l.wants = max(l.last, d), 0
-    else
+    elseif l.max > 0 then
       local ends, used, step = windowAt(l, d)
       l.windowEnds, l.used, l.step = ends, used + min(costIn(l, bill), most(l, ends, step)), step
     end
   end
+  chargeBudgets(q, d, bill)
   return d
 end
 
@@ -226,17 +224,22 @@ local function recount(l, d, charged, actual)
   end
 end
 
--- refund gives a departure at d back to the quotas and budgets, unless they may have changed since they counted it.
--- What budgets charged in an earlier run of the server is not given back: later charges may have been lost.
-local function refund(q, d, bill, thisRun)
-  if not q.limits or d <= q.limitsChanged + HORIZON then return end
-  for _, l in ipairs(q.limits) do
+-- refundLimits gives a departure at d back to quotas and budgets. What budgets charged in an earlier run of the server
+-- is not given back: later charges may have been lost.
+local function refundLimits(list, d, bill, thisRun)
+  for _, l in ipairs(list) do
     if l.max > 0 then
       recount(l, d, costIn(l, bill), 0)
     elseif l.budget and thisRun then
       recharge(l, d, costIn(l, bill), 0)
     end
   end
+end
+
+-- refund does so for a queue, unless its limits may have changed since they counted the departure.
+local function refund(q, d, bill, thisRun)
+  if not q.limits or d <= q.limitsChanged + HORIZON then return end
+  refundLimits(q.limits, d, bill, thisRun)
   saveLimits(q)
 end
 

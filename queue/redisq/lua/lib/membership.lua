@@ -7,7 +7,7 @@ local function parentOf(name) return string.match(name, '^(.*)%.') end
 
 -- saveLinks writes the field links, by which load knows whether there are limits or a group.
 local function saveLinks(q)
-  local text = ((q.limits or q.timed) and '1' or '0') .. ':' .. (q.group and q.group.nr or '')
+  local text = ((q.limits or q.timed or q.laneUnits) and '1' or '0') .. ':' .. (q.group and q.group.nr or '')
   call('HSET', B .. 'q' .. q.nr, 'links', text ~= '0:' and text or '')
 end
 

@@ -68,6 +68,9 @@ local function refundQuotas(q, id, f)
   if g then groups.noteGivenBack(g) end
   limits.refund(q, f.due, bill, thisRun)
   if g and g ~= q then limits.refund(g, f.due, bill, thisRun) end
+  if q.laneUnits then
+    lanestate.rechargeLane(q, f.lane, f.due, function(b) limits.refundLimits(b.limits, f.due, bill, thisRun) end)
+  end
 end
 
 -- giveBackDeparture gives back a departure that was not used, if it was the last one granted.
@@ -88,7 +91,7 @@ local function giveBackUnstarted(s, id, f, verdict, code)
   local unstarted = verdict == V.released or verdict == V.down and code >= UNTOLD or code == NO_TARGET
   local all = unstarted and (verdict ~= V.down or (call('HGET', B .. 'q' .. q.nr, 'circuit') or '') ~= '')
   local probe = verdict ~= V.released and q.receiver and q.receiver.opened > 0 and f.due >= q.receiver.opened
-  if (all or probe) and (q.limits or q.group) then refundQuotas(q, id, f) end
+  if (all or probe) and (q.limits or q.laneUnits or q.group) then refundQuotas(q, id, f) end
   if all then
     giveBackDeparture(q, f)
     if q.group and q.group ~= q then giveBackDeparture(q.group, f) end
@@ -100,8 +103,8 @@ end
 local function returnLeased(s, id, f, verdict, code, after, spared)
   local q, state = s.q, f.state
   if state == S.waiting then
-    waitAgain(q, id, f)
     if verdict ~= V.throttled or code == NO_TARGET then giveBackUnstarted(s, id, f, verdict, code) end
+    waitAgain(q, id, f)
     if verdict == V.released then s.released = s.released + 1 end
     s.cameBack = s.cameBack + 1
   elseif state == S.held then
@@ -128,6 +131,7 @@ end
 local function endLease(s, id, f, verdict, code, after, reason)
   local q = s.q
   s.ends[#s.ends + 1] = q.nr .. ':' .. id
+  if s.bill then limits.correctCharges(s, f.due, s.bill, s.actual, f.epoch == M.run) end
   local state, spared = settleAs(s, id, f, verdict, code, after, reason)
   f.settledEpoch, f.settledFence, f.verdict, f.state = f.epoch, f.fence, verdict, state
   if state ~= S.dead then

@@ -67,7 +67,7 @@ local function makeLaneReady(v, l)
   if not id then return end
   if l.bucket then
     tag = l.bucket.tag
-  elseif l.rule.n > 0 then
+  elseif l.rule.paced then
     local b, moved = bucketOf(q, l.lane, l.rule, now)
     tag = b.tag
     if not moved then l.bucket = b end
@@ -106,6 +106,18 @@ local function beginVisit(q, moved)
   return v
 end
 
+-- hasCredit reports whether the limits of a lane have enough for a departure of its first job at d.
+local function hasCredit(v, l, d, job)
+  l.changed = true
+  return limits.hasCredit(l.bucket, d, { q = v.q, cost = costOf(job), job = job })
+end
+
+-- laneOpens returns when a lane lets its next job out, not before d.
+local function laneOpens(v, l, d)
+  local opens = laneNext(l.bucket, d)
+  return l.rule.hours and limits.nextOpen(limits.laneHours(v.q, l.rule), opens) or opens
+end
+
 -- chooseLane returns the lane whose turn it is, for a departure at d; nil if no lane is ready, or too many were put
 -- off.
 local function chooseLane(v, d)
@@ -118,18 +130,20 @@ local function chooseLane(v, d)
   while v.putOff < MOST_PUT_OFF do
     local l = pick(v)
     if not l then return nil end
-    local opens = d
+    local opens, job = d, nil
     if l.limit > 0 and inFlight(q, l.lane) + l.granted >= l.limit then
       opens = math.huge
-    elseif l.rule.n > 0 then
+    elseif l.rule.paced then
       if not l.bucket then l.bucket, l.changed = bucketOf(q, l.lane, l.rule, d) end
-      local _, _, job = firstJob(v, l)
-      if job and #job >= 28 and coverLane(l.bucket, costOf(job)) then l.changed = true end
+      local _, _, first = firstJob(v, l)
+      if first and #first >= 28 then job = first end
+      if job and coverLane(l.bucket, costOf(job)) then l.changed = true end
       opens = reign.apartIn(l.bucket, laneNext(l.bucket, d))
     elseif q.receiver then
       opens = max(d, receiver.stopsUntil(q, l.lane) or d)
     end
     if l.rule.hours and opens < math.huge then opens = limits.nextOpen(limits.laneHours(q, l.rule), opens) end
+    if opens <= d and job and l.rule.limits and not hasCredit(v, l, d, job) then opens = laneOpens(v, l, d) end
     if opens <= d then return l end
     putOffUntil(v, l, opens)
     v.putOff = v.putOff + 1
@@ -159,7 +173,7 @@ end
 
 -- noteDeparture puts a lane in its next place after one of its jobs was granted, to depart at d.
 local function noteDeparture(v, l, cost, d)
-  local q = v.q
+  local q, job = v.q, l.jobs[l.pos]
   l.granted, l.pos = l.granted + 1, l.pos + 1
   q.served = max(q.served, l.at)
   set(q, 'served', q.served)
@@ -169,6 +183,7 @@ local function noteDeparture(v, l, cost, d)
     reign.shiftOne(b)
     if b.stop then receiver.rise(b, b.stop) end
     takeAt(b, d, d, cost)
+    if b.limits then limits.chargeBudgets(b, d, { q = q, cost = cost, job = job }) end
     b.tag, l.changed = l.at, true
   end
   if not firstId(v, l) then
@@ -176,8 +191,7 @@ local function noteDeparture(v, l, cost, d)
   elseif l.limit > 0 and inFlight(q, l.lane) + l.granted >= l.limit then
     putOffUntil(v, l, math.huge)
   elseif b and laneNext(b, d) > d then
-    local opens = laneNext(b, d)
-    putOffUntil(v, l, l.rule.hours and limits.nextOpen(limits.laneHours(q, l.rule), opens) or opens)
+    putOffUntil(v, l, laneOpens(v, l, d))
   else
     insert(v.ready, l)
   end

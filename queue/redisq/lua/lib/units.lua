@@ -83,17 +83,27 @@ local function billOf(q, id)
   return { q = q, cost = unpackStruct('>I2', job, 25), job = job }
 end
 
--- eachUnit calls f with the units that limits of a queue and its parent count, until f returns something.
-local function eachUnit(q, f)
+-- eachUnit calls f with the units that limits of a queue, its parent, and a lane count, until f returns something. lane
+-- is ZERO for none.
+local function eachUnit(q, lane, f)
   for _, of in ipairs({ q, q.group ~= q and q.group or nil }) do
     for _, l in ipairs(of.limits or {}) do
       local found = l.unit and f(l.unit)
       if found then return found end
     end
   end
+  for _, l in ipairs(lane ~= ZERO and q.laneUnits and lanes.ruleOf(q, lane).limits or {}) do
+    local found = f(string.match(l.name, '^%S*'))
+    if found then return found end
+  end
 end
 
-local function countsUnit(q, unit) return eachUnit(q, function(other) return other == unit end) end
+-- countsUnit reports whether a limit of a queue, any of its lanes, or its parent counts a unit. laneUnits are those of
+-- its lanes, separated by spaces.
+local function countsUnit(q, unit)
+  if q.laneUnits and string.find(' ' .. q.laneUnits .. ' ', ' ' .. unit .. ' ', 1, true) then return true end
+  return eachUnit(q, ZERO, function(other) return other == unit end)
+end
 
 -- resolveCosts gives a new job, with its flags at byte 19 of its body, its costs in all units that limits count: its
 -- own, or else the estimates. It returns its body; or nil, a unit, and whether it has no cost in this unit, or no limit
@@ -110,7 +120,8 @@ local function resolveCosts(q, body)
     pos = pos + length + 5
   end
   local stated = #units
-  local missing = eachUnit(q, function(unit)
+  local lane = q.laneUnits and lanes.headOf(body, 19).lane or ZERO
+  local missing = eachUnit(q, lane, function(unit)
     if costs[unit] then return nil end
     local cost = estimate(q, unit)
     if not cost then return unit end
@@ -146,6 +157,16 @@ local function hasCredit(q, d, bill)
   return enough
 end
 
+-- chargeBudgets charges budgets for a departure at d.
+local function chargeBudgets(of, d, bill)
+  for _, l in ipairs(of.limits or {}) do
+    if l.budget then
+      chargeUnits(l, d, costIn(l, bill))
+      l.last, l.wants = max(l.last, d), 0
+    end
+  end
+end
+
 -- billToCorrect returns the bill of a job whose charges the actual costs correct: not of one that is given back, as is
 -- a probe that failed. It also returns a unit that no limit counts, if there is one.
 local function billToCorrect(q, id, entry, actual, back, failed)
@@ -157,27 +178,36 @@ local function billToCorrect(q, id, entry, actual, back, failed)
   return billOf(q, id)
 end
 
+local function correctLimits(list, departed, bill, actual, thisRun)
+  for _, stated in ipairs(actual) do
+    for _, l in ipairs(list) do
+      if l.unit == stated.unit then
+        local charged = costIn(l, bill)
+        if not l.budget then
+          limits.recount(l, departed, charged, stated.cost)
+        elseif thisRun or stated.cost > charged then
+          recharge(l, departed, charged, stated.cost)
+        end
+      end
+    end
+  end
+end
+
 -- correctCharges charges actual in place of what was charged for a departure; s is the state of the settlements. Of a
 -- departure in an earlier run of the server budgets get nothing back, because later charges may have been lost.
-local function correctCharges(s, departed, bill, actual, token)
-  local q, g, thisRun = s.q, s.q.group, sub(token, 1, 8) == M.run
+local function correctCharges(s, departed, bill, actual, thisRun)
+  local q, g = s.q, s.q.group
   s.returning = true -- jobs may leave sooner
   if g then groups.noteGivenBack(g) end
   for _, of in ipairs({ q, g and g ~= q and g or nil }) do
     if of.limits and departed > of.limitsChanged + HORIZON then
-      for _, stated in ipairs(actual) do
-        for _, l in ipairs(of.limits) do
-          if l.unit == stated.unit then
-            local charged = costIn(l, bill)
-            if not l.budget then
-              limits.recount(l, departed, charged, stated.cost)
-            elseif thisRun or stated.cost > charged then
-              recharge(l, departed, charged, stated.cost)
-            end
-          end
-        end
-      end
+      correctLimits(of.limits, departed, bill, actual, thisRun)
       limits.saveLimits(of)
     end
+  end
+  if q.laneUnits then
+    lanestate.rechargeLane(q, lanes.headOf(bill.job, 27).lane, departed, function(b)
+      correctLimits(b.limits, departed, bill, actual, thisRun)
+    end)
   end
 end
