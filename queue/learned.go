@@ -11,7 +11,8 @@ import (
 const LearnAfter = 32
 
 // LearnedCosts are the actual costs in a unit of a queue's jobs, of which Estimate.Learn uses a quantile. Costs of 0
-// are left out: receivers have refused these calls. A settlement that is repeated after a failed write counts twice.
+// are left out: receivers have refused these calls. Each attempt of a job counts once, even if its settlement is
+// repeated.
 type LearnedCosts struct {
 	Unit  string
 	Costs leaky.Histogram

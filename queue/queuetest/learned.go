@@ -168,6 +168,18 @@ var learnedRules = []rule{
 		if list := r.info(a).Learned; len(list) != 0 {
 			r.Errorf("the child keeps %v", list)
 		}
+		r.accept(a, "a")
+		r.accept(b, "b")
+		r.accept(c, "c")
+		r.settle(
+			actual(r.grant(a, 1, "a")[0], "tokens=7"), actual(r.grant(b, 1, "b")[0], "tokens=7"),
+			actual(r.grant(c, 1, "c")[0], "tokens=9"),
+		)
+		for name, want := range map[string]int{"g": 42, c: 41} {
+			if list := r.info(name).Learned; len(list) != 1 || list[0].Costs.Costs() != want {
+				r.Errorf("%s keeps %v, want %d costs", name, list, want)
+			}
+		}
 	}},
 	{"what was learned is corrected with the charge of the job", func(r *rig) {
 		q := r.settledQueue("q", metered("quota 1000000/h"), learningEstimate("p50", 100))
