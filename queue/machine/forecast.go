@@ -164,12 +164,8 @@ func (c *forecaster) dam(l *limit, of string) dam {
 // scale returns how much cost a unit stands for. The costs of waiting jobs in units are not known, so each counts as
 // the estimate.
 func (c *forecaster) scale(l *limit) float64 {
-	var above *queue.Spec
-	if p := c.lineup.Info.Parent; p != nil {
-		above = &p.Spec
-	}
-	e, _ := queue.EstimateOf(c.spec, above, l.Unit)
-	return c.cost / float64(max(1, e.Default))
+	cost, _ := c.lineup.Expected(c.spec, l.Unit)
+	return c.cost / float64(max(1, cost))
 }
 
 // budgetTap returns a budget as a tap. A job leaves with credit for its cost, or with the whole burst.
