@@ -215,7 +215,7 @@ func TestAQuotaKeepsItsWindowAfterAFailedCommit(t *testing.T) {
 	}
 }
 
-// What jobs have cost in fact is learned with their settlements: once, although they are repeated after a failed commit.
+// Actual costs are learned with their settlements: once, although they are repeated after a failed commit.
 func TestActualCostsAreLearnedOnce(t *testing.T) {
 	b := start(t, Options{behind: true})
 	b.MustPut("q", "unlimited", func(s *queue.Spec) {
