@@ -546,6 +546,9 @@ type SpecEstimate struct {
 	// JSON pointer to the cost in the payload. It counts before the default if there is a number. A
 	// number that is no cost, such as -1 or 1e99, is refused. Default: nowhere.
 	From string `json:"from,omitempty"`
+	// Quantile of the latest actual costs that replaces the default, once 32 are known. A child
+	// without an estimate of its own learns with its siblings. Default: nothing.
+	Learn string `json:"learn,omitempty"`
 }
 
 // QueueStatus is a type of the API. What the queue does, and why. If several codes apply, the first
@@ -690,6 +693,8 @@ type Stats struct {
 	Children int64    `json:"children,omitempty"`
 	Quotas   []Quota  `json:"quotas,omitempty"`
 	Budgets  []Budget `json:"budgets,omitempty"`
+	// Estimates that learn from actual costs.
+	Estimates []LearnedEstimate `json:"estimates,omitempty"`
 	// Jobs that came in, those back from the overflow included.
 	Appended int64 `json:"appended"`
 	// Jobs that ended well.
@@ -847,6 +852,17 @@ type Budget struct {
 	Used int64 `json:"used"`
 	// When nothing is in use, if nothing leaves until then.
 	Free time.Time `json:"free"`
+}
+
+// LearnedEstimate is a type of the API. See the documentation of the API.
+type LearnedEstimate struct {
+	Unit string `json:"unit"`
+	// What a job that states none is charged.
+	Cost int64 `json:"cost"`
+	// The quantile of the actual costs, such as p95.
+	Learn string `json:"learn"`
+	// Number of actual costs that are known. Below 32, the cost is the default.
+	Known int64 `json:"known"`
 }
 
 // StatsError is a type of the API. See the documentation of the API.

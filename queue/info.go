@@ -53,6 +53,8 @@ type Info struct {
 	Back         int64
 	// Limits are the states of Spec.Limits, in order.
 	Limits []LimitState
+	// Learned are the actual costs that Estimate.Learn goes by, sorted by unit.
+	Learned []LearnedCosts
 	// Group sums up the children if the queue has any.
 	Group GroupInfo
 	// Parent is the queue's parent at about the same instant, or nil. The parent's own Parent is not set.

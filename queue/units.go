@@ -27,6 +27,8 @@ type Estimate struct {
 	Default int64 `json:"default"` // 0 to MaxUnitCost
 	// From is a JSON pointer to the cost in the payload. Engines do not read payloads; usage.Estimates does.
 	From string `json:"from,omitempty"`
+	// Learn is the quantile of the actual costs that is used once LearnAfter are known, such as "p95"; empty is none.
+	Learn string `json:"learn,omitempty"`
 }
 
 // Counts returns the unit that the limit counts, or "" if it counts the cost of jobs.
@@ -80,6 +82,12 @@ var estimateSettings = []setting[Estimate]{
 			}
 			return nil
 		},
+	},
+	{
+		name: "learn", at: func(e *Estimate) any { return &e.Learn }, absent: "nothing",
+		values: []string{"p50", "p90", "p95", "p99"},
+		doc: "Quantile of the latest actual costs that replaces the default, once 32 are known." +
+			" A child without an estimate of its own learns with its siblings.",
 	},
 }
 
@@ -156,11 +164,19 @@ func CostsText(costs map[string]int64) string {
 	return string(b)
 }
 
-// Estimates returns the defaults of a spec's estimates as a text for the scripts in Redis.
+// Estimates returns a spec's estimates as a text for the scripts in Redis, such as "images=2 tokens=1000~95": defaults,
+// and the percentage of the quantile that is learned.
 func (s *Spec) Estimates() string {
-	defaults := map[string]int64{}
-	for unit, e := range s.Estimate {
-		defaults[unit] = e.Default
+	var b []byte
+	for i, unit := range slices.Sorted(maps.Keys(s.Estimate)) {
+		if i > 0 {
+			b = append(b, ' ')
+		}
+		e := s.Estimate[unit]
+		b = strconv.AppendInt(append(append(b, unit...), '='), e.Default, 10)
+		if e.Learn != "" {
+			b = append(append(b, '~'), e.Learn[1:]...)
+		}
 	}
-	return CostsText(defaults)
+	return string(b)
 }

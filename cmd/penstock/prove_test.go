@@ -97,7 +97,8 @@ func TestProveLimit(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
 	for _, args := range [][]string{{"-d", "4s"}, {
-		"--redis", server.URL(), "--init", "--drainers", "2", "--children", "2", "-d", "5s", "--faults", "kill", "--every", "2s",
+		"--redis", server.URL(), "--init", "--drainers", "2", "--children", "2", "-d", "5s", "--faults", "kill", "--every",
+		"2s",
 	}} {
 		p := runProof(t, append(args, "--rate", "60/s", "--limit", "tokens=72000/m")...)
 		if l := p.Limit; l == nil || l.Limit != "tokens=1200/s" || l.Used < 3000 || !l.Charged.Held && p.Held {

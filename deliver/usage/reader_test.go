@@ -235,7 +235,8 @@ func TestWantsMore(t *testing.T) {
 func TestWithoutPlan(t *testing.T) {
 	p, err := Setting{}.Plan("actual")
 	r := p.Read(nil, nil)
-	if actual, faults := r.End(true); p != nil || err != nil || r.Pending() || r.WantsMore() || actual != nil || faults != nil {
+	actual, faults := r.End(true)
+	if p != nil || err != nil || r.Pending() || r.WantsMore() || actual != nil || faults != nil {
 		t.Error(p, err, actual, faults)
 	}
 }

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/penstock/penstock/deliver/secrets"
@@ -29,6 +31,7 @@ func shown(i *queue.Info) wire.Queue {
 			Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, HeldJobs: i.Held, Deferred: i.Deferred, Dead: i.Dead,
 			Bytes: i.Bytes, MaxBytes: maxBytes(i), DeadBytes: i.DeadBytes, DeferredBytes: i.DeferredBytes,
 			Lanes: i.Lanes, Children: i.Group.Children, Quotas: quotas(i), Budgets: budgets(i),
+			Estimates:     estimates(i),
 			Counters:      i.Counters,
 			OldestWaiting: instant(i.OldestWaiting), Outflow: i.Outflow, Next: instant(i.Next), Errors: i.Errors,
 		},
@@ -113,6 +116,25 @@ func budgets(i *queue.Info) []wire.Budget {
 				Unit: l.Unit, Rate: l.Rate, Burst: max(1, l.Burst), Used: s.Used, Free: s.Free.UTC(),
 			})
 		}
+	}
+	return list
+}
+
+// estimates returns what the estimates of a queue that learn have learned.
+func estimates(i *queue.Info) []wire.Estimate {
+	var list []wire.Estimate
+	for _, unit := range slices.Sorted(maps.Keys(i.Spec.Estimate)) {
+		e := wire.Estimate{Unit: unit, Learn: i.Spec.Estimate[unit].Learn}
+		if e.Learn == "" {
+			continue
+		}
+		e.Cost, _ = i.Expected(&i.Spec, unit)
+		for _, l := range i.Learned {
+			if l.Unit == unit {
+				e.Known = l.Costs.Costs()
+			}
+		}
+		list = append(list, e)
 	}
 	return list
 }

@@ -60,7 +60,8 @@ type Queue struct {
 	Pause    queue.Pause
 	Bucket   leaky.Bucket
 	Limits   []queue.LimitState // states of Spec.Limits
-	Turn     int64              // turn of the next job
+	Learned  []queue.LearnedCosts
+	Turn     int64 // turn of the next job
 	MaxCost  int64
 	Counts   queue.Counters
 	Errors   []queue.LastError // newest first

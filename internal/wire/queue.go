@@ -127,6 +127,16 @@ type Budget struct {
 	Free time.Time `json:"free"`
 }
 
+// Estimate is what a queue has learned of the costs in a unit.
+type Estimate struct {
+	Unit string `json:"unit"`
+	// Cost is what a job that states none is charged.
+	Cost  int64  `json:"cost"`
+	Learn string `json:"learn"` // such as p95
+	// Known is the number of actual costs that are known; below queue.LearnAfter, the cost is the default.
+	Known int `json:"known"`
+}
+
 // Ramp is the present step of a quota that grows.
 type Ramp struct {
 	Step  int64 `json:"step"` // from 1
@@ -177,6 +187,8 @@ type Stats struct {
 	Children int64    `json:"children,omitempty"`
 	Quotas   []Quota  `json:"quotas,omitempty"`
 	Budgets  []Budget `json:"budgets,omitempty"`
+	// Estimates are those that learn.
+	Estimates []Estimate `json:"estimates,omitempty"`
 
 	queue.Counters
 

@@ -72,7 +72,7 @@ func (m *Machine) Append(now leaky.Instant, a *Appending) (wait uint64, done boo
 		}
 		// Not earlier: all ids of a call must be compared with the same remembered jobs.
 		if q.cameIn() > before {
-			m.makeRoom(q)
+			m.makeRoom(q, now)
 		}
 	}
 	if len(a.open) > 0 {

@@ -19,7 +19,7 @@ import (
 func TestTakesOfAFailedCommitAreUndone(t *testing.T) {
 	later := 61 * time.Minute // another window
 	for _, r := range oneOfEach() {
-		if r.Algorithm == leaky.AlgorithmConcurrency {
+		if r.Algorithm == leaky.AlgorithmConcurrency || r.Algorithm == leaky.AlgorithmBudget { // not for queues
 			continue
 		}
 		r.Key = ""
@@ -213,4 +213,50 @@ func TestAQuotaKeepsItsWindowAfterAFailedCommit(t *testing.T) {
 			t.Errorf("after %v: the window is %+v, and was %+v", passes, after, before)
 		}
 	}
+}
+
+// Actual costs are learned with their settlements: once, although they are repeated after a failed commit.
+func TestActualCostsAreLearnedOnce(t *testing.T) {
+	b := start(t, Options{behind: true})
+	b.MustPut("q", "unlimited", func(s *queue.Spec) {
+		s.Lease = unit.Duration(time.Hour)
+		s.Limits = []queue.Limit{{Unit: "tokens", Rate: leaky.PerSecond(1_000_000), Burst: 1_000_000}}
+		s.Estimate = map[string]queue.Estimate{"tokens": {Default: 5, Learn: "p50"}}
+	})
+	b.AppendTo("q", 0, 2)
+	v := b.MustReserve(2)
+	settle := func(fails bool) {
+		s := enginetest.Settlements(queue.Deliver, v)
+		for i := range s {
+			s[i].Actual = map[string]int64{"tokens": 9}
+		}
+		if !fails {
+			if _, err := b.Engine.Settle(context.Background(), s); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		b.Machine.Settle(b.now(), s)
+		b.Collect(b.now())
+		b.undo(b.now())
+	}
+	check := func(want int) {
+		t.Helper()
+		known := 0
+		for _, l := range b.queues["q"].learnedCosts() {
+			known += l.Costs.Costs()
+		}
+		if known != want {
+			t.Fatalf("%d costs are known, want %d", known, want)
+		}
+	}
+	settle(true)
+	check(0)
+	settle(false)
+	check(2)
+	settle(true)
+	check(2)
+	b.reopen()
+	settle(false)
+	check(2)
 }

@@ -251,8 +251,9 @@ func (m *Machine) raiseWithAppend(q *queueState, now leaky.Instant, of bill) {
 // noteCost notes the cost of a new job. After a restart, lanes are delayed as if they had just granted the costliest
 // job.
 func (q *queueState) noteCost(cost int64) {
-	q.maxCost = max(q.maxCost, cost)
+	bounded := int32(min(cost, leaky.MaxCost))
+	q.maxCost = max(q.maxCost, bounded)
 	if p := q.parent(); p != nil {
-		p.childMaxCost = max(p.childMaxCost, cost)
+		p.childMaxCost = max(p.childMaxCost, bounded)
 	}
 }

@@ -32,7 +32,7 @@ type costBounds struct {
 }
 
 func (q *queueState) costBounds(cost int64, odd bool) costBounds {
-	r := costBounds{maxCost: max(q.maxCost, cost), plain: q.plain && !odd}
+	r := costBounds{maxCost: max(int64(q.maxCost), cost), plain: q.plain && !odd}
 	if q.group != nil {
 		r.groupMaxCost = max(q.group.queue.groupMaxCost(), cost)
 	}

@@ -21,8 +21,8 @@ func (m *Machine) ExportQueue(now leaky.Instant, name string) (move.Queue, error
 	return move.Queue{
 		Spec: info.Spec, Revision: info.Revision, Pause: info.Pause, Bucket: move.Bucket(&info),
 		Counts: info.Counters, Held: info.Size(), Deferred: info.Deferred, Dead: info.Dead, Errors: info.Errors,
-		Limits: info.Limits,
-		Turn:   q.turn, MaxCost: q.groupMaxCost(), Import: q.importing.mark, Open: q.importing.open,
+		Limits: info.Limits, Learned: info.Learned,
+		Turn: q.turn, MaxCost: q.groupMaxCost(), Import: q.importing.mark, Open: q.importing.open,
 	}, nil
 }
 

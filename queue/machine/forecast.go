@@ -164,12 +164,8 @@ func (c *forecaster) dam(l *limit, of string) dam {
 // scale returns how much cost a unit stands for in jobs of that cost. The costs of waiting jobs in units are not known,
 // so each counts as the estimate.
 func (c *forecaster) scale(l *limit, cost float64) float64 {
-	var above *queue.Spec
-	if p := c.lineup.Info.Parent; p != nil {
-		above = &p.Spec
-	}
-	e, _ := queue.EstimateOf(c.spec, above, l.Unit)
-	return cost / float64(max(1, e.Default))
+	expected, _ := c.lineup.Expected(c.spec, l.Unit)
+	return cost / float64(max(1, expected))
 }
 
 // budgetTap returns a budget as a tap for jobs of that cost. A job leaves with credit for its cost, or with the whole

@@ -86,7 +86,7 @@ func (q *queueState) parent() *queueState {
 }
 
 // groupMaxCost returns the greatest cost ever appended to a queue or its children.
-func (q *queueState) groupMaxCost() int64 { return max(q.maxCost, q.childMaxCost) }
+func (q *queueState) groupMaxCost() int64 { return int64(max(q.maxCost, q.childMaxCost)) }
 
 // memberOpens returns when q lets a job out as a member. The parent's own paces apply to the whole group, so for the
 // parent only its stop counts.

@@ -101,9 +101,12 @@ func (m *Machine) restoreImported(q *queueState, moved *move.Queue, mark string,
 	q.importing = &importState{mark: mark}
 	m.current.putImport(q.number, *q.importing)
 	// The buckets of its lanes are unknown, so lanes are delayed.
-	q.earlier = &earlier{now, q.maxCost}
+	q.earlier = &earlier{now, int64(q.maxCost)}
 	q.pause = pauseOf(moved.Pause)
 	q.continueFrom(moved, now)
+	if len(moved.Learned) > 0 {
+		q.setLearned(moved.Learned)
+	}
 }
 
 // OpenImport prepares a queue of that spec for an import, and returns the commit that the answer waits for. Errors: see

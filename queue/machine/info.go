@@ -119,9 +119,10 @@ func (m *Machine) info(q *queueState, now leaky.Instant) queue.Info {
 		Outflow:  q.outflow.rate(now),
 		Next:     q.opens(now).Time(),
 		Now:      now.Time(), Bucket: q.bucket, Limits: q.limitStates(), DeferredCost: q.overflow.cost,
-		Back:   q.overflow.readmitted,
-		Ahead:  q.costBounds(0, false).ahead(q.counts[queue.Waiting], q.gap(q.turn)),
-		Errors: slices.Clone(q.failures), Rate: q.pacer.Rate,
+		Learned: q.learnedCosts(),
+		Back:    q.overflow.readmitted,
+		Ahead:   q.costBounds(0, false).ahead(q.counts[queue.Waiting], q.gap(q.turn)),
+		Errors:  slices.Clone(q.failures), Rate: q.pacer.Rate,
 	}
 	if q.adapted != nil {
 		i.RateChanges = slices.Clone(q.adapted.log)

@@ -160,13 +160,19 @@ func (l *loader) loadQueues(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		q.counters, q.maxCost, q.childMaxCost, q.turn = r.counters, max(1, r.maxCost), r.childMaxCost, r.turn
+		q.counters, q.maxCost, q.turn = r.counters, int32(max(1, min(r.maxCost, leaky.MaxCost))), r.turn
+		q.childMaxCost = int32(min(r.childMaxCost, leaky.MaxCost))
 		q.receiver = r.receiver.possible(l.now)
 		if r.tickets != 0 || r.progress != (overflowProgress{}) {
 			o := q.ownOverflow()
 			o.lastTicket, o.progress = r.tickets, r.progress
 		}
-		q.earlier = &earlier{l.now, q.maxCost}
+		q.earlier = &earlier{l.now, int64(q.maxCost)}
+		learned, err := queue.UnpackLearned(r.learned)
+		if err != nil {
+			return err
+		}
+		q.setLearned(learned)
 		q.ceiling = ceilingState{durable: r.ceiling, next: r.ceiling}
 		q.restore(r.ceiling, l.now, q.groupMaxCost())
 		return nil

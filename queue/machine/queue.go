@@ -62,9 +62,10 @@ type queuedJobs struct {
 
 // costHistory summarizes the costs of all jobs ever appended.
 type costHistory struct {
-	maxCost      int64
-	childMaxCost int64    // the greatest cost of its children's jobs
-	earlier      *earlier // nil if this process created the queue
+	maxCost      int32
+	childMaxCost int32          // the greatest cost of its children's jobs
+	learned      *[]learnedCost // in units whose estimates learn; nil until the first actual cost
+	earlier      *earlier       // nil if this process created the queue
 }
 
 // earlier is what an earlier process, or another store, may have granted.
@@ -168,8 +169,9 @@ func (q *queueState) size() int64 {
 
 func (q *queueState) record() queueRecord {
 	return queueRecord{
-		counters: q.counters, receiver: q.receiver, ceiling: q.ceiling.next, maxCost: q.maxCost,
-		childMaxCost: q.childMaxCost, turn: q.turn, tickets: q.overflow.lastTicket, progress: q.overflow.progress,
+		counters: q.counters, receiver: q.receiver, ceiling: q.ceiling.next, maxCost: int64(q.maxCost),
+		childMaxCost: int64(q.childMaxCost), turn: q.turn, tickets: q.overflow.lastTicket, progress: q.overflow.progress,
+		learned: queue.PackLearned(q.learnedCosts()),
 	}
 }
 

@@ -36,6 +36,7 @@ type queueRecord struct {
 	tickets      uint64
 	progress     overflowProgress
 	receiver     receiverState
+	learned      string // packed
 }
 
 func (q *queueRecord) code(c *codec) {
@@ -54,6 +55,9 @@ func (q *queueRecord) code(c *codec) {
 		&r.stop, &r.failures, &r.opened, &r.probe, &r.throttles, &r.throttledUntil, &r.slowAt, &r.cause, &r.reason,
 		&r.lastFailure,
 	)
+	if q.learned != "" || c.decoding && len(c.b) > 0 {
+		c.fields(&q.learned)
+	}
 }
 
 func decodeQueue(b []byte) (q queueRecord, err error) {

@@ -197,24 +197,27 @@ func TestPullSurvivesReopening(t *testing.T) {
 
 func TestTalliesSurviveReopening(t *testing.T) {
 	b := start(t, Options{behind: true})
+	peek := func(r *rules.Rule, key string) leaky.Decision {
+		return b.MustTake(r.Name, rules.Take{Op: rules.TakePeek, Key: key, Cost: 1, Unit: r.Unit}).Decision
+	}
 	for _, r := range oneOfEach() {
 		b.MustPutRule(r)
 		for range 2 {
-			b.MustTake(r.Name, rules.Take{Key: "a"})
+			b.MustTake(r.Name, rules.Take{Key: "a", Cost: 1, Unit: r.Unit})
 			b.Advance(time.Second)
 		}
-		b.MustTake(r.Name, rules.Take{Key: "b"})
+		b.MustTake(r.Name, rules.Take{Key: "b", Cost: 1, Unit: r.Unit})
 	}
 	before := map[string]leaky.Decision{}
 	for _, r := range oneOfEach() {
 		for _, key := range []string{"a", "b", "c"} {
-			before[r.Name+key] = b.Peek(r.Name, key)
+			before[r.Name+key] = peek(&r, key)
 		}
 	}
 	b.reopen()
 	for _, r := range oneOfEach() {
 		for _, key := range []string{"a", "b", "c"} {
-			if got, want := b.Peek(r.Name, key), before[r.Name+key]; got != want {
+			if got, want := peek(&r, key), before[r.Name+key]; got != want {
 				t.Errorf("%s of %s: %+v, before %+v", key, r.Name, got, want)
 			}
 		}

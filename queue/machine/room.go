@@ -69,7 +69,7 @@ func (q *queueState) boundDeferredBytes() int64 {
 // makeRoom forgets ended jobs, and drops the oldest dead ones, until the queue fits in max_bytes. It is called after
 // the jobs of a call came in or were deferred. A later change of state moves the job's bytes or frees them, and never
 // adds any.
-func (m *Machine) makeRoom(q *queueState) {
+func (m *Machine) makeRoom(q *queueState, now leaky.Instant) {
 	most := m.byteLimit(q)
 	over := q.bytes + q.boundDeferredBytes() + m.deadBytesOf(q.name) - most
 	if others := int64(q.endedJobs.others.len()); others > jobsize.Remembered(most) {
@@ -81,9 +81,12 @@ func (m *Machine) makeRoom(q *queueState) {
 		return
 	}
 	for dead := m.deadJobs[q.name]; over > 0 && dead != nil && dead.dead.len() > 0; {
-		over -= dead.dead.top().bytes()
+		oldest := dead.dead.top()
+		over -= oldest.bytes()
 		m.dropDead(dead, q)
-		q.count().Dropped++
+		if !tooOld(oldest, q.spec.Retention, now) {
+			q.count().Dropped++
+		}
 	}
 }
 

@@ -17,29 +17,36 @@ import (
 //     time, and so has an ordered lane
 type simJob struct {
 	queue.Job
-	of      *simQueue
-	lane    *simLane
-	ordinal int         // the order in which jobs of a lane leave: of the decision that let it in
-	in      bool        // the store or the overflow has it: it must not be lost
-	entered bool        // the store has it or had it
-	aside   bool        // it was deferred, or is about to be
-	asideAt int         // of the decision that deferred it
-	end     queue.State // how it ended, as far as known; else 0
-	ended   int64       // how many jobs of its queue had ended by then
-	lost    bool        // it is unknown whether the store remembers it
-	left    bool        // it was granted once, possibly by a failed commit
-	lease   simLease
-	moved   int // how often it was decided about or granted
+	of        *simQueue
+	lane      *simLane
+	ordinal   int         // the order in which jobs of a lane leave: of the decision that let it in
+	in        bool        // the store or the overflow has it: it must not be lost
+	entered   bool        // the store has it or had it
+	aside     bool        // it was deferred, or is about to be
+	asideAt   int         // of the decision that deferred it
+	end       queue.State // how it ended, as far as known; else 0
+	ended     int64       // how many jobs of its queue had ended by then
+	lost      bool        // it is unknown whether the store remembers it
+	left      bool        // it was granted once, possibly by a failed commit
+	lease     simLease
+	estimated int64 // what it is charged, if it states no cost; 0 until it departs
+	moved     int   // how often it was decided about or granted
 }
 
-// hasCosts reports whether a job is charged its own costs, or the estimates if it states none.
+// hasCosts reports whether a job is charged its own costs or, if it states none, always the same estimate.
 func (j *simJob) hasCosts(costs map[string]int64) bool {
 	if j.of.spec.Estimate == nil {
 		return len(costs) == 0
 	}
 	stated, ok := j.Costs["tokens"]
 	if !ok {
-		stated = simTokens
+		if j.estimated == 0 {
+			j.estimated = costs["tokens"]
+		}
+		stated = j.estimated
+		if stated != simTokens && (stated <= 0 || stated > simMaxTokens*3/2*9/8) {
+			return false
+		}
 	}
 	return len(costs) == 1 && costs["tokens"] == stated
 }

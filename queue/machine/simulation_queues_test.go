@@ -28,7 +28,8 @@ var (
 
 const simMaxBatches = 3
 
-// Jobs that state their tokens cost up to simMaxTokens; others are charged simTokens.
+// Jobs that state their tokens cost up to simMaxTokens; others are charged simTokens, or what was learned of the actual
+// costs.
 const simMaxTokens, simTokens = 60, 20
 
 // simSpecs are a single queue with a burst, and queues with lanes, ordered lanes, jobs that are not sent twice, further
@@ -52,7 +53,7 @@ var simSpecs = []func(*queue.Spec){
 			queue.Limit{Unit: "tokens", Rate: leaky.PerSecond(70), Burst: 2 * simMaxTokens},
 			queue.Limit{Unit: "tokens", Rate: leaky.PerSecond(200), Burst: simMaxTokens},
 		)
-		s.Estimate = map[string]queue.Estimate{"tokens": {Default: simTokens}}
+		s.Estimate = map[string]queue.Estimate{"tokens": {Default: simTokens, Learn: "p90"}}
 	},
 	func(s *queue.Spec) {
 		s.Name, s.Rate, s.Burst = "timed", leaky.PerSecond(20), 4

@@ -187,6 +187,7 @@ func (m *Machine) change(q *queueState, s queue.Spec, p paces, now leaky.Instant
 	}
 	m.current.formerPaces = append(m.current.formerPaces, ofQueue[paces]{q, q.paces})
 	m.setSpec(q, s)
+	q.setLearned(q.learnedCosts())
 	if lanesChanged {
 		q.recountWeights()
 	}

@@ -27,6 +27,10 @@ func oneOfEach() []rules.Rule {
 	return []rules.Rule{
 		{Name: "q.meter", Key: "{lane}", Algorithm: leaky.AlgorithmMeter, Bound: rules.Bound{Rate: rate, Burst: 6}},
 		{Name: "q.token", Key: "{lane}", Algorithm: leaky.AlgorithmTokenBucket, Bound: rules.Bound{Rate: rate, Burst: 6}},
+		{
+			Name: "q.budget", Key: "{lane}", Algorithm: leaky.AlgorithmBudget, Unit: "tokens",
+			Bound: rules.Bound{Rate: rate, Burst: 6},
+		},
 		{Name: "q.window", Key: "{lane}", Algorithm: leaky.AlgorithmFixedWindow, Bound: rules.Bound{Limit: 6, Period: hour}},
 		{Name: "q.log", Key: "{lane}", Algorithm: leaky.AlgorithmSlidingLog, Bound: rules.Bound{Limit: 6, Period: hour}},
 		{
@@ -64,7 +68,7 @@ func TestNeverOneMore(t *testing.T) {
 			most = 1
 		}
 		b.MustPutRule(r)
-		queues := r.Algorithm != leaky.AlgorithmConcurrency
+		queues := r.Algorithm != leaky.AlgorithmConcurrency && r.Algorithm != leaky.AlgorithmBudget
 		b.MustPut("q", "unlimited", func(s *queue.Spec) {
 			if queues {
 				s.Rules = []string{r.Name}
@@ -83,7 +87,7 @@ func TestNeverOneMore(t *testing.T) {
 						}
 						continue
 					}
-					if b.MustTake(r.Name, rules.Take{}).Allowed {
+					if b.MustTake(r.Name, rules.Take{Cost: 1, Unit: r.Unit}).Allowed {
 						got.Add(1)
 					}
 				}

@@ -166,7 +166,7 @@ func TestAKeyIsSmall(t *testing.T) {
 	for _, r := range oneOfEach() {
 		r.Name, r.Key = "r."+string(r.Algorithm), ""
 		b.MustPutRule(r)
-		b.MustTake(r.Name, rules.Take{})
+		b.MustTake(r.Name, rules.Take{Cost: 1, Unit: r.Unit})
 		if live(r.Name) {
 			t.Errorf("%s does not fit", r.Algorithm)
 		}

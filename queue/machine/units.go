@@ -34,26 +34,21 @@ func (j *job) setCosts(record []byte) {
 	}
 }
 
-// estimate returns the estimate of the queue, or else of its parent.
-func (q *queueState) estimate(unit string) (cost int64, ok bool) {
+// unstated returns what a job without a cost in a unit is charged: the default of the estimate, or 1. What was learned
+// may have changed between its departure and its settlement.
+func (q *queueState) unstated(unit string) int64 {
 	var above *queue.Spec
 	if p := q.parent(); p != nil {
 		above = p.spec
 	}
-	e, ok := queue.EstimateOf(q.spec, above, unit)
-	return e.Default, ok
-}
-
-// estimated returns what a job that states no cost in a unit is charged: the estimate, or 1 without one.
-func (q *queueState) estimated(unit string) int64 {
-	if cost, ok := q.estimate(unit); ok {
-		return cost
+	if e, ok := queue.EstimateOf(q.spec, above, unit); ok {
+		return e.Default
 	}
 	return 1
 }
 
 // costIn returns what a limit charges for a job. A job that was appended before its queue counted the unit is charged
-// the estimate.
+// the default of the estimate.
 func (of bill) costIn(l *limit) int64 {
 	if l.Unit == "" {
 		return of.cost
@@ -61,7 +56,7 @@ func (of bill) costIn(l *limit) int64 {
 	if cost, ok := jobrecord.CostIn(of.costs, l.Unit); ok {
 		return cost
 	}
-	return of.queue.estimated(l.Unit)
+	return of.queue.unstated(l.Unit)
 }
 
 // countsUnit reports whether a limit of the queue, its lanes or its parent counts a unit.
@@ -197,6 +192,7 @@ func (m *Machine) correctCharges(o *leaseOutcome, actual map[string]int64, now l
 		g.since = max(g.since, min(now, g.queue.freeSince(now)))
 		g.slotBack = true
 	}
+	m.learnCosts(q, actual)
 	q.correct(was.due, now, of, actual)
 	m.raiseForGrant(q)
 	if p := q.parent(); p != nil {
@@ -211,7 +207,7 @@ func (m *Machine) correctCharges(o *leaseOutcome, actual map[string]int64, now l
 
 // budgetETA returns when a budget lets a job of a queue depart, not before goes, with that many jobs ahead of it.
 func (l *limit) budgetETA(h *openHours, of *queueState, goes, now leaky.Instant, ahead int64) leaky.Instant {
-	typical := of.estimated(l.Unit)
+	typical := of.typical(l.Unit)
 	more := min(ahead, mostAhead)*typical + l.budget.Used(&l.balance, goes) + min(typical, l.budget.Burst) - l.budget.Burst
 	p := leaky.Pacer{Rate: l.budget.Rate, Burst: 1, Horizon: queue.Horizon}
 	return h.eta(p, leaky.Bucket{}, goes, now, max(0, more))
@@ -226,7 +222,7 @@ func (l *limit) quotaTurn(of *queueState, goes leaky.Instant, ahead int64) (begi
 	if l.Unit == "" {
 		return l.quota.Turn(l.window, l.env.wall(goes), ahead)
 	}
-	typical := of.estimated(l.Unit)
+	typical := of.typical(l.Unit)
 	begins, rest = l.quota.Turn(l.window, l.env.wall(goes), min(ahead, mostAhead)*typical)
 	if begins >= latestTurn {
 		return latestTurn, 0

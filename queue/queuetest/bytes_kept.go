@@ -2,6 +2,7 @@ package queuetest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/penstock/penstock/internal/readmit"
@@ -96,6 +97,20 @@ var bytesKeptRules = []rule{
 		r.keeps(q, 0, 0, 0)
 		if i := r.info(q); i.Dropped != 1 || i.Dead != 0 {
 			r.Errorf("%d dropped, %d dead", i.Dropped, i.Dead)
+		}
+	}},
+	{"dead jobs past their retention that make room are not counted as dropped", func(r *rig) {
+		names := []string{"g.a", "g.b", "g.c"}
+		for _, q := range names {
+			r.queue(q, "unlimited", maxBytes(3000), kept(time.Minute, 9))
+			r.die(q, "a", "b", "c")
+		}
+		r.clock.Advance(2 * time.Minute)
+		for _, q := range slices.Backward(names) { // engines trim one name a call
+			r.acceptJobs(kilo(q, "d")...)
+			if i := r.info(q); i.Dropped != 0 {
+				r.Errorf("%d dropped from %s", i.Dropped, q)
+			}
 		}
 	}},
 	{"dead jobs of a deleted queue count toward its successor", func(r *rig) {

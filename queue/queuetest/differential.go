@@ -49,7 +49,7 @@ func Differential(t *testing.T, openA, openB Open) {
 		for _, q := range append(
 			rapid.SampledFrom([][]string{{"g", "g.a", "g.b"}, {"g.a", "g.b"}, {"g"}}).Draw(rt, "made first"), pairPull,
 		) {
-			p.putBoth(p.spec(q), queue.AnyRevision)
+			p.made(p.spec(q))
 		}
 		for range rapid.OneOf(rapid.IntRange(1, 60), rapid.IntRange(40, 100)).Draw(rt, "operations") {
 			p.step()
@@ -244,13 +244,13 @@ func describe(i queue.Info) string {
 	}
 	return fmt.Sprintf("%s %v paused %q %q %s %s; waiting %d scheduled %d leased %d held %d deferred %d dead %d; "+
 		"%+v; lanes %d weigh %d oldest %s next %s now %s ahead %d deferred cost %d back %d bytes %d dead %d deferred %d; "+
-		"group %+v of %v; limits %s; %s; errors%s", text, err, i.Pause.By+" "+i.Pause.Note, i.Pause.Reason,
+		"group %+v of %v; limits %s; learned %q; %s; errors%s", text, err, i.Pause.By+" "+i.Pause.Note, i.Pause.Reason,
 		micro(i.Pause.Since), micro(i.Pause.Until),
 		i.Waiting, i.Scheduled, i.Leased, i.Held, i.Deferred, i.Dead, i.Counters, i.Lanes, i.LaneWeights,
 		micro(i.OldestWaiting), micro(i.Next), micro(i.Now), i.Ahead, i.DeferredCost, i.Back,
 		i.Bytes, i.DeadBytes, i.DeferredBytes,
 		i.Group, parentOf(i), limitStates(i),
-		stopText(i)+"; "+leavesText(i)+"; "+rateChanges(i), errs)
+		i.Learned, stopText(i)+"; "+leavesText(i)+"; "+rateChanges(i), errs)
 }
 
 // leavesText formats the fields on which only a queue's status depends. The time of the last request is per partition.

@@ -239,8 +239,8 @@ func (m exportedQueue) text() string {
 	var b strings.Builder
 	q := m.queue
 	fmt.Fprintf(
-		&b, "%s paused %+v turn %d max cost %d held %d dead %d %+v %d errors\n", q.Spec.Name, q.Pause, q.Turn,
-		q.MaxCost, q.Held, q.Dead, q.Counts, len(q.Errors),
+		&b, "%s paused %+v turn %d max cost %d held %d dead %d %+v %d errors learned %q\n", q.Spec.Name, q.Pause, q.Turn,
+		q.MaxCost, q.Held, q.Dead, q.Counts, len(q.Errors), q.Learned,
 	)
 	for _, j := range m.jobs {
 		fmt.Fprintf(&b, "%s %v turn %d appended %d at %d attempts %d %q %x back %v holds %v %x %d %x\n", j.ID, j.State,

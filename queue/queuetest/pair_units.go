@@ -1,8 +1,14 @@
 package queuetest
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+
 	"pgregory.net/rapid"
 
+	"github.com/penstock/penstock/internal/move"
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -27,7 +33,10 @@ func (p *pair) units(s *queue.Spec) {
 			if s.Estimate == nil {
 				s.Estimate = map[string]queue.Estimate{}
 			}
-			s.Estimate[unit] = queue.Estimate{Default: p.unitCost("estimated")}
+			s.Estimate[unit] = queue.Estimate{
+				Default: p.unitCost("estimated"),
+				Learn:   rapid.SampledFrom([]string{"", "p50", "p90", "p95", "p99"}).Draw(p.T, "learn"),
+			}
 		}
 	}
 }
@@ -46,6 +55,35 @@ func (p *pair) laneLimits() queue.LaneLimits {
 		})
 	}
 	return queue.LimitLane(list...)
+}
+
+// made makes a queue: by an import, if it is to have learned something.
+func (p *pair) made(s queue.Spec) {
+	var learned []queue.LearnedCosts
+	for _, unit := range slices.Sorted(maps.Keys(s.Estimate)) {
+		if s.Estimate[unit].Learn == "" || rapid.Bool().Draw(p.T, "nothing learned") {
+			continue
+		}
+		var h leaky.Histogram
+		for range rapid.SampledFrom([]int{1, 30, 31, 32, 40, 511, 512, 600}).Draw(p.T, "costs known") {
+			h = h.Add(p.unitCost("learned"))
+		}
+		learned = append(learned, queue.LearnedCosts{Unit: unit, Costs: h})
+	}
+	if learned == nil {
+		p.putBoth(s, queue.AnyRevision)
+		return
+	}
+	var got [2]int64
+	p.both(fmt.Sprintf("import %s %s %q", s.Name, rulesOf(s), learned), func(side int, e queue.Engine) string {
+		s.Normalize()
+		done, err := e.(move.Mover).ImportQueues(p.ctx, []move.Queue{{Spec: s, MaxCost: 1, Learned: learned}}, mark)
+		if i, err := e.Get(p.ctx, s.Name); err == nil {
+			got[side] = i.Revision
+		}
+		return fmt.Sprintf("%v, %s", done, kind(err))
+	})
+	p.revision(got)
 }
 
 // costs draws the costs of a job, or actual ones; mostly none.

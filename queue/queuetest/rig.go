@@ -27,6 +27,7 @@ type rig struct {
 	beside     map[string]int64
 	former     map[string]bool   // names of deleted queues, whose dead jobs a new queue may inherit
 	units      map[string]string // of rules that were put, by name
+	spent      int               // number of jobs that spend made
 	concurrent bool              // several goroutines may share the engine
 }
 

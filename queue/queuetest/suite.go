@@ -198,6 +198,7 @@ var chapters = []chapter{
 	{"Adapt", adaptRules},
 	{"Learn", learnRules},
 	{"Units", unitRules},
+	{"Learned", learnedRules},
 	{"Rules", ruleRules},
 	{"RulesInUse", rulesInUseRules},
 	{"Take", takeRules},

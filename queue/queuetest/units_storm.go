@@ -22,6 +22,9 @@ func (r *rig) unitStorm(rnd *rand.Rand, name string) {
 	r.Helper()
 	s := spec(name, "unlimited", metered("100/s 200", "37/s 1000", "images 3/s 5"), estimating("tokens=60 images=1"),
 		longLease)
+	if rnd.IntN(2) == 0 {
+		s.Estimate["tokens"] = queue.Estimate{Default: 60, Learn: "p50"}
+	}
 	r.put(s)
 	r.clock.Advance(time.Second)
 	var all []charge

@@ -71,9 +71,12 @@ func TestTalliesAreKeptForAsLongAsTheyMatter(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, a := range []leaky.Algorithm{
 		leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket, leaky.AlgorithmFixedWindow,
-		leaky.AlgorithmSlidingCounter, leaky.AlgorithmSlidingLog,
+		leaky.AlgorithmSlidingCounter, leaky.AlgorithmSlidingLog, leaky.AlgorithmBudget,
 	} {
 		rule := rules.Rule{Name: "r." + string(a), Key: "{lane}", Algorithm: a}
+		if a == leaky.AlgorithmBudget {
+			rule.Unit = "tokens"
+		}
 		for i := range 300 {
 			if i%25 == 0 {
 				rule.Bound = someBound(a, rng)
@@ -84,7 +87,7 @@ func TestTalliesAreKeptForAsLongAsTheyMatter(t *testing.T) {
 				takes[k] = rules.Take{Op: []rules.TakeOp{
 					rules.TakeNow, rules.TakeNow, rules.TakeNow, rules.TakeBack,
 					rules.TakePeek,
-				}[rng.IntN(5)], Key: "k", Cost: 1 + rng.Int64N(3)}
+				}[rng.IntN(5)], Key: "k", Cost: 1 + rng.Int64N(3), Unit: rule.Unit}
 			}
 			begun := time.Now()
 			got, err := v.e.Take(v.ctx, rule.Name, takes)
@@ -143,7 +146,7 @@ func someBound(a leaky.Algorithm, rng *rand.Rand) rules.Bound {
 		50 * time.Millisecond, time.Second, 7 * time.Second,
 		time.Hour,
 	}[rng.IntN(4)])
-	if a == leaky.AlgorithmMeter || a == leaky.AlgorithmTokenBucket {
+	if a == leaky.AlgorithmMeter || a == leaky.AlgorithmTokenBucket || a == leaky.AlgorithmBudget {
 		rate, err := leaky.ParseRate(fmt.Sprintf("%d/%s", n, []string{"s", "m", "h"}[rng.IntN(3)]))
 		if err != nil {
 			panic(err)

@@ -27,8 +27,8 @@ func (e *Engine) ExportQueue(ctx context.Context, name string) (move.Queue, erro
 	return move.Queue{
 		Spec: info.Spec, Revision: info.Revision, Pause: info.Pause, Bucket: move.Bucket(&info),
 		Counts: info.Counters, Held: info.Size(), Deferred: info.Deferred, Dead: info.Dead, Errors: info.Errors,
-		Limits: info.Limits,
-		Turn:   r.int(), MaxCost: r.int(), Import: r.text(), Open: r.int() == 1,
+		Limits: info.Limits, Learned: info.Learned,
+		Turn: r.int(), MaxCost: r.int(), Import: r.text(), Open: r.int() == 1,
 	}, r.err
 }
 

@@ -149,7 +149,7 @@ func (e *Engine) importArgs(ctx context.Context, p part[newQueue], by, mark stri
 			int64(q.Bucket.TAT), q.Bucket.Rem, int64(q.Bucket.Last), q.Bucket.LastCost)
 		rows = appendCounts(rows, q)
 		rows = appendErrors(rows, q.Errors)
-		rows = appendLimits(rows, q.Limits)
+		rows = append(appendLimits(rows, q.Limits), queue.PackLearned(q.Learned))
 	}
 	text, err := audit.EncodeList(listed)
 	if err != nil {
@@ -316,7 +316,7 @@ func (e *Engine) CloseImport(ctx context.Context, q move.Queue, mark string) err
 	for _, n := range q.Counts.Values() {
 		args = append(args, n)
 	}
-	args = appendLimits(appendErrors(args, q.Errors), q.Limits)
+	args = append(appendLimits(appendErrors(args, q.Errors), q.Limits), queue.PackLearned(q.Learned))
 	v, err := e.repeat(ctx, closeImportScript, e.Partition(name), args...)
 	switch {
 	case err != nil:

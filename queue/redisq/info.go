@@ -194,6 +194,7 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 	}
 	i.Ready, i.LanesRest, i.NextDue, i.Asked = micros(r.int()), r.int() == 1, micros(r.int()), micros(r.int())
 	i.Bytes, i.MaxBytes, i.DeadBytes, i.DeferredBytes = r.int(), r.int(), r.int(), r.int()
+	i.Learned, _ = queue.UnpackLearned(r.text()) // a damaged one is forgotten
 	if lane != nil {
 		readLane(r, lane)
 	}

@@ -42,6 +42,7 @@ var partOf = map[string]string{
 	"revision": "clock", "rulekeys": "tallyset", "ruleusers": "rules", "shares": "grant",
 	"stored": "job queue", "timeline": "job", "turnorder": "groups laneturns", "turns": "laneturns grant receiver lanelimits",
 	"unsent": "jobacts lane", "versions": "changelog", "visit": "grant agenda", "pacechange": "specs pace",
+	"units":    "units learned",
 	"withdraw": "overflow", "closeimport": "import", "create": "specs pace calendars", "decide": "jobacts dead",
 	"importqueues": "import", "info": "info laneturns",
 	"put": "specs laneturns", "readmit": "readmit room", "reserve": "reserve grant dead", "deadqueues": "dead",
@@ -72,9 +73,11 @@ var ownNames = map[string]string{
 		setRamp
 		deadRef deferralOf costsAt stateOf billOf
 		batchAt batchIn labelPlace limitOfLane packLimits
+		unpackLearned packLearned
 		knownBy limitOf numberField numbersOf packLease rulesOf specOf textField textOf timeAt unpackEnded unpackLease
 		packBatch unpackBatch withBatch unpackLimits unpackRule deadlineOf who`,
 	"reading and writing state that the machine has in memory": `
+		restoreLearned writeLearned
 		add corrected keepBatches keepBucket keepKeys keepVersionAgain load loadLanes loadLimitsAndGroup loadLimits loadMember
 		loadOverflow loadReceiver save saveBucket saveLimits saveLinks saveReceiver set writeAll writeDepartures
 		writeMember writeTurns unsay count countLane costUnder begin finish readPause auditEnds
@@ -88,6 +91,7 @@ var ownNames = map[string]string{
 		addAttempt advance allReadyAt atMostInFlight bounded bucketOf bucketReadyAt burstParts coverLane
 		coverPaces delay delayPaces cover eachPace endAt endOf firstEndAfter giveBackPaces inFlight inFlightLimit isBusy
 		isPaused isPausedForGood laneNext laneOpens laneSize lastStep nextDeparture rateOf ratio restsUntil ruleOf skip slots
+		bucketOfCost mostIn addCost quantile
 		span allows creditReadyAt chargeUnits noteLow lower lose changeBudget recount eachUnit
 		windowNumber stepOf most grown same carriedStep turn
 		takeAll takeAt window windowAt readyAt clearCircuit stopFor stopLane keep lasting less before insert pick unread

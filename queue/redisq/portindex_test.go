@@ -66,6 +66,7 @@ var withoutScript = map[string]string{
 		readKnownDocument readRecord readSpecs resumeAtLane rollback ruleInfo ruleNamed setRule specTextBy
 		state subjectState text unknown unknownQueue unknownRule unpack withSpecs withUnwritten`,
 	"are written out where scripts need them, or are part of other steps there": `
+		unstated typical learnedIn learnedCosts
 		joins keptTag resumes active activePauses adapt addToLane addWaiting admitNew after agendaOf ahead aliveClients
 		allCounters allDefer allLanesBlocked answerDeferred answerDuplicate apartInLane appendOutcome arm
 		armAndWake askRules asksBy asksFor atMaxInFlight attempt bury busy bytes canDepart cancelled chargeRules

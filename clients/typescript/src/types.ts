@@ -488,6 +488,8 @@ export interface ChangedQueue {
     default: number;
     /** JSON pointer to the cost in the payload. It counts before the default if there is a number. A number that is no cost, such as -1 or 1e99, is refused. Default: nowhere. */
     from?: string;
+    /** Quantile of the latest actual costs that replaces the default, once 32 are known. A child without an estimate of its own learns with its siblings. Default: nothing. */
+    learn?: "p50" | "p90" | "p95" | "p99";
   }>;
 }
 
@@ -900,6 +902,16 @@ export interface Lanes {
   estimated?: boolean;
   /** The offset of the next page. Absent on the last page. */
   next?: number;
+}
+
+export interface LearnedEstimate {
+  unit: string;
+  /** What a job that states none is charged. */
+  cost: number;
+  /** The quantile of the actual costs, such as p95. */
+  learn: string;
+  /** Number of actual costs that are known. Below 32, the cost is the default. */
+  known: number;
 }
 
 export interface Lease {
@@ -1638,6 +1650,8 @@ export type Spec = {
     default: number;
     /** JSON pointer to the cost in the payload. It counts before the default if there is a number. A number that is no cost, such as -1 or 1e99, is refused. Default: nowhere. */
     from?: string;
+    /** Quantile of the latest actual costs that replaces the default, once 32 are known. A child without an estimate of its own learns with its siblings. Default: nothing. */
+    learn?: "p50" | "p90" | "p95" | "p99";
   }>;
 };
 
@@ -1670,6 +1684,8 @@ export interface Stats {
   children?: number;
   quotas?: Quota[];
   budgets?: Budget[];
+  /** Estimates that learn from actual costs. */
+  estimates?: LearnedEstimate[];
   /** Jobs that came in, those back from the overflow included. */
   appended: number;
   /** Jobs that ended well. */

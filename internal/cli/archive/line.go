@@ -117,6 +117,7 @@ type queueLine struct {
 	Pause    *queue.Pause   `json:"pause,omitzero"`
 	Bucket   bucketLine     `json:"bucket"`
 	Limits   []limitLine    `json:"limits,omitempty"`
+	Learned  []learnedLine  `json:"learned,omitempty"`
 	Turn     int64          `json:"turn"`
 	MaxCost  int64          `json:"max_cost"`
 }
@@ -134,6 +135,12 @@ type limitLine struct {
 	Ends   int64      `json:"window_ends,omitzero"`
 	Used   int64      `json:"window_used,omitzero"`
 	Step   int64      `json:"window_step,omitzero"`
+}
+
+// learnedLine is what an estimate has learned.
+type learnedLine struct {
+	Unit  string `json:"unit"`
+	Costs []byte `json:"costs_base64"` // a leaky.Histogram
 }
 
 func toBucketLine(b leaky.Bucket) bucketLine {
@@ -244,6 +251,9 @@ func queueToLine(q *move.Queue) (*queueLine, error) {
 	for _, s := range q.Limits {
 		l.Limits = append(l.Limits, limitLine{toBucketLine(s.Bucket), int64(s.Window.Ends), s.Window.Used, s.Window.Step})
 	}
+	for _, c := range q.Learned {
+		l.Learned = append(l.Learned, learnedLine{c.Unit, []byte(c.Costs)})
+	}
 	return l, err
 }
 
@@ -273,6 +283,12 @@ func (l *queueLine) rest() (q move.Queue, err error) {
 				Bucket: m.Bucket.bucket(),
 				Window: leaky.Window{Ends: leaky.Instant(m.Ends), Used: m.Used, Step: m.Step},
 			})
+	}
+	for _, c := range l.Learned {
+		q.Learned = append(q.Learned, queue.LearnedCosts{Unit: c.Unit, Costs: leaky.Histogram(c.Costs)})
+	}
+	if err == nil {
+		err = queue.ValidateLearned(q.Learned)
 	}
 	for _, n := range instants {
 		if err == nil && (n < 0 || n >= 1<<53) {

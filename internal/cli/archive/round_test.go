@@ -20,6 +20,25 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
+// putLearned makes a queue that has learned what its jobs cost.
+func putLearned(t *testing.T, e queue.Engine, name string) {
+	t.Helper()
+	q := move.Queue{Spec: queue.Spec{
+		Name: name, Limits: []queue.Limit{{Unit: "tokens", Rate: leaky.PerSecond(100), Burst: 1000}},
+		Estimate: map[string]queue.Estimate{"tokens": {Default: 5, From: "/max_tokens", Learn: "p95"}},
+	}, MaxCost: 1}
+	q.Spec.Normalize()
+	l := queue.LearnedCosts{Unit: "tokens"}
+	for cost := range int64(600) {
+		l.Costs = l.Costs.Add(cost)
+	}
+	q.Learned = []queue.LearnedCosts{l}
+	done, err := e.(move.Mover).ImportQueues(t.Context(), []move.Queue{q}, "learned")
+	if err != nil || !done[0] {
+		t.Fatal(done, err)
+	}
+}
+
 // busyStore fills a store with about n jobs of all states: a plain queue, one with lanes, priorities and schedules, one
 // that is ordered, one that is paused, one that holds nothing, some that name rules.
 func busyStore(t *testing.T, e queue.Engine, clock *queuetest.Clock, n int) {
@@ -31,7 +50,7 @@ func busyStore(t *testing.T, e queue.Engine, clock *queuetest.Clock, n int) {
 	})
 	put(t, e, "ordered", "100/s", func(s *queue.Spec) { s.Ordered = true })
 	put(t, e, "paused", "14/s")
-	put(t, e, "idle", "unlimited")
+	putLearned(t, e, "idle")
 	putRule(t, e, "ses.all", 1_000_000_000, func(r *rules.Rule) { r.Action, r.Away = rules.Defer, rules.AwayShare })
 	putRule(t, e, "calls", 5, func(r *rules.Rule) {
 		r.Key, r.Overrides = "{lane}", map[string]rules.Bound{"tenant \u00e9 {}": {

@@ -52,7 +52,7 @@ func (Cmd) LongHelp() map[string]string {
 		"children": "Number of children that share the rate and get the load. 0 is a queue without children.",
 		"limit": "Limit in a unit beside the rate, such as tokens=10000/m. Jobs use less or more than the cost they state, " +
 			"and are corrected after the delivery.",
-		"faults":   "Fault to inject into the processes, in turn: ${enum}.",
+		"faults": "Fault to inject into the processes, in turn: ${enum}.",
 		"upgrade": "Other build of penstock, to start processes with after a fault. With --faults restart, this proves a " +
 			"rolling upgrade to it.",
 		"delta": "Tolerance of the law for the way to the receiver, or for the store's clock, fixed before the run.",

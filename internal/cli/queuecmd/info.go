@@ -95,6 +95,7 @@ func (v *report) facts(now time.Time) []string {
 		"hours", q.Hours.String(),
 		"quota", quotasText(s.Quotas),
 		"budget", budgetsText(s.Budgets, now),
+		"estimate", estimatesText(s.Estimates),
 		"rules", strings.Join(q.Rules, " "),
 		"parent", parentText(q.Parent, now),
 		"children", childrenText(q),

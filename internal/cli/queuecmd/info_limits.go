@@ -77,6 +77,20 @@ func budgetsText(budgets []wire.Budget, now time.Time) string {
 	return strings.Join(parts, ", ")
 }
 
+// estimatesText returns what estimates have learned, such as "tokens: 1432, p95 of the latest costs".
+func estimatesText(list []wire.Estimate) string {
+	var parts []string
+	for _, e := range list {
+		text := fmt.Sprintf("%s: %s, %s of the latest costs", e.Unit, show.Int(e.Cost), e.Learn)
+		if e.Known < queue.LearnAfter {
+			text = fmt.Sprintf("%s: %s, the default; %s after %d costs, %d are known", e.Unit, show.Int(e.Cost), e.Learn,
+				queue.LearnAfter, e.Known)
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
+}
+
 // parentText describes the limits that a queue shares with its siblings.
 func parentText(p *wire.Parent, now time.Time) string {
 	if p == nil {

@@ -93,9 +93,13 @@ func TestInfoShowsUnits(t *testing.T) {
 	q.Stats.Quotas = []wire.Quota{{
 		Unit: "tokens", Quota: queue.Quota{Max: 1000, Per: "d"}, Used: 400, Left: 600, Ends: now.Add(time.Hour),
 	}}
+	q.Stats.Estimates = []wire.Estimate{
+		{Unit: "images", Cost: 2, Learn: "p50", Known: 12}, {Unit: "tokens", Cost: 1432, Learn: "p95", Known: 300},
+	}
 	v := report{Queue: q}
 	text := v.text(now)
 	for _, want := range []string{
+		"images: 2, the default; p50 after 32 costs, 12 are known, tokens: 1432, p95 of the latest costs\n",
 		"tokens: 1800 of 20000 used at 200000/m, all free in 540ms",
 		"tokens: 0 of 20000 used at 200000/m\n",
 		"600 of 1000/d tokens left until ",

@@ -544,6 +544,17 @@ class Lanes(_Lanes, total=False):
     next: int
 
 
+class _LearnedEstimate(TypedDict):
+    unit: str
+    cost: int
+    learn: str
+    known: int
+
+
+class LearnedEstimate(_LearnedEstimate, total=False):
+    pass
+
+
 class _Lease(TypedDict):
     id: str
     lease: str
@@ -1008,6 +1019,7 @@ class Stats(_Stats, total=False):
     children: int
     quotas: List[Quota]
     budgets: List[Budget]
+    estimates: List[LearnedEstimate]
     oldest_waiting: str
     next: str
 

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: counters, changelog, agenda, import, pause
+-- needs: counters, changelog, agenda, import, pause, learned
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -11,7 +11,8 @@
 -- ARGV[11]     number of jobs it held when the counters were read
 -- ARGV[12..15] who paused it and when; who closes it; detail for the logs
 -- ARGV[16..]   its counters in order of COUNTERS; the number of its last errors and those, the oldest first; the number
---              of its limits, and for each tat, rem, last and last cost, or the end of its window, its use, 0, 0
+--              of its limits, and for each tat, rem, last and last cost, or the end of its window, its use, 0, 0;
+--              what its estimates have learned (learned.lua), or ''
 -- Returns  0 no such queue; 1 it is not open for this import; 2 closed
 
 begin()
@@ -39,7 +40,8 @@ for i = arg + 1, arg + tonumber(ARGV[arg]) do
 end
 call('LTRIM', B .. 'r' .. nr, 0, 9)
 
-continueFrom(q, 7, arg + 1)
+local learnedCosts = ARGV[continueFrom(q, 7, arg + 1)]
+if learnedCosts ~= '' then restoreLearned(q, learnedCosts) end
 saveBucket(q)
 set(q, 'lastFence', 0)
 -- The buckets of its lanes are unknown, so they are delayed, see bucketOf.

@@ -1,5 +1,5 @@
 #!lua
--- needs: revision, changelog, create, agenda, pause, import, counters, memory
+-- needs: revision, changelog, create, agenda, pause, import, counters, memory, learned
 -- for lanes: lanestate
 -- for limits: limitchange, membership
 -- for receiver: receiver
@@ -14,7 +14,7 @@
 --             is the spec, and the spec; turn; greatest cost; '1' if it is paused, or until when in us; pause reason,
 --             who paused it and when; its bucket: tat, rem, last, last cost; how many of its counters are given, and
 --             for each its place in COUNTERS and its count; the number of its last errors and those, the oldest first;
---             the number of its limits and those, see continueFrom
+--             the number of its limits and those, see continueFrom; what its estimates have learned (learned.lua) or ''
 -- Returns  for each queue: 0 it exists otherwise, or does not fit other queues and rules; 1 it is imported, now or
 --          before; 2 it can be imported, but not all others
 --
@@ -49,9 +49,10 @@ local behindLast = at + 1
 for i = 1, tonumber(ARGV[at]) do
   local first, errorsAt = behindLast, behind(behindLast + 16, 2)
   local limitsAt = behind(errorsAt, 1)
-  behindLast = behind(limitsAt, 4)
+  behindLast = behind(limitsAt, 4) + 1
   names[i] = ARGV[first]
-  queues[i] = { at = first, spec = specs[tonumber(ARGV[first + 2])], errorsAt = errorsAt, limitsAt = limitsAt }
+  queues[i] = { at = first, spec = specs[tonumber(ARGV[first + 2])], errorsAt = errorsAt, limitsAt = limitsAt,
+    learned = ARGV[behindLast - 1] }
 end
 withLimits({})
 for i, nr in ipairs(call('HMGET', B .. 'n', unpack(names))) do
@@ -102,6 +103,7 @@ for i, it in ipairs(queues) do
   local name, ruled, _, digest, shown, text = unpack(ARGV, it.at, it.at + 5)
   local q = create(seq + i, name, it.spec, ruled, rev, graves[i], left[i])
   writeCreated(q, it.spec, restoreImported(q, it))
+  if it.learned ~= '' then restoreLearned(q, it.learned) end
   keepVersion('queue', name, rev, packText(digest, shown, text))
   writeChange('queue', name, wall, by, 'created', rev, 0, detail, '', 0)
   membership.joinGroup(q, name)

@@ -15,8 +15,9 @@
 --          limits, group, parent, until when it stops or 0, the cause, why, failures in a row, when its circuit opened
 --          or 0, time to the next probe, why, n and d of the rate, changes of the rate (see adapt.lua), since when or
 --          when a job can leave or 0, 1 if all lanes are blocked, when the first scheduled job is due or 0, when a
---          client last asked for its jobs or 0; of the lane: jobs waiting, size, tat, rem, last, last cost, until
---          when it stops or 0}, or {name, error}: limits as {tat, rem, last, last cost} or {end, used}; group as
+--          client last asked for its jobs or 0, its bytes, their maximum, those of dead and of deferred jobs, what its
+--          estimates have learned (learned.lua) or ''; of the lane: jobs waiting, size, tat, rem, last, last cost,
+--          until when it stops or 0}, or {name, error}: limits as {tat, rem, last, last cost} or {end, used}; group as
 --          {children, their weights, members with waiting jobs, their weights, waiting jobs, greatest cost}, or empty;
 --          parent as such an entry, or empty
 
@@ -104,9 +105,10 @@ local function show(nr, q, name)
   checkKeys(q)
   checkDeadKeys(name)
   trimDead(q)
-  local by, reason, since, window, count, previous, costBehind, bytesBehind, asked, changes = unpack(call(
+  local by, reason, since, window, count, previous, costBehind, bytesBehind, asked, changes, costs = unpack(call(
     'HMGET', B .. 'q' .. nr, 'pausedBy', 'pauseReason', 'pausedSince', 'outflowStart', 'outflowCur', 'outflowPrev',
-    'deferredCost', 'deferredBytes', 'lastAsked', 'rateChanges'))
+    'deferredCost', 'deferredBytes', 'lastAsked', 'rateChanges',
+    'learned'))
   if not q.paused then by, reason, since = '', '', 0 end
   withLanes(q)
   local counts = eta.countWaiting(q)
@@ -131,7 +133,7 @@ local function show(nr, q, name)
   local ready, rest = readyOf(q, counts.waiting)
   for _, value in ipairs({ ready, rest, tonumber(call('ZRANGE', B .. 't' .. nr, '0', '0', 'WITHSCORES')[2]) or 0,
     askedOf(q, tonumber(asked) or 0), q.bytes, byteLimit(q),
-    (q.deadBytes or 0) + 0, tonumber(bytesBehind) or 0 }) do
+    (q.deadBytes or 0) + 0, tonumber(bytesBehind) or 0, costs or '' }) do
     row[#row + 1] = value
   end
   if ARGV[2] == 'get' and name == ARGV[3] and ARGV[4] ~= '' then laneinfo.laneOf(q, ARGV[4], row) end

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: revision, changelog, create, agenda, pause
+-- needs: revision, changelog, create, agenda, pause, learned
 -- for backlog: backlog
 -- for lanes: lanestate
 -- for limits: limitchange, membership
@@ -48,6 +48,7 @@ local function writeSpec(adapt, had)
     call('HDEL', Q, 'limits', 'limitsState', 'limitsChanged')
   end
   if q.timed then call('HSET', Q, 'hours', q.timed) else call('HDEL', Q, 'hours') end
+  restoreLearned(q)
 end
 
 -- rulesChanged replaces the rules of single lanes. Lanes that rest or are busy under the old rules are made ready, a

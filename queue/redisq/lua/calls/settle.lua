@@ -3,7 +3,7 @@
 -- for backlog: backlog
 -- reads: delivered, outflowStart, outflowCur, outflowPrev, endedLookAt
 -- for lanes: lanestate
--- for limits: groups
+-- for limits: groups, learned
 -- for receiver: receiver
 -- for adapt: adapt
 -- for outcome: outcome
@@ -107,6 +107,7 @@ local function writeSettled(s, name, records, px)
     lanestate.putOnAgendaSooner(q)
   end
   if hasBacklog(q) then announceRoom(q) end
+  if learned then learned.writeLearned() end
   if s.signals[1] then
     heldByRate(q) -- as the call found it
     adapting[#adapting + 1] = { name = name, out = s.out, signals = s.signals, cameBack = s.cameBack }

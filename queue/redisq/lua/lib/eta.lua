@@ -32,7 +32,7 @@ local MOST_AHEAD, LATEST_TURN = 4000000, 9000000000000000
 -- budgetEta returns when a budget of the queue q lets a job of a queue depart that has so many jobs ahead of it. They
 -- are taken to cost what is estimated.
 local function budgetEta(l, q, ahead, goes, of)
-  local typical = limits.estimated(of, l.unit)
+  local typical = limits.estimate(of, l.unit) or 1
   local used = l.tat > goes and ceil((l.tat - goes) * l.n / l.d) or 0
   local more = max(0, min(ahead, MOST_AHEAD) * typical + used + min(typical, l.burst) - l.burst)
   return paceEta({ n = l.n, d = l.d, burst = 1, tat = 0, rem = 0, last = 0, lastCost = 0 }, more, goes, nil, q.hours)
@@ -40,7 +40,7 @@ end
 
 -- quotaEta is leaky.Quota.ETA for a limit of the queue q.
 local function quotaEta(l, q, ahead, goes, of)
-  local typical = l.unit and limits.estimated(of, l.unit) or 1
+  local typical = l.unit and limits.estimate(of, l.unit) or 1
   if l.unit then ahead = min(ahead, MOST_AHEAD) * typical end
   local ends, used, step = limits.windowAt(l, goes)
   local begins, rest = limits.turn(l, ends, used, step, ahead)

@@ -7,4 +7,4 @@
 local lanes, laneinfo, lanestate, turns, turnorder, eta, appendjob
 local limits, limitchange, groups, groupvisit, membership
 local receiver, adapt, expiry, appendrules, visit, grant, outcome, reign, changelog, auditwrite, backlog, refile
-local makeroom, batches
+local makeroom, batches, learned

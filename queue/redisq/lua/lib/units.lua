@@ -50,18 +50,17 @@ local function costsAt(s, at)
   return pos + 2, min(pos + 2 + unpackStruct('>I2', s, pos), #s + 1)
 end
 
--- estimate returns the estimate of a queue, or of its parent, or nil.
-local function estimate(q, unit)
-  local cost = string.match(' ' .. (q.estimates or ''), ' ' .. unit .. '=(%d+)')
-  if not cost and q.group then cost = string.match(' ' .. (q.group.estimates or ''), ' ' .. unit .. '=(%d+)') end
-  return tonumber(cost)
+-- estimate returns what a new job that states no cost in a unit is charged, or nil: what was learned, or else the
+-- default, of the queue's estimate or its parent's. With default true, it is the default.
+local function estimate(q, unit, default)
+  local text = ' ' .. unit .. '=(%d+)~?%d*~?(%d*)'
+  local cost, learned = string.match(' ' .. (q.estimates or ''), text)
+  if not cost and q.group then cost, learned = string.match(' ' .. (q.group.estimates or ''), text) end
+  return tonumber(not default and learned ~= '' and learned or cost)
 end
 
--- estimated returns what a job that states no cost in a unit is charged: the estimate, or 1 without one.
-local function estimated(q, unit) return estimate(q, unit) or 1 end
-
 -- costIn returns what a limit charges for a job. A job that was appended before its queue counted the unit is charged
--- the estimate.
+-- the default of the estimate, or 1: what was learned may have changed between its departure and its settlement.
 local function costIn(l, bill)
   if not l.unit then return bill.cost end
   local pos, behind = costsAt(bill.job, 27)
@@ -73,7 +72,7 @@ local function costIn(l, bill)
     end
     pos = pos + length + 5
   end
-  return estimated(bill.q, l.unit)
+  return estimate(bill.q, l.unit, true) or 1
 end
 
 -- billOf returns the bill of a job. The beginning of its record is enough.
@@ -199,6 +198,7 @@ local function correctCharges(s, departed, bill, actual, thisRun)
   local q, g = s.q, s.q.group
   s.returning = true -- jobs may leave sooner
   if g then groups.noteGivenBack(g) end
+  learned.learnCosts(q, actual)
   for _, of in ipairs({ q, g and g ~= q and g or nil }) do
     if of.limits and departed > of.limitsChanged + HORIZON then
       correctLimits(of.limits, departed, bill, actual, thisRun)
