@@ -83,7 +83,7 @@ install: build ## put ingress, drainer and penstock into PREFIX/bin
 
 # Not all that build compiles: the programs share little with bench, and a reader waits for the first compilation.
 demo: ## see it work: 30 s, nothing to install but Go
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/penstock
+	CGO_ENABLED=0 GO='$(GO)' scripts/compile.sh -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/penstock
 	bin/penstock demo $(ARGS)
 
 up: build ## run ingress and drainer in one process, with the jobs in ./data

@@ -10,8 +10,8 @@ import (
 // LearnAfter is the number of actual costs that Estimate.Learn needs. Until then the default applies.
 const LearnAfter = 32
 
-// LearnedCosts are the actual costs in a unit of a queue's jobs, of which Estimate.Learn uses a quantile. Costs of 0
-// are left out: receivers have refused these calls. Each attempt of a job counts once, even if its settlement is
+// LearnedCosts has the actual costs of a queue's jobs in one unit. Estimate.Learn is a quantile of these costs. A cost
+// of 0 is left out: the receiver has refused that call. Each attempt of a job counts once, even if its settlement is
 // repeated.
 type LearnedCosts struct {
 	Unit  string

@@ -27,7 +27,7 @@ type Estimate struct {
 	Default int64 `json:"default"` // 0 to MaxUnitCost
 	// From is a JSON pointer to the cost in the payload. Engines do not read payloads; usage.Estimates does.
 	From string `json:"from,omitempty"`
-	// Learn is the quantile of the actual costs that is used once LearnAfter are known, such as "p95"; empty is none.
+	// Learn is a quantile, such as "p95". Once LearnAfter actual costs are known, it replaces Default. Empty: no learning.
 	Learn string `json:"learn,omitempty"`
 }
 

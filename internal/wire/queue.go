@@ -187,7 +187,7 @@ type Stats struct {
 	Children int64    `json:"children,omitempty"`
 	Quotas   []Quota  `json:"quotas,omitempty"`
 	Budgets  []Budget `json:"budgets,omitempty"`
-	// Estimates are those that learn.
+	// Estimates has an entry for each unit whose cost is learned.
 	Estimates []Estimate `json:"estimates,omitempty"`
 
 	queue.Counters

@@ -27,10 +27,6 @@ func oneOfEach() []rules.Rule {
 	return []rules.Rule{
 		{Name: "q.meter", Key: "{lane}", Algorithm: leaky.AlgorithmMeter, Bound: rules.Bound{Rate: rate, Burst: 6}},
 		{Name: "q.token", Key: "{lane}", Algorithm: leaky.AlgorithmTokenBucket, Bound: rules.Bound{Rate: rate, Burst: 6}},
-		{
-			Name: "q.budget", Key: "{lane}", Algorithm: leaky.AlgorithmBudget, Unit: "tokens",
-			Bound: rules.Bound{Rate: rate, Burst: 6},
-		},
 		{Name: "q.window", Key: "{lane}", Algorithm: leaky.AlgorithmFixedWindow, Bound: rules.Bound{Limit: 6, Period: hour}},
 		{Name: "q.log", Key: "{lane}", Algorithm: leaky.AlgorithmSlidingLog, Bound: rules.Bound{Limit: 6, Period: hour}},
 		{
@@ -39,6 +35,10 @@ func oneOfEach() []rules.Rule {
 		},
 		{Name: "q.gap", Key: "{lane}", Algorithm: leaky.AlgorithmGap, Bound: rules.Bound{Period: minute}},
 		{Name: "q.places", Key: "{lane}", Algorithm: leaky.AlgorithmConcurrency, Bound: rules.Bound{Limit: 6, TTL: hour}},
+		{
+			Name: "q.budget", Key: "{lane}", Algorithm: leaky.AlgorithmBudget, Unit: "tokens",
+			Bound: rules.Bound{Rate: rate, Burst: 6},
+		},
 	}
 }
 

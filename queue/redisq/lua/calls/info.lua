@@ -15,11 +15,11 @@
 --          limits, group, parent, until when it stops or 0, the cause, why, failures in a row, when its circuit opened
 --          or 0, time to the next probe, why, n and d of the rate, changes of the rate (see adapt.lua), since when or
 --          when a job can leave or 0, 1 if all lanes are blocked, when the first scheduled job is due or 0, when a
---          client last asked for its jobs or 0, its bytes, their maximum, those of dead and of deferred jobs, what its
---          estimates have learned (learned.lua) or ''; of the lane: jobs waiting, size, tat, rem, last, last cost,
---          until when it stops or 0}, or {name, error}: limits as {tat, rem, last, last cost} or {end, used}; group as
---          {children, their weights, members with waiting jobs, their weights, waiting jobs, greatest cost}, or empty;
---          parent as such an entry, or empty
+--          client last asked for its jobs or 0, its bytes, their maximum, the bytes of its dead and deferred jobs,
+--          the histograms of its estimates (learned.lua) or ''; of the lane: jobs waiting, size, tat, rem, last,
+--          last cost, until when it stops or 0}, or {name, error}: limits as {tat, rem, last, last cost} or {end,
+--          used}; group as {children, their weights, members with waiting jobs, their weights, waiting jobs, greatest
+--          cost}, or empty; parent as such an entry, or empty
 
 begin()
 local names

@@ -93,7 +93,7 @@ local function setLearned(q, learned)
   end
 end
 
--- restoreLearned gives a queue packed histograms, or after a change of its spec those that it has.
+-- restoreLearned gives a queue packed histograms. Without packed, it adapts the stored ones to a changed spec.
 local function restoreLearned(q, packed)
   local estimates, learned = unpack(call('HMGET', B .. 'q' .. q.nr, 'estimates', 'learned'))
   q.estimates = estimates
