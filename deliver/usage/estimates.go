@@ -23,24 +23,30 @@ type Estimates struct {
 // out. Without a pointer, the Estimates are nil.
 func EstimatesOf(s, parent *queue.Spec) *Estimates {
 	var e *Estimates
-	for _, of := range [...]*queue.Spec{s, parent} {
-		if of == nil {
+	for _, unit := range unitsOf(s, parent) {
+		estimate, _ := queue.EstimateOf(s, parent, unit)
+		path, fault := pointer.Parse(estimate.From)
+		if fault != "" || e != nil && slices.Contains(e.units, unit) {
 			continue
 		}
-		for i := range of.Limits {
-			unit := of.Limits[i].Counts()
-			estimate, _ := queue.EstimateOf(s, parent, unit)
-			path, fault := pointer.Parse(estimate.From)
-			if unit == "" || fault != "" || e != nil && slices.Contains(e.units, unit) {
-				continue
-			}
-			if e == nil {
-				e = &Estimates{}
-			}
-			e.units, e.paths = append(e.units, unit), append(e.paths, path)
+		if e == nil {
+			e = &Estimates{}
 		}
+		e.units, e.paths = append(e.units, unit), append(e.paths, path)
 	}
 	return e
+}
+
+// unitsOf returns the units that limits of a queue, its lanes and its parent count, some of them twice.
+func unitsOf(s, parent *queue.Spec) (units []string) {
+	for _, of := range [...]*queue.Spec{s, parent} {
+		for i := 0; of != nil && i < len(of.Limits); i++ {
+			if unit := of.Limits[i].Counts(); unit != "" {
+				units = append(units, unit)
+			}
+		}
+	}
+	return append(units, s.Lanes.Units()...)
 }
 
 // Costs returns the costs of a job: the stated ones, and in other units those in its payload. A payload that is no JSON

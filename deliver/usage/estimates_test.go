@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/invalid"
 )
@@ -96,6 +97,18 @@ func TestCostsThatAreStated(t *testing.T) {
 	}
 }
 
+// ofLanes adds a limit of each lane, and ofLane of a single one.
+func ofLanes(s *queue.Spec, unit string) *queue.Spec {
+	s.Lanes.Limits = queue.LimitLane(queue.Limit{Unit: unit, Rate: leaky.PerSecond(1)})
+	return s
+}
+
+func ofLane(s *queue.Spec, unit string) *queue.Spec {
+	limits := queue.LimitLane(queue.Limit{Unit: unit, Rate: leaky.PerSecond(1)})
+	s.Lanes.Overrides = map[string]queue.LaneRule{"acme": {Limits: limits}}
+	return s
+}
+
 // Only units that a limit counts are read, by the queue's estimate or else its parent's.
 func TestEstimatesOf(t *testing.T) {
 	body := []byte(`{"own": 1, "parents": 2}`)
@@ -110,6 +123,9 @@ func TestEstimatesOf(t *testing.T) {
 		"of the parent's limit":      {counting("", nil), counting("tokens", parents), 2},
 		"an own one without pointer": {counting("", map[string]string{"tokens": ""}), counting("tokens", parents), 0},
 		"uncounted":                  {counting("images", own), counting("jobs", parents), 0},
+		"of a limit of lanes":        {ofLanes(counting("", own), "tokens"), nil, 1},
+		"of a limit of some lane":    {ofLane(counting("", nil), "tokens"), counting("", parents), 2},
+		"of the parent's lanes":      {counting("", own), ofLanes(counting("", nil), "tokens"), 0},
 	} {
 		e := EstimatesOf(tt.of, tt.parent)
 		costs, err := e.Costs(nil, "", body)
