@@ -31,7 +31,7 @@ type left struct {
 	at   time.Time
 }
 
-// load opens a world. Instead of the targets of the file, a handler gets the jobs.
+// load opens a world. Instead of the targets and workers of the file, a handler gets the jobs.
 func load(t *testing.T, file string) *world {
 	t.Helper()
 	e, err := virtualtime.Open(t.Context(), boltq.Options{})
@@ -51,6 +51,7 @@ func load(t *testing.T, file string) *world {
 		t.Fatal(err)
 	}
 	for _, s := range f.Queues {
+		s.Pull = false
 		if _, err := e.Put(t.Context(), s, queue.AnyRevision); err != nil {
 			t.Fatal(err)
 		}
@@ -201,4 +202,21 @@ func TestTenants(t *testing.T) {
 		w.append("render", lane, 100)
 	}
 	shared("at night", count(w.until(night.Add(8*time.Second))), 3, 1, 1, 1, 1, 1)
+}
+
+// A tenant of llm.batch gets the tokens of its own limit, whatever another one has to do.
+func TestTokensOfTenants(t *testing.T) {
+	w := load(t, "llm.yaml")
+	w.append("llm.batch", "acme", 300)
+	w.append("llm.batch", "another", 300)
+	left := map[string]int{}
+	for _, j := range w.until(w.Now().Add(time.Minute)) {
+		left[j.lane]++
+	}
+	// Each is charged the estimate, 1000 tokens. A burst has 20 jobs.
+	for lane, want := range map[string]int{"acme": 20 + 120, "another": 20 + 40} {
+		if n := left[lane]; n < want-2 || n > want+1 {
+			t.Errorf("%d of %s left in a minute, want %d", n, lane, want)
+		}
+	}
 }

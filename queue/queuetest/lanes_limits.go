@@ -285,6 +285,61 @@ var laneLimitRules = []rule{
 			r.Errorf("got %+v", r.info("q").Spec.Lanes)
 		}
 	}},
+	{"lanes are charged and corrected as the queue and its parent are", func(r *rig) {
+		const each = "1000/s 100000"
+		r.queue("g", "unlimited")
+		q := r.queue("g.q", "unlimited")
+		r.acceptJobs(jobOfLane(laneX, q, "old1"), jobOfLane(laneX, q, "old2"))
+		r.queue("g", "unlimited", metered(each), learningEstimate("p50", 100))
+		r.queue(q, "unlimited", metered(each), everyLane(laneTokens(each)), longLease)
+		r.clock.Advance(2 * queue.Horizon)
+		use := func(what string, want int64) {
+			r.Helper()
+			r.laneUsed(q, laneX, want)
+			for _, name := range []string{q, "g"} {
+				i := r.info(name)
+				if got, ok := i.BudgetState(0); !ok || got.Used != want {
+					r.Errorf("%s: %s has %d in use, want %d", what, name, got.Used, want)
+				}
+			}
+		}
+		old := r.grant(q, 2, "old1", "old2")
+		use("the default, as the jobs have no cost", 200)
+		r.spendIn(q, laneX, times(queue.LearnAfter, 7)...)
+		use("actual costs", 200+32*7)
+		r.settled(queue.Delivered, actual(old[0], "tokens=50"))
+		use("less than the default", 150+32*7)
+		r.settled(queue.Delivered, actual(old[1], "tokens=150"))
+		use("more than the default", 200+32*7)
+		r.acceptJobs(jobOfLane(laneX, q, "new"))
+		v := r.grant(q, 1, "new")[0]
+		use("what was learned", 207+32*7)
+		s := actual(v, "tokens=20")
+		r.settle(s, s)
+		use("more than was learned, stated twice", 220+32*7)
+		r.laneUsing(q, "x1:30")
+		r.release(r.grant(q, 1, "x1")[0])
+		use("given back", 220+32*7)
+		s = settlement(queue.Fail, r.grant(q, 1, "x1")[0])
+		use("its own cost", 250+32*7)
+		s.Actual = costsOf("tokens=10")
+		r.settled(queue.Scheduled, s)
+		use("less than its own cost, and failed", 230+32*7)
+	}},
+	{"a queue learns costs that only its lanes count", func(r *rig) {
+		q := r.queue("q", "unlimited", everyLane(laneTokens(wide)), except(laneZ, queue.LaneRule{}),
+			learningEstimate("p50", 15))
+		r.spendIn(q, laneX, times(queue.LearnAfter, 7)...)
+		r.acceptJobs(jobOfLane(laneX, q, "x1"), jobOfLane(laneY, q, "y1"), jobOfLane(laneZ, q, "z1"), job(q, "k1"))
+		for id, want := range map[string]string{"x1": "map[tokens:7]", "y1": "map[tokens:7]", "z1": "map[]", "k1": "map[]"} {
+			if got := r.job(q, id).Costs; fmt.Sprint(got) != want {
+				r.Errorf("%s costs %v, want %s", id, got, want)
+			}
+		}
+		r.grant(q, 9, "k1", "x1", "y1", "z1")
+		r.laneUsed(q, laneX, queue.LearnAfter*7+7)
+		r.laneUsed(q, laneY, 7)
+	}},
 	{"each limit of each lane holds in any window, whatever happens to jobs", func(r *rig) {
 		for seed := range uint64(3) {
 			r.laneStorm(rand.New(rand.NewPCG(seed, 33)), fmt.Sprint("g.q", seed))

@@ -21,11 +21,17 @@ func learningEstimate(quantile string, cost int64) func(*queue.Spec) {
 // spend appends jobs to a queue and settles them with actual costs.
 func (r *rig) spend(queueName string, costs ...int64) {
 	r.Helper()
+	r.spendIn(queueName, "", costs...)
+}
+
+// spendIn is spend for a lane.
+func (r *rig) spendIn(queueName, lane string, costs ...int64) {
+	r.Helper()
 	for part := range slices.Chunk(costs, 16) {
 		var jobs []queue.Job
 		for range part {
 			r.spent++
-			jobs = append(jobs, job(queueName, fmt.Sprint("spent", r.spent)))
+			jobs = append(jobs, jobOfLane(lane, queueName, fmt.Sprint("spent", r.spent)))
 		}
 		r.acceptJobs(jobs...)
 		v := r.reserve(queueName, len(part))

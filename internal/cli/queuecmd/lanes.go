@@ -3,6 +3,7 @@ package queuecmd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,8 +23,8 @@ type lanesCmd struct {
 
 func (lanesCmd) Help() string {
 	return `Lists the lanes with waiting jobs, the slowest first: how many jobs wait, how many leave per second on average,
-how many can leave at least while all these lanes have jobs, and when the lane will be empty. Assumes that no jobs are
-added and that deliveries succeed.
+how many can leave at least while all these lanes have jobs, when the lane will be empty, and how much of its limits in
+other units is in use. Assumes that no jobs are added and that deliveries succeed.
 
 Examples:
   penstock queue lanes email
@@ -41,7 +42,12 @@ func laneListText(v wire.Lanes, _ time.Time) string {
 	if v.Total == 0 {
 		return "no jobs are waiting\n"
 	}
-	t := command.NewTable("LANE", ">WEIGHT", ">WAITING", ">PER SECOND", ">AT LEAST", ">LIMIT", ">EMPTY IN", "AT")
+	columns := []string{"LANE", ">WEIGHT", ">WAITING", ">PER SECOND", ">AT LEAST", ">LIMIT", ">EMPTY IN", "AT"}
+	budgets := slices.ContainsFunc(v.Lanes, func(ln wire.Lane) bool { return len(ln.Budgets) > 0 })
+	if budgets {
+		columns = append(columns, "BUDGETS")
+	}
+	t := command.NewTable(columns...)
 	for n := range v.Lanes {
 		ln := &v.Lanes[n]
 		perSecond, in, at := "-", "never", ""
@@ -56,7 +62,11 @@ func laneListText(v wire.Lanes, _ time.Time) string {
 			atLeast = perSecondText(ln.Guaranteed)
 		}
 		weight := strconv.FormatInt(max(1, ln.Weight), 10)
-		t.Row(ln.Lane, weight, strconv.FormatInt(ln.Waiting, 10), perSecond, atLeast, ln.Limit, in, at)
+		row := []string{ln.Lane, weight, strconv.FormatInt(ln.Waiting, 10), perSecond, atLeast, ln.Limit, in, at}
+		if budgets {
+			row = append(row, budgetsText(ln.Budgets, v.Now))
+		}
+		t.Row(row...)
 	}
 	text := t.String() + fmt.Sprintf("%d of %d lanes, %d jobs waiting", len(v.Lanes), v.Total, v.Waiting)
 	if v.Estimated {

@@ -5,11 +5,16 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/leaky"
 )
 
 func TestLaneListText(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	soon := now.Add(150 * time.Second)
+	rate, err := leaky.ParseRate("20000/m")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name string
 		v    wire.Lanes
@@ -32,6 +37,23 @@ func TestLaneListText(t *testing.T) {
 				"gmail.com       3      300        2.00   0.375/s    2/s     2m30s  2026-01-02T03:06:35.000Z\n" +
 				"2 of 20000 lanes, 30000 jobs waiting, an estimate; 1 never empty: " +
 				"their jobs wait for the next window of the quota\n",
+		},
+		{
+			"budgets",
+			wire.Lanes{
+				Now: now, Total: 2, Waiting: 5,
+				Lanes: []wire.Lane{
+					{Lane: "acme", Waiting: 4, FinishAt: &soon, Budgets: []wire.Budget{
+						{Unit: "tokens", Rate: rate, Burst: 5000, Used: 6000, Free: now.Add(18 * time.Second)},
+					}},
+					{Lane: "free", Waiting: 1, FinishAt: &soon},
+				},
+			},
+			"LANE  WEIGHT  WAITING  PER SECOND  AT LEAST  LIMIT  EMPTY IN  AT                        BUDGETS\n" +
+				"acme       1        4           -                      2m30s  2026-01-02T03:06:35.000Z  " +
+				"tokens: 6000 of 5000 used at 20000/m, all free in 18.0s\n" +
+				"free       1        1           -                      2m30s  2026-01-02T03:06:35.000Z\n" +
+				"2 of 2 lanes, 5 jobs waiting\n",
 		},
 	} {
 		if got := laneListText(c.v, now); got != c.want {

@@ -1,7 +1,7 @@
 -- needs: departures, units, calendar
 -- gives: limitStates, saveLimits, turn, windowAt, repairWindows, usedUp, allReadyAt, affords, takeAll
 -- gives: refund, giveBackPaces, delayPaces, coverPaces, slots, setHours, nextOpen, openSince, laneHours, commonHours
--- gives: etaWithin, stateOf, recount, estimate, estimated, resolveCosts, creditReadyAt, hasCredit, billOf
+-- gives: etaWithin, stateOf, recount, estimate, resolveCosts, creditReadyAt, hasCredit, billOf
 -- gives: billToCorrect, correctCharges, chargeBudgets, changeBudget, refundLimits
 --
 -- The limits of a queue beside its rate. Further paces are treated like its own bucket; quotas use the arithmetic of
