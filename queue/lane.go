@@ -56,7 +56,7 @@ func (r LaneRule) Pacer() leaky.Pacer {
 // Share returns the weight of the lane.
 func (r *LaneRule) Share() int64 { return max(1, r.Weight) }
 
-// HasRate reports whether the rule has a rate, of jobs or of another unit.
+// HasRate reports whether the rule has a rate, in jobs or in another unit.
 func (r *LaneRule) HasRate() bool { return !r.Rate.Unlimited() || r.Limits.On() }
 
 // Paces reports whether the rule delays jobs, by rates or by the jobs in flight.

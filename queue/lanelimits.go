@@ -12,19 +12,19 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// LaneLimits are the limits of a lane in units other than jobs, as a rule holds them: small, since most lanes have
-// none, and comparable. The zero LaneLimits do not limit anything.
+// LaneLimits are the limits of a lane in units other than jobs. They are comparable, and small, because most rules have
+// none. The zero LaneLimits do not limit anything.
 type LaneLimits struct {
 	of unique.Handle[laneLimits]
 }
 
-// laneLimits is a list. It has more than MaxLimits entries only to be refused.
+// laneLimits is a list of limits. If it is too long, only its length is right, for the error.
 type laneLimits struct {
 	first [MaxLimits]Limit
 	all   int
 }
 
-// LimitLane returns limits as a rule holds them.
+// LimitLane returns a list of limits as LaneLimits.
 func LimitLane(list ...Limit) LaneLimits {
 	if len(list) == 0 {
 		return LaneLimits{}
@@ -98,10 +98,10 @@ func (l *Limit) validateOfLane(field string) error {
 	switch {
 	case l.HasQuota():
 		return invalid.Errorf(field+".quota", l.Quota.String(),
-			`is not possible for lanes; give a rate such as "20000/m", or the queue this quota`)
+			`is not possible for lanes; give a rate such as "20000/m", or set the quota in the limits of the queue`)
 	case l.Counts() == "":
 		return invalid.Errorf(field+".unit", l.Unit,
-			"must be a unit other than jobs, such as tokens; the rate of a lane in jobs is lanes.rate")
+			"must be a unit other than jobs, such as tokens; set the rate in jobs with lanes.rate")
 	}
 	return l.validate(field)
 }
@@ -150,8 +150,8 @@ func (l *Lanes) Units() (units []string) {
 	return units
 }
 
-// BudgetStates returns how much of each of the limits is in use, by the state of a lane at an instant. They are empty if
-// the limits are newer than that.
+// BudgetStates returns how much of each limit is in use, by the state of a lane at an instant. It returns nil if the
+// limits have changed since.
 func (l LaneLimits) BudgetStates(lane *LaneInfo, at time.Time) (states []BudgetState) {
 	list := l.List()
 	if len(list) != len(lane.Limits) {

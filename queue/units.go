@@ -113,7 +113,8 @@ func (s *Spec) validateEstimate(field string) error {
 // UncountedUnit returns the error for a cost in a unit that no limit counts.
 func UncountedUnit(field, unit, queue string) error {
 	return invalid.Errorf(field+"."+unit, "",
-		"is given, but no limit of %s or its parent has this unit; leave it out, or add a limit with unit %s", queue, unit)
+		"is given, but no limit of %s, its lanes or its parent has this unit; leave it out, or add a limit with unit %s",
+		queue, unit)
 }
 
 // MissingCost returns the error for a job that states no cost in a unit that a limit counts.

@@ -47,8 +47,7 @@ type lane struct {
 	until leaky.Instant
 }
 
-// lanePace is a lane's own paces: its rate, and its limits in other units. It is changed instead of copied where both
-// would do: there may be a million.
+// lanePace is a lane's own paces: its rate, and its limits in other units. Copies share the limits.
 type lanePace struct {
 	paces
 	limitsOf queue.LaneLimits // the rule that the limits follow

@@ -8,9 +8,10 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// The limits of lanes in units other than jobs are budgets, as those of queues. Two things differ. Rules change for a
-// million lanes at once, so each lane follows when something next looks at it. And the file has no ceilings of lanes: a
-// restart assumes that their bursts are used up. Debts beyond the burst are written, as they may last for hours.
+// The limits of lanes in units other than jobs are budgets, like those of queues, except for two things. A rule may
+// change for a million lanes at once, so each lane follows it when something next looks at that lane. And the file has
+// no ceilings of lanes: after a restart, their bursts count as used up. Debts beyond the burst are written, because
+// they may last for hours.
 
 // follow makes the limits follow another rule. Departures up to the last one were charged by the rule before.
 func (p *lanePace) follow(rule queue.LaneLimits, now leaky.Instant) {
@@ -78,7 +79,7 @@ func (q *queueState) rechargeLane(ln *lane, now leaky.Instant, change func(*pace
 	}
 }
 
-// expects makes the lane's limits wait for the credit that a job needs, for opens.
+// expects makes the lane's limits wait, in opens, for the credit that a job needs.
 func (ln *lane) expects(of bill) {
 	rule := ln.rule()
 	if !rule.Limits.On() {
@@ -89,8 +90,8 @@ func (ln *lane) expects(of bill) {
 	}
 }
 
-// inDebt reports whether more than a burst is in use at an instant, so that a restart would lose some of it; unwritten
-// says that this is not on file.
+// inDebt reports whether a limit has more than its burst in use at an instant, which a restart would forget. unwritten
+// reports whether some of this is not on file.
 func (p *lanePace) inDebt(at leaky.Instant) (debt, unwritten bool) {
 	for l := range p.budgets {
 		if l.budget.Used(&l.balance, at) > l.budget.Burst {
@@ -100,8 +101,8 @@ func (p *lanePace) inDebt(at leaky.Instant) (debt, unwritten bool) {
 	return debt, unwritten
 }
 
-// keepDebts writes the debts of a lane as of a departure or a correction, and returns the commit that its answer waits
-// for. What is written is a little ahead, as ceilings are.
+// keepDebts writes the debts of a lane after a departure or a correction, and returns the commit that the answer must
+// wait for, or 0. Like ceilings, the written debts are a little higher than the present ones, so few departures write.
 func (m *Machine) keepDebts(ln *lane, at leaky.Instant) (wait uint64) {
 	if ln.pace == nil || len(ln.pace.limits) == 0 {
 		return 0
@@ -148,8 +149,7 @@ func (s *effects) putDebts(ln *lane, at leaky.Instant, p *paces) {
 	s.putNamed(laneDebtsTable, debtsKey(ln), append(encode(&ln.key, &at), value...))
 }
 
-// loadDebts restores lanes with debts. If a rule has changed, it is not known when its lane followed: before that, the
-// debt was paid by the former rate. The later of both ends is assumed.
+// loadDebts restores lanes with debts.
 func (l *loader) loadDebts(context.Context) error {
 	return forEach(l.Table(laneDebtsTable), func(k, v []byte) error {
 		var key string
@@ -175,7 +175,9 @@ func (l *loader) loadDebts(context.Context) error {
 	})
 }
 
-// restoreDebts restores the debts of a lane that were written at an instant.
+// restoreDebts restores the debts of a lane that were written at an instant. If its rule has changed since, it is not
+// known when the lane followed, and until then the former rate paid the debt. So the debt is converted as if the lane
+// had followed at once, and as if it follows now; the higher result counts.
 func (l *loader) restoreDebts(ln *lane, at leaky.Instant, was []limit) {
 	rule := ln.rule()
 	p := ln.unknownPace(&rule, l.now)

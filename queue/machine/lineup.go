@@ -260,7 +260,7 @@ func (c *forecaster) pool(digest queue.LaneDigest, cost float64) int {
 	return n
 }
 
-// limitLane makes the tap of a lane that of its limits, too: the slowest one, with the least burst and credit of all.
+// limitLane adds the limits of a lane to its tap, which then has the slowest rate, and the least burst and credit.
 func (c *forecaster) limitLane(t *tap, rule *queue.LaneRule, state *queue.LaneInfo, cost float64) {
 	for n, of := range rule.Limits.List() {
 		l, _ := newLimit(of, nil, c.now) // only quotas can fail

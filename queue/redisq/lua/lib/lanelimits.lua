@@ -1,4 +1,4 @@
--- The limits of lanes in other units than jobs, such as tokens. They are budgets (units.lua), as the limits of queues.
+-- The limits of lanes in other units than jobs, such as tokens. They are budgets (units.lua), like those of queues.
 --
 -- A lane's bucket has them in limits, and in changed when they last changed. Packed they are a list: changed, and of
 -- each limit the name, n, d, burst and its state as in the limits of a queue.

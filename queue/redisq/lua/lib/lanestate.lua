@@ -94,8 +94,8 @@ local function releaseIfFree(q, lane)
   placeAgain(q, lane)
 end
 
--- rechargeLane changes what the limits of a lane were charged for a departure, unless they were others then. If the
--- lane rests it may leave sooner.
+-- rechargeLane changes what the limits of a lane were charged for a departure, unless they have changed since. A lane
+-- that rests may then leave sooner.
 local function rechargeLane(q, lane, departed, change)
   local rule = ruleOf(q, lane)
   if not rule.limits then return end
