@@ -56,7 +56,7 @@ end
 local function loadLimits(q)
   local rules, states, changed, hours, estimates, units = unpack(call('HMGET', B .. 'q' .. q.nr, 'limits',
     'limitsState', 'limitsChanged', 'hours', 'estimates', 'lanes.units'))
-  q.estimates, q.laneUnits = estimates, units or nil
+  q.estimates, q.laneUnits = estimates, units ~= '' and units or nil
   q.limits, q.limitsChanged = rules and unpackLimits(rules, states) or nil, tonumber(changed) or 0
   setHours(q, hours)
 end
