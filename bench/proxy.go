@@ -116,6 +116,7 @@ func proxyIdle(name string, ingresses int, p50, p99 float64) Figure {
 	return Figure{
 		Name: name, Rounds: 3,
 		Unit: "ms, p50 of a call through the proxy on an idle queue at 100/s, less that of a bare call",
+		Peer: "httputil.ReverseProxy in a process of its own",
 		Goal: fmt.Sprintf("%.1f ms, p99 %.0f ms", p50, p99),
 		Met:  func(ours, _, _ float64) bool { return ours <= p50 && proxyP99 <= p99 },
 		Setup: func(ctx context.Context) (Measurements, error) {
@@ -123,27 +124,58 @@ func proxyIdle(name string, ingresses int, p50, p99 float64) Figure {
 			if err != nil {
 				return Measurements{}, err
 			}
-			c := &http.Client{}
-			return Measurements{
-				Close: p.stop, Notes: func() string { return fmt.Sprintf("p99 %.2f ms", proxyP99) },
-				Ours: func(ctx context.Context) (float64, error) {
-					var bare, through []float64
-					for range sized(300) {
-						for url, list := range map[string]*[]float64{p.receiver.URL: &bare, p.base[0] + "/": &through} {
-							time.Sleep(12 * time.Millisecond) // until the next departure
-							began := time.Now()
-							if err := call(ctx, c, url); err != nil {
-								return 0, err
-							}
-							*list = append(*list, float64(time.Since(began))/float64(time.Millisecond))
-						}
-					}
-					proxyP99 = percentile(through, 0.99) - percentile(bare, 0.99)
-					return percentile(through, 0.5) - percentile(bare, 0.5), nil
-				},
-			}, nil
+			m := Measurements{Close: p.stop, Notes: func() string { return fmt.Sprintf("p99 %.2f ms", proxyP99) }}
+			plain, err := p.plainProxy(ctx)
+			if err != nil {
+				return m, err
+			}
+			m.Ours = func(ctx context.Context) (added float64, err error) {
+				added, proxyP99, err = p.adds(ctx, p.base[0]+"/")
+				return added, err
+			}
+			m.Peer = func(ctx context.Context) (float64, error) {
+				added, _, err := p.adds(ctx, plain)
+				return added, err
+			}
+			return m, nil
 		},
 	}
+}
+
+// adds returns the milliseconds that a proxy at a URL adds to a call: at the median and at the 99th percentile.
+func (p *proxied) adds(ctx context.Context, proxy string) (p50, p99 float64, err error) {
+	c := &http.Client{}
+	var bare, through []float64
+	for range sized(300) {
+		for url, list := range map[string]*[]float64{p.receiver.URL: &bare, proxy: &through} {
+			time.Sleep(12 * time.Millisecond) // until the next departure
+			began := time.Now()
+			if err := call(ctx, c, url); err != nil {
+				return 0, 0, err
+			}
+			*list = append(*list, float64(time.Since(began))/float64(time.Millisecond))
+		}
+	}
+	added := func(p float64) float64 { return percentile(through, p) - percentile(bare, p) }
+	return added(0.5), added(0.99), nil
+}
+
+// plainProxy starts an httputil.ReverseProxy to the receiver, and returns its URL.
+func (p *proxied) plainProxy(ctx context.Context) (url string, err error) {
+	dir, err := programs(ctx)
+	if err != nil {
+		return "", err
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-C", "bench", "-o", filepath.Join(dir, "plainproxy"), "./plainproxy")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building plainproxy: %w: %s", err, out)
+	}
+	plain, err := startBare(ctx, dir, "plainproxy", p.receiver.URL)
+	if err != nil {
+		return "", err
+	}
+	p.stops = append(p.stops, plain.stop)
+	return plain.url, nil
 }
 
 // proxyP99 is the p99 of the last round of proxyIdle.
@@ -160,21 +192,10 @@ var proxyFree = Figure{
 			return Measurements{}, err
 		}
 		m := Measurements{Close: p.stop}
-		dir, err := programs(ctx)
+		plain, err := p.plainProxy(ctx)
 		if err != nil {
 			return m, err
 		}
-		build := exec.CommandContext(
-			ctx, "go", "build", "-C", "bench", "-o", filepath.Join(dir, "plainproxy"), "./plainproxy",
-		)
-		if out, err := build.CombinedOutput(); err != nil {
-			return m, fmt.Errorf("building plainproxy: %w: %s", err, out)
-		}
-		plain, err := startBare(ctx, dir, "plainproxy", p.receiver.URL)
-		if err != nil {
-			return m, err
-		}
-		p.stops = append(p.stops, plain.stop)
 		c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}}
 		count := sized(20_000)
 		through := func(url string) func(context.Context) (float64, error) {
@@ -182,7 +203,7 @@ var proxyFree = Figure{
 				return together(ctx, callers, count, func(ctx context.Context) error { return call(ctx, c, url) })
 			}
 		}
-		m.Ours, m.Peer = through(p.base[0]+"/"), through(plain.url)
+		m.Ours, m.Peer = through(p.base[0]+"/"), through(plain)
 		return m, nil
 	},
 }

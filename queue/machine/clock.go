@@ -33,11 +33,13 @@ type Clock struct {
 // Look reads the clock. wall is the reading of the wall clock. A caller whose own clock is never set vouches: latest is
 // the latest instant that the engine's clock can show by the caller's clock. It is 0 for other callers, which cannot
 // tell a jump ahead from time that has passed. So once the clock has run for unvouched since the last vouching caller,
-// it stands still, at most for doubted; a vouching caller lets it go on from where it stands.
+// it stands still, at most for doubted; a vouching caller lets it go on from where it stood at the last reading.
 func (c *Clock) Look(wall, latest leaky.Instant) leaky.Instant {
 	now := wall + c.offset
 	switch {
-	case latest != 0 && (now > latest.Add(followed) || now > latest && c.doubt != 0):
+	case latest != 0 && c.doubt != 0:
+		now = min(now, latest, wall+c.Ahead)
+	case latest != 0 && now > latest.Add(followed):
 		now = latest
 	case latest == 0 && c.vouched != 0 && now > c.vouched.Add(unvouched):
 		if c.doubt == 0 || wall < c.doubt {

@@ -34,11 +34,17 @@ func TestTheClockIgnoresKnownJumps(t *testing.T) {
 			{10 * s, 10 * s, 10 * s, 0},
 			{99 * s, 0, 10 * s, -89 * s},
 			{100 * s, 0, 10 * s, -90 * s},
-			{101 * s, 12 * s, 12 * s, -89 * s},
-			{102 * s, 0, 13 * s, -89 * s},
+			{101 * s, 12 * s, 11 * s, -90 * s},
+			{102 * s, 0, 12 * s, -90 * s},
 		},
 		"and it does not make up for what it stood still": {
-			{10 * s, 10 * s, 10 * s, 0}, {13*s + 1, 0, 10 * s, -3*s - 1}, {13*s + s/2, 13*s + s/4, 13*s + s/4, -s / 4},
+			{10 * s, 10 * s, 10 * s, 0}, {14 * s, 0, 10 * s, -4 * s}, {14*s + s/2, 14*s + s/4, 10*s + s/2, -4 * s},
+		},
+		"nor does it believe a jump while it stood still": {
+			{10 * s, 10 * s, 10 * s, 0}, {14 * s, 0, 10 * s, -4 * s}, {99 * s, 15 * s, 15 * s, -84 * s},
+		},
+		"nor a jump back": {
+			{10 * s, 10 * s, 10 * s, 0}, {14 * s, 0, 10 * s, -4 * s}, {4 * s, 15 * s, 10 * s, 6 * s},
 		},
 		"or until none does for a while": {
 			{10 * s, 10 * s, 10 * s, 0},

@@ -195,6 +195,9 @@ func (s *simulation) checkKept() {
 			continue
 		}
 		state := s.stateOf(j)
+		if j.end != 0 && state == queue.Deferred {
+			state = queue.StateNone // a second copy is left on the overflow; the end must still be known
+		}
 		switch {
 		case state == queue.StateNone && j.of.blurred:
 			j.lost = true

@@ -55,6 +55,43 @@ func TestRulesOutlastDrainers(t *testing.T) {
 	}
 }
 
+// One caller knows that a minute has passed, and another does not. What the other was allowed while the clock stood
+// still counts when the first lets it go on.
+func TestRulesOutlastDrainersForAllCallers(t *testing.T) {
+	s := redistest.New(t, redistest.Options{})
+	knows := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1})
+	tenth, err := leaky.ParseRate("6/m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := rules.Rule{
+		Name: "r.bucket", Key: "{lane}", Algorithm: leaky.AlgorithmTokenBucket,
+		Bound: rules.Bound{Rate: tenth, Burst: 2},
+	}
+	knows.rule(rule)
+	ask := func(v *env, key string) bool {
+		got, err := v.e.Take(v.ctx, rule.Name, []rules.Take{{Key: key}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got[0].Allowed
+	}
+	ask(knows, "another") // which shows the clock
+	standStill(t, s, 0)
+	allowed := 0
+	for range 3 {
+		if ask(open(t, s.Client(), redisq.Options{}), "key") {
+			allowed++
+		}
+	}
+	if ask(knows, "key") {
+		allowed++
+	}
+	if allowed != 2 {
+		t.Errorf("%d of 4 are allowed, want 2", allowed)
+	}
+}
+
 // standStill sets the clock as it is a minute after a drainer vouched for it, in doubt for some time or not yet.
 func standStill(t *testing.T, s *redistest.Server, doubt time.Duration) {
 	t.Helper()

@@ -39,8 +39,7 @@
 
 local STAMP_BYTES = 8
 
-begin()
-if M.doubt > 0 then look(M, tonumber(ARGV[3])) end
+begin(nil, tonumber(ARGV[3]))
 local out, arg = {}, 4
 if M.firstExpiry > 0 and M.firstExpiry <= wall then expireDue() end
 

@@ -18,15 +18,14 @@ local QUESTION, QUESTION_BYTES = '>BI2I2I4BB', 11
 local MOST_LOOKED = 10000 -- some 10 ms; see concurrency.lua
 local wrote
 
-local out, clock, last, offset, doubted, arg = {}, nil, nil, nil, nil, 4
+local out, clock, last, ahead, doubted, arg = {}, nil, nil, nil, nil, 4
 for nr = 1, ARGV[2] + 0 do
   local known, record, recheck = unpack(call('HMGET', B, ARGV[arg], 'clock', 'recheck'))
   if not clock then
     list = recheck
     clock = unpackClock(record or cmsgpack.pack(0, 0))
-    last, offset, doubted = clock.clockLast, clock.offset, clock.doubt
-    look(clock)
-    if clock.doubt > 0 then look(clock, tonumber(ARGV[3])) end
+    last, ahead, doubted = clock.clockLast, clock.ahead, clock.doubt
+    look(clock, nil, tonumber(ARGV[3]))
   end
   local first, count = arg + 4, ARGV[arg + 3] + 0
   if known == ARGV[arg + 1] then
@@ -111,7 +110,7 @@ for nr = 1, ARGV[2] + 0 do
   arg = first + count + 1
 end
 -- Takes alone write the clock at most once a millisecond: a tally that is ahead of now counts as if it were of now.
-if offset ~= clock.offset or doubted ~= clock.doubt or wrote and now >= last + 1000 then
+if ahead ~= clock.ahead or doubted ~= clock.doubt or wrote and now >= last + 1000 then
   clock.clockLast = now
   call('HSET', B, 'clock', packClock(clock))
 end

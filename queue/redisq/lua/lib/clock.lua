@@ -6,8 +6,9 @@ local FOLLOWED, UNVOUCHED, DOUBTED, REPORTED = 500000, 3000000, 3000000, 5000000
 local now, wall, skew
 
 -- look reads the clock c. latest is the last instant that the clock can show as the caller knows it, nil if it does
--- not. See Clock.Look in queue/machine/clock.go.
-local function look(c, latest)
+-- not. known is the same of a caller whose calls may be slow, and counts only if nobody has vouched for long. See
+-- Clock.Look in queue/machine/clock.go.
+local function look(c, latest, known)
   if ARGV[1] ~= '' then
     wall = ARGV[1] + 0
   else
@@ -18,12 +19,17 @@ local function look(c, latest)
     c.vouched, c.doubt, c.jumped, c.jumps, c.filed, c.filedAt, c.refiling = 0, 0, 0, 0, c.offset, 0, 0
   end
   now = wall + c.offset
-  if latest and (now > latest + FOLLOWED or now > latest and c.doubt > 0) then
+  local unsure = c.vouched > 0 and now > c.vouched + UNVOUCHED
+  if unsure then latest = latest or known end
+  if latest and c.doubt > 0 then
+    now = min(now, latest, wall + (c.ahead or c.offset))
+  elseif latest and now > latest + FOLLOWED then
     now = latest
-  elseif not latest and c.vouched > 0 and now > c.vouched + UNVOUCHED then
+  elseif not latest and unsure then
     if c.doubt == 0 or wall < c.doubt then c.doubt = wall end
     if wall <= c.doubt + DOUBTED then
       now, skew = c.clockLast, c.clockLast - wall
+      c.ahead = skew
       return
     end
     c.vouched, c.doubt = 0, 0
@@ -31,6 +37,6 @@ local function look(c, latest)
   now = max(now, c.clockLast)
   skew = now - wall
   if max(skew - c.offset, c.offset - skew) >= REPORTED then c.jumped, c.jumps = now, c.jumps + 1 end
-  c.offset = skew
+  c.offset, c.ahead = skew, skew
   if latest then c.vouched, c.doubt = now, 0 end
 end

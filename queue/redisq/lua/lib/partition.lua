@@ -14,13 +14,13 @@ end
 
 local M -- the fields of the partition's hash, see fields.go
 
--- begin reads the partition and its clock. latest is the last instant that the clock can show, if the caller knows it.
-local function begin(latest)
+-- begin reads the partition and its clock; for latest and known see look.
+local function begin(latest, known)
   checkSlot()
   M = readPartition()
   if not M then raise('NOSTORE', B .. ' holds no penstock store') end
   if M.firstExpiry > 0 then call('ZCARD', B .. 'T') end
-  look(M, latest)
+  look(M, latest, known)
   local latest = now + POLL + SECOND -- a later instant was planted, and would stop all visits
   if M.firstLease > latest then M.firstLease = now end
   if M.firstTimer > latest then M.firstTimer = now end
