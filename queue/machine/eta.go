@@ -77,8 +77,8 @@ func (q *queueState) judgeETA(o outlook, now leaky.Instant) etaVerdict {
 	return v
 }
 
-// eta returns when a lane lets a job depart, not before goes, with that much cost ahead of it in the lane, and the limit
-// that decides that, or nil. Without a rate it returns the end of the lane's stop, or 0.
+// eta returns when a lane lets a job depart, not before goes, with that much cost ahead of it in the lane. Without a
+// rate it returns the end of the lane's stop, or 0. by is the limit that decides, or nil.
 func (ln *lane) eta(goes, now leaky.Instant, ahead int64) (at leaky.Instant, by *limit) {
 	stop := ln.stopsUntil(now)
 	p, limited := ln.pacing(now, now)

@@ -249,7 +249,7 @@ func (b *bench) empty(name string) {
 	}
 }
 
-// Limits of lanes in other units hold over a reopening: their bursts count as used up, and debts are on file, until they
+// Limits of lanes in other units hold over a reopening: their bursts count as used up, and debts are on file until they
 // are paid.
 func TestDebtsOfLanesSurviveAReopening(t *testing.T) {
 	b := start(t, Options{})
@@ -292,8 +292,8 @@ func TestDebtsOfLanesSurviveAReopening(t *testing.T) {
 		}
 		b.Advance(100 * time.Millisecond)
 	}
-	for lane, want := range map[string]time.Duration{"debt": 11, "small": 1, "late": 21, "other": 2} {
-		want *= time.Second
+	for lane, seconds := range map[string]int{"debt": 11, "small": 1, "late": 21, "other": 2} {
+		want := time.Duration(seconds) * time.Second
 		if at := left[lane]; at < want || at > want+500*time.Millisecond {
 			t.Errorf("%s leaves after %v, want %v", lane, at, want)
 		}

@@ -69,11 +69,13 @@ var laneLimitRules = []rule{
 			jobs, want string
 		}{
 			{
-				"each lane has its own", "unlimited", []func(*queue.Spec){everyLane(laneTokens("10/s 20"))},
+				"each lane has its own", "unlimited",
+				[]func(*queue.Spec){everyLane(laneTokens("10/s 20"))},
 				"x1:20 x2:20 y1:5 y2:20", "x1@0s y1@0s y2@500ms x2@2s",
 			},
 			{
-				"a lane that waits keeps its turn", "10/s", []func(*queue.Spec){everyLane(laneTokens("10/s 20"))},
+				"a lane that waits keeps its turn", "10/s",
+				[]func(*queue.Spec){everyLane(laneTokens("10/s 20"))},
 				"x1:20 x2:1 x3:1 y1:1 y2:1 y3:1", "x1@0s y1@100ms x2@200ms y2@300ms x3@400ms y3@500ms",
 			},
 			{
@@ -82,24 +84,28 @@ var laneLimitRules = []rule{
 				"x1:20 x2:10 y1:20 z1:10", "x1@0s y1@500ms z1@1s x2@1.5s",
 			},
 			{
-				"with a rate", "unlimited", []func(*queue.Spec){func(s *queue.Spec) {
+				"with a rate", "unlimited",
+				[]func(*queue.Spec){func(s *queue.Spec) {
 					s.Lanes.LaneRule = laneTokens("10/s 20")
 					s.Lanes.Rate = leaky.PerSecond(4)
 				}},
 				"x1:5 x2:5 x3:20 x4:1", "x1@0s x2@250ms x3@1s x4@1.25s",
 			},
 			{
-				"several limits", "unlimited", []func(*queue.Spec){everyLane(laneTokens("10/s 20", "1/s 25"))},
+				"several limits", "unlimited",
+				[]func(*queue.Spec){everyLane(laneTokens("10/s 20", "1/s 25"))},
 				"x1:20 x2:5 x3:5", "x1@0s x2@500ms x3@5s",
 			},
 			{
-				"a single lane", "unlimited", []func(*queue.Spec){
+				"a single lane", "unlimited",
+				[]func(*queue.Spec){
 					everyLane(laneTokens("10/s 20")), except(laneY, laneTokens("100/s 20")), except(laneZ, queue.LaneRule{}),
 				},
 				"x1:20 x2:20 y1:20 y2:20 z1:20 z2:20", "x1@0s y1@0s z1@0s z2@0s y2@200ms x2@2s",
 			},
 			{
-				"more than the burst leaves a debt", "unlimited", []func(*queue.Spec){everyLane(laneTokens("10/s 10"))},
+				"more than the burst leaves a debt", "unlimited",
+				[]func(*queue.Spec){everyLane(laneTokens("10/s 10"))},
 				"x1:30 x2:1 y1:1 x3:100 x4:1", "x1@0s y1@0s x2@2.1s x3@3.1s x4@12.2s",
 			},
 			{
@@ -237,6 +243,17 @@ var laneLimitRules = []rule{
 		r.queue(q, "unlimited")
 		r.laneUsing(r.queue(q, "unlimited", everyLane(laneTokens("1/s 20"))), "z1:20")
 		r.grant(q, 9, "z1")
+	}},
+	{"a lane keeps its rate when its limits are removed", func(r *rig) {
+		both, alone := laneTokens("1/s 20"), queue.LaneRule{Rate: leaky.PerSecond(1)}
+		both.Rate = alone.Rate
+		q := r.queue("q", "unlimited", everyLane(both))
+		t0 := r.clock.Now()
+		r.laneUsing(q, "x1:40 x2:1 y1:1")
+		r.grant(q, 9, "x1", "y1")
+		r.grant(q, 9)
+		r.queue(q, "unlimited", everyLane(alone))
+		r.sameDepartures(r.departureTimes(q, t0, 1), "x2@1s")
 	}},
 	{"a queue says which limit of its lane a job waits for", func(r *rig) {
 		q := r.queue("q", "unlimited", everyLane(laneTokens("10/s 20")), estimating("tokens=10"))

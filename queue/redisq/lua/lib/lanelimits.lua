@@ -26,7 +26,7 @@ local function keptLimits(packed)
       own[#own + 1] = limitOfLane(s[1], s[2], tonumber(s[3]) or 1, tonumber(s[4]) or 1, s, 5)
     end
   end
-  return own, tonumber(list[1]) or 0
+  return own[1] and own, tonumber(list[1]) or 0
 end
 
 -- packLimits packs the limits of a bucket.
@@ -73,7 +73,7 @@ local function follow(l, rule)
   local same = #old == #rules
   for i, r in ipairs(rules) do same = same and old[i].name == r.name end
   if same then return false end
-  l.limits, l.changed = carryOver(old, rules), l.last - HORIZON
+  l.limits, l.changed = rules[1] and carryOver(old, rules) or nil, l.last - HORIZON
   return true
 end
 
