@@ -125,7 +125,7 @@ func proxyIdle(name string, ingresses int, p50, p99 float64) Figure {
 				return Measurements{}, err
 			}
 			m := Measurements{Close: p.stop, Notes: func() string { return fmt.Sprintf("p99 %.2f ms", proxyP99) }}
-			plain, err := p.plainProxy(ctx)
+			plain, err := p.plain(ctx, p.receiver.URL)
 			if err != nil {
 				return m, err
 			}
@@ -134,7 +134,7 @@ func proxyIdle(name string, ingresses int, p50, p99 float64) Figure {
 				return added, err
 			}
 			m.Peer = func(ctx context.Context) (float64, error) {
-				added, _, err := p.adds(ctx, plain)
+				added, _, err := p.adds(ctx, plain.url)
 				return added, err
 			}
 			return m, nil
@@ -160,22 +160,21 @@ func (p *proxied) adds(ctx context.Context, proxy string) (p50, p99 float64, err
 	return added(0.5), added(0.99), nil
 }
 
-// plainProxy starts an httputil.ReverseProxy to the receiver, and returns its URL.
-func (p *proxied) plainProxy(ctx context.Context) (url string, err error) {
+// plain starts the program plainproxy.
+func (p *proxied) plain(ctx context.Context, args ...string) (*program, error) {
 	dir, err := programs(ctx)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	build := exec.CommandContext(ctx, "go", "build", "-C", "bench", "-o", filepath.Join(dir, "plainproxy"), "./plainproxy")
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building plainproxy: %w: %s", err, out)
+		return nil, fmt.Errorf("building plainproxy: %w: %s", err, out)
 	}
-	plain, err := startBare(ctx, dir, "plainproxy", p.receiver.URL)
-	if err != nil {
-		return "", err
+	plain, err := startBare(ctx, dir, "plainproxy", args...)
+	if err == nil {
+		p.stops = append(p.stops, plain.stop)
 	}
-	p.stops = append(p.stops, plain.stop)
-	return plain.url, nil
+	return plain, err
 }
 
 // proxyP99 is the p99 of the last round of proxyIdle.
@@ -192,7 +191,7 @@ var proxyFree = Figure{
 			return Measurements{}, err
 		}
 		m := Measurements{Close: p.stop}
-		plain, err := p.plainProxy(ctx)
+		plain, err := p.plain(ctx, p.receiver.URL)
 		if err != nil {
 			return m, err
 		}
@@ -203,7 +202,7 @@ var proxyFree = Figure{
 				return together(ctx, callers, count, func(ctx context.Context) error { return call(ctx, c, url) })
 			}
 		}
-		m.Ours, m.Peer = through(p.base[0]+"/"), through(plain)
+		m.Ours, m.Peer = through(p.base[0]+"/"), through(plain.url)
 		return m, nil
 	},
 }
@@ -211,36 +210,47 @@ var proxyFree = Figure{
 // proxyMemory measures the memory of waiting callers.
 var proxyMemory = Figure{
 	Name: "memory-proxy", Unit: "MB, resident memory that 8,000 waiting callers add to a server", Rounds: 1,
-	Goal: "96 MB, which is 12 KB a caller", Met: func(ours, _, _ float64) bool { return ours <= 96 },
+	Floor: "http.Server whose handler waits",
+	Goal:  "96 MB, which is 12 KB a caller", Met: func(ours, _, _ float64) bool { return ours <= 96 },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		p, err := newProxied(ctx, 0, "1/h", hello)
 		if err != nil {
 			return Measurements{}, err
 		}
-		return Measurements{Close: p.stop, Ours: func(ctx context.Context) (float64, error) {
-			before, err := p.programs[0].resident()
-			if err != nil {
-				return 0, err
-			}
-			ctx, cancel := context.WithCancel(ctx)
-			c := &http.Client{Transport: &http.Transport{}}
-			var all sync.WaitGroup
-			defer all.Wait()
-			defer cancel()
-			for range sized(8_000) {
-				all.Go(func() {
-					r, _ := http.NewRequestWithContext(ctx, http.MethodGet, p.base[0]+"/", http.NoBody)
-					r.Header.Set("Penstock-Wait", "10m")
-					if answer, err := c.Do(r); err == nil {
-						_ = answer.Body.Close()
-					}
-				})
-			}
-			time.Sleep(lasting(15 * time.Second))
-			after, err := p.programs[0].resident()
-			return after - before, err
-		}}, nil
+		m := Measurements{Close: p.stop}
+		plain, err := p.plain(ctx)
+		if err != nil {
+			return m, err
+		}
+		m.Ours = func(ctx context.Context) (float64, error) { return waitingMemory(ctx, p.programs[0], p.base[0]+"/") }
+		m.Floor = func(ctx context.Context) (float64, error) { return waitingMemory(ctx, plain, plain.url) }
+		return m, nil
 	},
+}
+
+// waitingMemory returns the memory that callers add to a program while they wait.
+func waitingMemory(ctx context.Context, server *program, url string) (float64, error) {
+	before, err := server.resident()
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	c := &http.Client{Transport: &http.Transport{}}
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	for range sized(8_000) {
+		all.Go(func() {
+			r, _ := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+			r.Header.Set("Penstock-Wait", "10m")
+			if answer, err := c.Do(r); err == nil {
+				_ = answer.Body.Close()
+			}
+		})
+	}
+	time.Sleep(lasting(15 * time.Second))
+	after, err := server.resident()
+	return after - before, err
 }
 
 // proxyShare has ingresses pass calls on while one is killed every second.
