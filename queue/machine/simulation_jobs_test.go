@@ -173,6 +173,7 @@ func (s *simulation) deleted(q *simQueue) {
 		q.overflow.aside = nil
 	}
 	q.lanes, q.held = map[string]*simLane{}, 0
+	q.ramp.gone()
 }
 
 // sees notes a job's state.

@@ -33,7 +33,7 @@ const simMaxBatches = 3
 const simMaxTokens, simTokens = 60, 20
 
 // simSpecs are a single queue with a burst, and queues with lanes, ordered lanes, jobs that are not sent twice, further
-// limits, limits of tokens, hours, rules, an overflow (two), and a group.
+// limits, limits of tokens, hours, a ramp with hours, rules, an overflow (two), and a group.
 var simSpecs = []func(*queue.Spec){
 	func(s *queue.Spec) { s.Name, s.Rate, s.Burst = "alone", leaky.PerSecond(100), 3 },
 	func(s *queue.Spec) { s.Name, s.Rate = "lanes", leaky.PerSecond(14) },
@@ -54,6 +54,7 @@ var simSpecs = []func(*queue.Spec){
 	func(s *queue.Spec) {
 		s.Name, s.Rate, s.Burst = "timed", leaky.PerSecond(20), 4
 	},
+	simRamped,
 	func(s *queue.Spec) {
 		s.Name, s.Rate, s.Rules = "limited", leaky.PerSecond(40), []string{"limited.meter", "limited.log"}
 	},
@@ -96,6 +97,7 @@ type simQueue struct {
 	isParent bool
 	parent   *simQueue
 	overflow *simOverflow // nil if it defers no jobs
+	ramp     *simRamp     // nil if it has none
 	lanes    map[string]*simLane
 	keyed    bool  // its jobs have lanes
 	held     int64 // when that was checked last
@@ -121,10 +123,11 @@ func newSimQueues(s *simulation) (list []*simQueue) {
 		if s.IntN(2) == 0 {
 			q.spec.Retention.Max = 300
 		}
-		if set(&q.spec); q.spec.Name == "timed" {
+		if set(&q.spec); q.spec.Name == "timed" || q.spec.Name == "ramped" {
 			q.spec.Hours = simHours(s.IntN(2))
 		}
 		q.spec.Normalize()
+		q.ramp = newSimRamp(&q.spec)
 		q.keyed = q.spec.Name == "lanes" || q.spec.Ordered || q.spec.Name == "limited"
 		if q.spec.Overflow == queue.Defer {
 			q.overflow = &simOverflow{of: q, strays: map[uint64]int64{}}
@@ -336,7 +339,7 @@ func (s *simulation) judgeQuotas() {
 	for _, q := range s.queues {
 		s.judgeHours(q)
 		for _, of := range q.spec.Limits {
-			if !of.HasQuota() || of.Counts() != "" || len(q.metered) == 0 {
+			if !of.HasQuota() || of.Counts() != "" || of.Ramp.On() || len(q.metered) == 0 {
 				continue
 			}
 			l := law.Quota{Max: of.Quota.Max, Late: simSlack}
