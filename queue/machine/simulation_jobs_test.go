@@ -65,7 +65,7 @@ func (s *simulation) newJob() *simJob {
 	}
 	s.jobs = append(s.jobs, j)
 	if s.IntN(10) == 0 {
-		j.Cost = s.Int64N(3) + 1
+		j.Cost = s.Int64N(simMaxCost) + 1
 	}
 	if q.lanes != nil {
 		j.Lane = simLanes[s.IntN(len(simLanes))]

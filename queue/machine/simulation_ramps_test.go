@@ -14,7 +14,8 @@ import (
 //   - the engine's maximum is that step, and what it counts is no less than what departed
 //
 // The queue is closed each second minute, which must not count. A grant that is neither started nor returned in its
-// minute may count as a departure or not.
+// minute may count as a departure or not. So may a minute whose rest was too little for the next job, which forfeits
+// it.
 type simRamp struct {
 	steps   []int64
 	minutes []*simMinute // minutes with a granted departure
@@ -26,7 +27,9 @@ type simRamp struct {
 type simMinute struct {
 	number  int64
 	most    int64
+	least   int64 // is the maximum at least
 	started int64 // cost of the jobs that started
+	granted int64 // cost of all grants
 	open    int   // grants that were not returned
 	// repeated says that the engine may count this minute and the next one as one: it was told of an earlier time, or
 	// the queue was deleted.
@@ -38,6 +41,9 @@ type simGrant struct {
 	job   *simJob
 	fence fence
 }
+
+// simMaxCost is the highest cost of a job.
+const simMaxCost = 3
 
 var simRampSteps = []int64{4, 6, 9, 14, 20, 30}
 
@@ -76,25 +82,37 @@ func (s *simulation) reserved(jobs []granted) {
 			if last != nil && n < last.number && !r.anew {
 				s.fail("%s leaves in minute %d, and minute %d is used", j, n, last.number)
 			}
-			last, r.anew = &simMinute{number: n, most: r.step(used(r.minutes))}, false
-			r.minutes = append(r.minutes, last)
+			last = &simMinute{number: n, most: r.step(used(r.minutes)), least: r.step(surely(r.minutes))}
+			r.minutes, r.anew = append(r.minutes, last), false
 		}
 		r.of[key] = last
 		last.open++
+		last.granted += j.Cost
 	}
 }
 
 // used returns in how many minutes something departed, or may have.
 func used(minutes []*simMinute) (n int) {
 	for _, m := range minutes {
-		if m.open > 0 {
+		if m.open > 0 || m.granted+simMaxCost > m.least {
 			n++
 		}
 	}
 	return n
 }
 
-// returns decides whether a settlement returns an unused departure, which then does not count: its minute is the latest.
+// surely returns in how many minutes something departed.
+func surely(minutes []*simMinute) (n int) {
+	for _, m := range minutes {
+		if m.started > 0 && !m.repeated {
+			n++
+		}
+	}
+	return n
+}
+
+// returns returns the minute to which a settlement returns an unused departure, which then does not count. It is the
+// latest minute, or nil.
 func (r *simRamp) returns(c *simSettle) *simMinute {
 	if r == nil || r.anew || !c.valid || c.Verdict != queue.Release && !c.Unused {
 		return nil
@@ -136,8 +154,8 @@ func (s *simulation) startedUnder(r *simRamp, j *simJob, f fence) {
 	}
 }
 
-// rampsGoBack notes that the wall clock jumped back. While it shows the minute before the last used one, nothing leaves.
-// If it is earlier, minutes come again.
+// rampsGoBack notes that the wall clock jumped back. While it shows the minute before the last used one, nothing
+// leaves. If it is earlier, minutes come again.
 func (s *simulation) rampsGoBack() {
 	for _, q := range s.queues {
 		if r := q.ramp; r != nil && r.last() != nil && simMinuteOf(s.at+s.jumped) < r.last().number-1 {
@@ -176,13 +194,8 @@ func (s *simulation) checkRamps(now leaky.Instant) {
 		} else if last != nil && last.number == n {
 			before, started = before[:len(before)-1], last.started
 		}
-		least := 0
-		for _, m := range before {
-			if m.started > 0 && !m.repeated {
-				least++
-			}
-		}
-		if most := used(before); said.Max < r.step(least) || said.Max > r.step(most) || said.Used < started {
+		least, most := surely(before), used(before)
+		if said.Max < r.step(least) || said.Max > r.step(most) || said.Used < started {
 			s.fail("%s: %d of %d are used in minute %d, and %d started; something left in %d to %d minutes before",
 				q.spec.Name, said.Used, said.Max, n, started, least, most)
 		}
