@@ -161,8 +161,8 @@ func (c *Cmd) check() error {
 		)
 	case c.Rules && (c.Drainers+c.Queues+c.Children+c.Lanes != 0 || c.Quota.Max != 0 || c.Ramp != nil || c.Hours ||
 		c.Limit.Unit != "" || c.Reference):
-		return errors.New("--rules cannot be used with --drainers, --queues, --children, --lanes, --quota, --ramp, --hours, " +
-			"--limit or --reference, which need a queue")
+		return errors.New("--rules cannot be used with --drainers, --queues, --children, --lanes, --quota, --ramp, " +
+			"--hours, --limit or --reference, which need a queue")
 	case !c.Rules && (c.Ingresses != 0 || c.Callers != 0 || c.Keys != 0):
 		return errors.New("--ingresses, --callers and --keys need --rules")
 	}
