@@ -436,7 +436,7 @@ type Limit struct {
 	// What the limit counts: jobs, or another unit in which jobs state their costs. A job that costs
 	// more than the burst leaves once the whole burst is available. Default: jobs.
 	Unit string `json:"unit,omitempty"`
-	// Growth of a quota per day, week or month, from window to window.
+	// Growth of a quota from window to window.
 	Ramp *LimitRamp `json:"ramp,omitempty"`
 }
 
@@ -765,7 +765,7 @@ type ForecastUnchanged struct {
 	Exact    bool      `json:"exact"`
 }
 
-// LimitRamp is a type of the API. Growth of a quota per day, week or month, from window to window.
+// LimitRamp is a type of the API. Growth of a quota from window to window.
 type LimitRamp struct {
 	// Factor by which each window's maximum exceeds the one before, rounded down. At most three
 	// decimals. Default: none.

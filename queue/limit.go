@@ -42,6 +42,9 @@ type Quota struct {
 
 func (q Quota) String() string { return strconv.FormatInt(q.Max, 10) + "/" + q.Per }
 
+// short reports whether a window is shorter than a day. These windows end everywhere at the same time.
+func (q Quota) short() bool { return q.Per == "m" || q.Per == "h" }
+
 // MarshalText writes q as String does.
 func (q Quota) MarshalText() ([]byte, error) { return []byte(q.String()), nil }
 
@@ -171,7 +174,7 @@ func (l *Limit) validateTimezone(field string) error {
 	if l.Timezone == "" {
 		return nil
 	}
-	if l.Quota.Per == "m" || l.Quota.Per == "h" {
+	if l.Quota.short() {
 		return invalid.Errorf(
 			field, l.Timezone, "has no effect on minutes and hours: they end everywhere at the same time",
 		)

@@ -136,7 +136,8 @@ func (l *Limit) QuotaRule(now time.Time) (q leaky.Quota, err error) {
 	return q, nil
 }
 
-// rampFrom returns noon of the first day of a ramp. Midnight may occur twice that day, or not at all.
+// rampFrom returns when the first day of a ramp begins. For windows of a day or more it returns noon of that day,
+// because midnight may occur twice, or not at all.
 func (l *Limit) rampFrom(field string) (time.Time, error) {
 	zone, err := zoneOf("timezone", l.Timezone)
 	if err != nil {
@@ -145,6 +146,9 @@ func (l *Limit) rampFrom(field string) (time.Time, error) {
 	from, err := time.ParseInLocation(time.DateOnly, l.Ramp.From, zone)
 	if err != nil || from.Year() < 2000 || from.Year() > 2199 {
 		return time.Time{}, invalid.Errorf(field, l.Ramp.From, `must be a date from 2000 to 2199, such as "2026-12-01"`)
+	}
+	if l.Quota.short() {
+		return from, nil
 	}
 	year, month, day := from.Date()
 	return time.Date(year, month, day, 12, 0, 0, 0, zone), nil
@@ -187,11 +191,11 @@ func rampState(q leaky.Quota, w leaky.Window) RampState {
 // Began reports whether a ramp grows, in a window with that maximum.
 func (s RampState) Began(most int64) bool { return s.Next > most || s.Step == s.Steps }
 
-// rampPeriods are what a step of a ramp is called.
-var rampPeriods = map[string]string{"d": "day", "w": "week", "mo": "month"}
+// periods are the windows of quotas, in words.
+var periods = map[string]string{"m": "minute", "h": "hour", "d": "day", "w": "week", "mo": "month"}
 
-// Period returns "day", "week" or "month", or "" for shorter windows.
-func (q Quota) Period() string { return rampPeriods[q.Per] }
+// Period returns the window of a quota, from "minute" to "month".
+func (q Quota) Period() string { return periods[q.Per] }
 
 // QuotaReason returns a quota as the reason why jobs wait in a window: its settings, or the present step of its ramp.
 func (l *Limit) QuotaReason(q leaky.Quota, w leaky.Window) string {
@@ -212,7 +216,7 @@ func (l *Limit) QuotaReason(q leaky.Quota, w leaky.Window) string {
 // rampSettings are the settings of a limit's ramp.
 var rampSettings = []setting[Limit]{
 	{
-		name: "ramp", doc: "Growth of a quota per day, week or month, from window to window.",
+		name: "ramp", doc: "Growth of a quota from window to window.",
 		check: func(l *Limit, field string) error { return l.validateRamp(field) },
 	},
 	{
@@ -249,8 +253,6 @@ func (l *Limit) validateRamp(field string) error {
 		return nil
 	case !l.HasQuota():
 		return invalid.Errorf(field, "", `needs a quota, such as "50/d": the maximum of the first window`)
-	case l.Quota.Period() == "":
-		return invalid.Errorf(field, "", "needs a quota per day, week or month (/d, /w or /mo), not %s", l.Quota)
 	case r.Steps != "" && (r.Factor != 0 || r.Until != 0):
 		return invalid.Errorf(field, "", "has steps and a factor; leave out steps, or factor and until")
 	case r.Steps == "" && r.Factor == 0:

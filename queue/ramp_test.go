@@ -16,7 +16,6 @@ func specWithLimit(limit string) string {
 func TestRampsAreValidated(t *testing.T) {
 	for limit, want := range map[string]string{
 		`"rate":"5/s","ramp":{"steps":[1,2]}`:                                    ": needs a quota",
-		`"quota":"5/h","ramp":{"steps":[5,9],"idle":"hold"}`:                     ": needs a quota per day, week or month",
 		`"quota":"5/d","ramp":{"idle":"hold"}`:                                   ": must have steps such as [5, 10]",
 		`"quota":"5/d","ramp":{"steps":[],"idle":"hold"}`:                        ".steps: has 0 steps",
 		`"quota":"5/d","ramp":{"steps":[5],"idle":"hold"}`:                       ".steps: has 1 steps",

@@ -2,10 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/penstock/penstock/internal/prove"
+	"github.com/penstock/penstock/internal/test/long"
 	"github.com/penstock/penstock/internal/test/redistest"
 )
 
@@ -21,6 +23,8 @@ type proof struct {
 	Reference                            *prove.PaceReport
 	Levels                               []prove.LevelReport
 	Limit                                *prove.LimitReport
+	Quota                                *prove.QuotaReport
+	Hours                                *prove.HoursReport
 }
 
 // runProof runs prove and checks that its exit code says what its report says.
@@ -107,6 +111,30 @@ func TestProveLimit(t *testing.T) {
 	}
 }
 
+// TestProveMinutes: hours close and open a queue, and a ramp grows, while its processes are killed. The short form does
+// the first on one engine.
+func TestProveMinutes(t *testing.T) {
+	t.Parallel()
+	for _, flags := range long.Of([][]string{{"--hours"}}, [][]string{{"--hours"}, {"--ramp", "20,40,1000"}}) {
+		for onRedis := range long.Of(1, 2) {
+			t.Run(flags[0], func(t *testing.T) {
+				t.Parallel()
+				var store []string
+				if onRedis == 1 {
+					store = []string{"--redis", redistest.New(t, redistest.Options{}).URL(), "--init", "--drainers", "2"}
+				}
+				args := slices.Concat(store, flags, []string{"--rate", "20/s", "-d", "121s", "--faults", "kill", "--every", "20s"})
+				p := runProof(t, args...)
+				ramp, hours := p.Quota, p.Hours
+				if (ramp == nil) != (flags[0] == "--hours") || (hours == nil) == (ramp == nil) || p.Injected < 5 ||
+					ramp != nil && (len(ramp.Used) < 3 || ramp.Most[2] != 1000) || hours != nil && len(hours.Starts) < 2 {
+					t.Errorf("%+v", p)
+				}
+			})
+		}
+	}
+}
+
 // TestProveQueues judges each of many queues while drainers are killed.
 func TestProveQueues(t *testing.T) {
 	t.Parallel()
@@ -136,6 +164,9 @@ func TestProveUsage(t *testing.T) {
 		"from 0 to 64":        {"--lanes", "65"},
 		"one a minute":        {"--quota", "5/h"},
 		"longer than a min":   {"--quota", "5/m"},
+		"longer than 2m0s":    {"--hours"},
+		"leave out quota":     {"--quota", "5/m", "--ramp", "5,9"},
+		"32 ascending":        {"--ramp", "9,5", "-d", "3m"},
 		"raise the rate":      {"--rate", "1/s", "--children", "60", "-d", "10s"},
 		"no children, quota":  {"--queues", "2", "--children", "2"},
 		"from 0 to 5000":      {"--queues", "5001"},

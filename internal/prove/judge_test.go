@@ -33,9 +33,16 @@ func accepted(ids []string) *acceptedJobs {
 }
 
 // judged calls judge, which needs no calendar here.
+// halfPast is when the arrivals of a judged run begin, in the middle of a minute.
+var halfPast = time.Unix(1_790_000_010, 0)
+
 func judged(t *testing.T, r *Report, o Options, levels []level, b *acceptedJobs, arrivals []receiver.Arrival) {
 	t.Helper()
-	if err := r.judge(o, levels, b, arrivals, time.Unix(1_790_000_010, 0)); err != nil { // half past a minute
+	s := &layout{levels: levels}
+	if o.Hours {
+		s.open = openSpans(halfPast)
+	}
+	if err := r.judge(o, s, b, arrivals, halfPast); err != nil {
 		t.Fatal(err)
 	}
 }

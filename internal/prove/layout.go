@@ -16,7 +16,7 @@ type layout struct {
 	specs  []queue.Spec // the parent first
 	levels []level      // queues and lanes with a rate below the first queue's
 	feeds  []*feed      // one for each loaded queue
-	limit  *limitSpec   // of the first queue; nil without one
+	open   []openSpan   // hours of the first queue; nil without them
 }
 
 // level is one queue or one lane, judged by its own rate.
@@ -55,14 +55,15 @@ func newLayout(o *Options, name, url string) (*layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Quota.Max > 0 {
-		first.Limits = []queue.Limit{{Quota: o.Quota}}
+	if l := o.quota(); l.HasQuota() {
+		first.Limits = append(first.Limits, l)
 	}
-	if s.limit, err = o.plan(); err != nil {
-		return nil, err
+	if o.limit != nil {
+		first.Limits = append(first.Limits, o.limit.limit())
 	}
-	if s.limit != nil {
-		first.Limits = append(first.Limits, s.limit.limit())
+	if o.Hours {
+		s.open = openSpans(time.Now())
+		first.Hours = hoursOf(s.open)
 	}
 	if o.Children == 0 {
 		return s, s.add(o, first, "")
@@ -93,7 +94,7 @@ func (s *layout) addLevel(o *Options, name string, rate leaky.Rate, url, prefix 
 // add adds a queue that carries load through its lanes.
 func (s *layout) add(o *Options, spec queue.Spec, prefix string) error {
 	f := newFeed(o.Store, spec.Name)
-	if f.limit = s.limit; f.limit != nil {
+	if f.limit = o.limit; f.limit != nil {
 		spec.MaxInFlight = f.limit.inFlight
 	}
 	defer func() {

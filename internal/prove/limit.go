@@ -123,10 +123,10 @@ type LimitReport struct {
 
 // judgeLimit judges the costs of the arrivals. A job that arrives again was not settled before, so its use was not
 // charged then: only its cost was.
-func (r *Report) judgeLimit(o *Options, arrivals []receiver.Arrival) error {
-	s, err := o.plan()
-	if s == nil || err != nil {
-		return err
+func (r *Report) judgeLimit(o *Options, arrivals []receiver.Arrival) {
+	s := o.limit
+	if s == nil {
+		return
 	}
 	last := map[string]int{}
 	for i := range arrivals {
@@ -149,7 +149,6 @@ func (r *Report) judgeLimit(o *Options, arrivals []receiver.Arrival) error {
 	l.Burst += v.InFlight
 	v.Actual = judgeStarts(l, uses)
 	r.Limit = v
-	return nil
 }
 
 // concludeLimit adds the broken laws of the limit.

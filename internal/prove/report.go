@@ -26,6 +26,8 @@ type Report struct {
 	// Levels are the queues, if there are several, and the lanes, each with its own rate. Quota is nil without a quota.
 	Levels []LevelReport `json:"levels,omitempty"`
 	Quota  *QuotaReport  `json:"quota,omitempty"`
+	// Hours is nil without hours.
+	Hours *HoursReport `json:"hours,omitempty"`
 	// Limit is nil without a limit in a unit.
 	Limit *LimitReport `json:"limit,omitempty"`
 	// LostByStore, Released and Expired are the store's counts of lost slots, released jobs and expired leases.
@@ -128,6 +130,8 @@ func (r *Report) conclude(duplicates bool) {
 			r.stalledIn(w))
 	}
 	r.concludeLevels(broken)
+	r.concludeQuota(broken)
+	r.concludeHours(broken)
 	r.concludeLimit(broken)
 	if r.Lost > 0 {
 		broken("%d accepted jobs never arrived, such as %v", r.Lost, r.LostIDs)

@@ -36,6 +36,10 @@ type Options struct {
 	// of lanes in each queue, Quota a limit beside the rate; 0 means none.
 	Children, Lanes int
 	Quota           queue.Quota
+	// Ramp makes a quota a minute grow: its maxima in the first minutes in which jobs leave. Hours closes the queue in
+	// every second minute.
+	Ramp  []int64
+	Hours bool
 	// Limit is a limit in a unit beside the rate, whose costs are corrected after each delivery. The zero Limit means
 	// none.
 	Limit Limit
@@ -60,6 +64,8 @@ type Options struct {
 	Log io.Writer
 	// Progress is called now and then with the number of arrived jobs.
 	Progress func(elapsed time.Duration, accepted, arrived int, marks []Mark)
+
+	limit *limitSpec // planned by Validate; nil without a Limit
 }
 
 // Validate sets defaults and checks the options. Its errors begin with the name of the option.
@@ -76,17 +82,24 @@ func (o *Options) Validate() error {
 		if t := 4 * o.Rate.Interval(); t > 0 {
 			o.Grace += t
 		}
-		if o.Quota.Max > 0 {
+		if o.Quota.Max > 0 || o.Ramp != nil {
 			o.Grace += time.Minute
 		}
+		if o.Hours {
+			o.Grace += 2 * time.Minute // a quota may be used up when the queue opens next
+		}
+	}
+	if err := o.validateWindows(); err != nil {
+		return err
 	}
 	switch {
 	case o.Rate.Unlimited():
 		return errors.New("rate: unlimited has no window law; give a rate")
 	case o.Queues < 0 || o.Queues > 5000:
 		return fmt.Errorf("queues: %d must be from 0 to 5000", o.Queues)
-	case o.Queues > 1 && (o.Children > 0 || o.Quota.Max > 0 || o.Reference != nil):
-		return errors.New("queues: several independent queues have no children, quota or reference; leave those out")
+	case o.Queues > 1 && (o.Children > 0 || o.Quota.Max > 0 || o.Ramp != nil || o.Hours || o.Reference != nil):
+		return errors.New("queues: several independent queues have no children, quota, ramp, hours or reference; leave " +
+			"those out")
 	case o.Rate.PerSecond()*float64(max(1, o.Queues)) > 5000:
 		return errors.New("rate: above 5000/s in all, one receiver in this process would measure itself")
 	case o.Drainers < 1 || o.Drainers > 64:
@@ -97,10 +110,6 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("children: %d must be from 0 to 64", o.Children)
 	case o.Lanes < 0 || o.Lanes > 64:
 		return fmt.Errorf("lanes: %d must be from 0 to 64", o.Lanes)
-	case o.Quota.Max > 0 && o.Quota.Per != "m":
-		return fmt.Errorf("quota: %s must be one a minute, such as 3000/m: no run is long enough for others", o.Quota)
-	case o.Quota.Max > 0 && o.Duration <= time.Minute:
-		return fmt.Errorf("duration: %v must be longer than a minute, or no window of the quota ends in it", o.Duration)
 	case o.Faults != NoFaults && o.Duration <= o.Every:
 		return fmt.Errorf("duration: %v must be longer than the time between faults, %v", o.Duration, o.Every)
 	}
@@ -108,6 +117,10 @@ func (o *Options) Validate() error {
 	case NoFaults, Kill, Pause, Restart:
 	default:
 		return fmt.Errorf("faults: %q must be none, kill, pause or restart", o.Faults)
+	}
+	var err error
+	if o.limit, err = o.plan(); err != nil {
+		return err
 	}
 	s, err := newLayout(o, "prove", "")
 	if err != nil {
@@ -133,11 +146,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit, err := o.plan()
-	if err != nil {
-		return nil, err
-	}
-	o.Receiver.Header = limit.header
+	o.Receiver.Header = o.limit.header
 	rec, stop, err := receive(ctx, o.Receiver)
 	if err != nil {
 		return nil, err
@@ -193,7 +202,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		r.WorstStall = max(r.WorstStall, stall.For)
 	}
 	zero := time.Now().Add(-rec.Now())
-	return r, r.judge(o, s.levels, f.accepted, rec.Arrivals(0), zero)
+	return r, r.judge(o, s, f.accepted, rec.Arrivals(0), zero)
 }
 
 // law returns the window law of all arrivals. Independent queues may all start a job at the same instant.
@@ -220,7 +229,7 @@ func receive(ctx context.Context, o receiver.Options) (rec *receiver.Receiver, s
 }
 
 // judge fills in the verdict. zero is the wall clock's time at the start of the arrivals' clock.
-func (r *Report) judge(o Options, levels []level, b *acceptedJobs, arrivals []receiver.Arrival, zero time.Time) error {
+func (r *Report) judge(o Options, s *layout, b *acceptedJobs, arrivals []receiver.Arrival, zero time.Time) error {
 	l, err := o.law()
 	if err != nil {
 		return err
@@ -242,13 +251,12 @@ func (r *Report) judge(o Options, levels []level, b *acceptedJobs, arrivals []re
 		}
 	}
 	r.Pace = measure(l, backlogged)
-	r.judgeLevels(&o, levels, b, arrivals)
-	if err := r.judgeLimit(&o, arrivals); err != nil {
-		return err
-	}
+	r.judgeLevels(&o, s.levels, b, arrivals)
+	r.judgeLimit(&o, arrivals)
 	if err := r.judgeQuota(&o, zero); err != nil {
 		return err
 	}
+	r.judgeHours(&o, s.open, zero)
 	// Only a drainer that is killed or stopped in the middle of a job may deliver it again.
 	r.conclude(o.Faults == Kill || o.Faults == Pause)
 	return nil

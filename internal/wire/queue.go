@@ -151,10 +151,10 @@ func (q Quota) RampText() string {
 	if q.Ramp == nil {
 		return ""
 	}
-	window := map[string][2]string{"d": {"today", "tomorrow"}, "w": {"this week", "next week"}}
-	these, ok := window[q.Quota.Per]
-	if !ok {
-		these = [2]string{"this month", "next month"}
+	period := q.Quota.Period()
+	these := [2]string{"this " + period, "next " + period}
+	if q.Quota.Per == "d" {
+		these = [2]string{"today", "tomorrow"}
 	}
 	switch r := q.Ramp; {
 	case r.Step == r.Steps:
@@ -162,7 +162,7 @@ func (q Quota) RampText() string {
 	case r.Next <= q.Quota.Max:
 		return "the ramp begins on " + r.From
 	default:
-		return fmt.Sprintf("%s %d of the ramp: %s %s, %d %s", q.Quota.Period(), r.Step, q.Quota, these[0], r.Next, these[1])
+		return fmt.Sprintf("%s %d of the ramp: %s %s, %d %s", period, r.Step, q.Quota, these[0], r.Next, these[1])
 	}
 }
 

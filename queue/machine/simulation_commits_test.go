@@ -102,6 +102,7 @@ func (p *simStore) failed(c *Commit, err error) {
 	next.CarryOver(p.Machine, now)
 	p.Machine, p.saved = next, 0
 	s.undone++
+	s.rampsRestart()
 	s.checkKept()
 	if errors.Is(err, syscall.ENOSPC) && onDisk < c.Number {
 		p.fullUntil = s.at.Add(250 * time.Millisecond)
@@ -182,6 +183,7 @@ func (s *simulation) restart() {
 		s.newSegments(true)
 	}
 	clear(s.fences)
+	s.rampsRestart()
 	s.begin()
 	s.forgetTakes()
 	s.checkKept()

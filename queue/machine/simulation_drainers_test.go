@@ -87,6 +87,9 @@ func (c *simReserve) decide(now leaky.Instant) (wait uint64, err error) {
 	if c.Granting, err = c.of.store.Reserve(now, c.of.request); err != nil {
 		return 0, err
 	}
+	if c.of.reserved(c.grant.jobs); c.order%16 == 0 {
+		c.of.checkRamps(now)
+	}
 	return c.Wait, nil
 }
 
@@ -183,6 +186,7 @@ func (d *simDrainer) take(r *queue.Reservation, w window.Window) {
 			d.note("%s starts %s", d.name, j)
 		}
 		d.started(j.of, r.Cost)
+		d.startedUnder(j.of.ramp, j, c.fence)
 		if j.of.spec.Estimate != nil {
 			c.used = d.startedWith(j.of, r.Lane, r.Costs["tokens"])
 		}
@@ -206,6 +210,7 @@ type simSettle struct {
 	job    *simJob
 	fence  fence
 	used   *simTokenUse // nil unless the job costs tokens
+	minute *simMinute   // to which it returns a departure; nil if to none
 	begun  bool         // it was decided at least once
 	own    bool         // the job has this lease, which was not settled when this was decided
 	valid  bool         // and has not run out
@@ -254,13 +259,19 @@ func (c *simSettle) decide(now leaky.Instant) (uint64, error) {
 	if cost, stated := c.Actual["tokens"]; stated {
 		c.used.tokens = min(c.used.tokens, cost)
 	}
+	c.minute = c.job.of.ramp.returns(c)
 	list := [1]queue.Settlement{c.Settlement}
 	answers, wait := c.of.store.Settle(now, list[:])
 	c.answer = answers[0]
 	return wait, nil
 }
 
-func (c *simSettle) holds(bool) { c.of.settled(c) }
+func (c *simSettle) holds(bool) {
+	c.of.settled(c)
+	if c.minute != nil {
+		c.minute.open--
+	}
+}
 
 func (c *simSettle) undone() {}
 

@@ -65,7 +65,7 @@ func (s *simulation) newJob() *simJob {
 	}
 	s.jobs = append(s.jobs, j)
 	if s.IntN(10) == 0 {
-		j.Cost = s.Int64N(3) + 1
+		j.Cost = s.Int64N(simMaxCost) + 1
 	}
 	if q.lanes != nil {
 		j.Lane = simLanes[s.IntN(len(simLanes))]
@@ -173,6 +173,7 @@ func (s *simulation) deleted(q *simQueue) {
 		q.overflow.aside = nil
 	}
 	q.lanes, q.held = map[string]*simLane{}, 0
+	q.ramp.gone()
 }
 
 // sees notes a job's state.

@@ -126,7 +126,7 @@ func (s *simulation) judgeQuotas() {
 	for _, q := range s.queues {
 		s.judgeHours(q)
 		for _, of := range q.spec.Limits {
-			if !of.HasQuota() || of.Counts() != "" || len(q.metered) == 0 {
+			if !of.HasQuota() || of.Counts() != "" || of.Ramp.On() || len(q.metered) == 0 {
 				continue
 			}
 			l := law.Quota{Max: of.Quota.Max, Late: simSlack}

@@ -32,7 +32,7 @@ const simMaxBatches = 3
 const simMaxTokens, simTokens = 60, 20
 
 // simSpecs are a single queue with a burst, and queues with lanes, ordered lanes, jobs that are not sent twice, further
-// limits, limits of tokens, also of lanes, hours, rules, an overflow (two), and a group.
+// limits, limits of tokens, also of lanes, hours, a ramp with hours, rules, an overflow (two), and a group.
 var simSpecs = []func(*queue.Spec){
 	func(s *queue.Spec) { s.Name, s.Rate, s.Burst = "alone", leaky.PerSecond(100), 3 },
 	func(s *queue.Spec) { s.Name, s.Rate = "lanes", leaky.PerSecond(14) },
@@ -57,6 +57,7 @@ var simSpecs = []func(*queue.Spec){
 	func(s *queue.Spec) {
 		s.Name, s.Rate, s.Burst = "timed", leaky.PerSecond(20), 4
 	},
+	simRamped,
 	func(s *queue.Spec) {
 		s.Name, s.Rate, s.Rules = "limited", leaky.PerSecond(40), []string{"limited.meter", "limited.log"}
 	},
@@ -99,6 +100,7 @@ type simQueue struct {
 	isParent bool
 	parent   *simQueue
 	overflow *simOverflow // nil if it defers no jobs
+	ramp     *simRamp     // nil if it has none
 	lanes    map[string]*simLane
 	keyed    bool  // its jobs have lanes
 	held     int64 // when that was checked last
@@ -124,10 +126,11 @@ func newSimQueues(s *simulation) (list []*simQueue) {
 		if s.IntN(2) == 0 {
 			q.spec.Retention.Max = 300
 		}
-		if set(&q.spec); q.spec.Name == "timed" {
+		if set(&q.spec); q.spec.Name == "timed" || q.spec.Name == "ramped" {
 			q.spec.Hours = simHours(s.IntN(2))
 		}
 		q.spec.Normalize()
+		q.ramp = newSimRamp(&q.spec)
 		q.keyed = q.spec.Name == "lanes" || q.spec.Ordered || q.spec.Name == "limited"
 		if q.spec.Overflow == queue.Defer {
 			q.overflow = &simOverflow{of: q, strays: map[uint64]int64{}}

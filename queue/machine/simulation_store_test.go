@@ -228,6 +228,7 @@ func (s *simulation) strike() {
 		if s.IntN(2) == 0 {
 			s.jumped -= leaky.Instant(s.upTo(time.Minute).Microseconds())
 			s.note("the clock jumps back")
+			s.rampsGoBack()
 		} else {
 			by := s.upTo(time.Hour)
 			s.jumped += leaky.Instant(by.Microseconds())

@@ -133,8 +133,8 @@ func (p *pair) limits(s *queue.Spec) {
 			l.Quota.Per = rapid.SampledFrom([]string{"m", "m", "m", "m", "h", "d", "d", "d", "w", "mo"}).Draw(p.T, "per")
 			if l.Quota.Per != "m" && l.Quota.Per != "h" {
 				l.Timezone = rapid.SampledFrom([]string{"", "Europe/Berlin", "America/New_York"}).Draw(p.T, "zone")
-				l.Ramp = p.ramp(l.Quota)
 			}
+			l.Ramp = p.ramp(l.Quota)
 		}
 		s.Limits = append(s.Limits, l)
 	}

@@ -125,6 +125,19 @@ var rampRules = []rule{
 		"quota 1/mo ramp 1 2 3 2026-09-30",
 	),
 	windowed(
+		"minutes, with hold", "unlimited", 0, "j1@0s j2@1m0s j3@1m0s j4@2m0s j5@2m0s j6@2m0s j7@2m0s j8@3m0s",
+		"quota 1/m ramp 1 2 4 hold",
+	),
+	windowed(
+		"hours, from midnight of the date", "unlimited", 0,
+		"j1@0s j2@0s j3@0s j4@0s j5@0s j6@1h0m0s j7@1h0m0s j8@1h0m0s j9@1h0m0s j10@1h0m0s j11@2h0m0s",
+		"quota 1/h ramp 1 2 3 4 5 2026-09-01",
+	),
+	windowed(
+		"hours until the date", "unlimited", 0,
+		"j1@0s j2@0s j3@1h0m0s j4@1h0m0s j5@2h0m0s j6@2h0m0s", "quota 2/h ramp 2 9 2026-09-02",
+	),
+	windowed(
 		"with hold, used days count", "unlimited", 0, "j1@0s j2@12h0m0s j3@12h0m0s j4@36h0m0s j5@36h0m0s j6@36h0m0s",
 		"quota 1/d ramp 1 2 3 hold",
 	),
@@ -257,6 +270,7 @@ var rampRules = []rule{
 var rampScenarios = []scenario{
 	{name: "a ramp", set: plainly("1/s", 90, limited("quota 5/d Europe/Berlin ramp x2 30 2026-03-28"))},
 	{name: "a ramp without a rate", set: plainly("unlimited", 90, limited("quota 5/d ramp 5 10 20 30 2026-03-27"))},
+	{name: "a ramp of minutes", set: plainly("1/s", 70, limited("quota 5/m ramp 5 10 20 40 hold"))},
 	{name: "a ramp that begins later", set: plainly("1/s", 80, limited("quota 5/d ramp 5 20 50 2026-03-30"))},
 	{name: "a ramp with hold", set: plainly("1/s", 70, limited("quota 5/d Europe/Berlin ramp 5 10 20 40 hold"))},
 	{

@@ -62,7 +62,8 @@ var (
 
 // partitionRecords are the records of a partition, see lua/lib/partition.lua.
 var partitionRecords = []record{
-	{"clock", fields("clockLast", "offset", "vouched", "doubt", "jumped", "jumps", "filed", "filedAt", "refiling", "ahead")},
+	{"clock", fields("clockLast", "offset", "vouched", "doubt", "jumped", "jumps", "filed", "filedAt", "refiling",
+		"ahead")},
 	{"state", fields("run", "runSince", "lastFence", "watcher", "watchUntil", "deputy", "waiting", "scheduled",
 		"leased", "dead", "deferred", "firstExpiry", "firstLease", "firstTimer", "firstChore", "memoryUntil",
 		"memoryLeft", "memoryShare", "reigns", "memoryFair")},

@@ -943,7 +943,7 @@ export interface Limit {
   timezone?: string;
   /** What the limit counts: jobs, or another unit in which jobs state their costs. A job that costs more than the burst leaves once the whole burst is available. Default: jobs. */
   unit?: string;
-  /** Growth of a quota per day, week or month, from window to window. */
+  /** Growth of a quota from window to window. */
   ramp?: {
     /** Factor by which each window's maximum exceeds the one before, rounded down. At most three decimals. Default: none. */
     factor?: number;

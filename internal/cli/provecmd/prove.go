@@ -26,6 +26,8 @@ type Cmd struct {
 	Children   int           `placeholder:"N"`
 	Lanes      int           `help:"Number of lanes in each queue, each with a rate." placeholder:"N"`
 	Quota      queue.Quota   `help:"Quota beside the rate, such as 3000/m." placeholder:"N/m"`
+	Ramp       []int64       `placeholder:"N,..."`
+	Hours      bool          `help:"Close the queue in every second minute. The run must last more than 2m."`
 	Limit      prove.Limit   `placeholder:"UNIT=RATE"`
 	Duration   time.Duration `help:"Time to keep the queue backlogged, or to ask rules." default:"30s" short:"d"`
 	Faults     string        `enum:"none,kill,pause,restart" default:"none" placeholder:"FAULT"`
@@ -50,6 +52,8 @@ func (Cmd) LongHelp() map[string]string {
 		"rate": "Rate of the queue (default 100/s), or with --rules the rate that each rule allows under each key (default " +
 			"20/s).",
 		"children": "Number of children that share the rate and get the load. 0 is a queue without children.",
+		"ramp": "Quota that grows, such as 1000,2000,3000: maximum number of jobs in the first minute, the second, and so " +
+			"on. The last one stays. Minutes without departures do not count. The run must last more than 2m.",
 		"limit": "Limit in a unit beside the rate, such as tokens=10000/m. Jobs use less or more than the cost they state, " +
 			"and are corrected after the delivery.",
 		"faults": "Fault to inject into the processes, in turn: ${enum}.",
@@ -78,6 +82,8 @@ Examples:
   penstock prove --faults kill --children 3 --lanes 2
   penstock prove --faults kill --rate 2/s --queues 1000
   penstock prove --faults kill -d 90s --quota 3000/m
+  penstock prove --faults kill -d 150s --ramp 1000,2000,3000
+  penstock prove --faults kill -d 150s --hours
   penstock prove --faults kill --limit tokens=600000/m
   penstock prove --redis redis://127.0.0.1:6379/0 --rules --faults kill
   penstock prove --faults restart --upgrade /tmp/penstock-v0.2.0
@@ -102,8 +108,9 @@ func (c *Cmd) Run(r *command.Run) error {
 	}
 	o := prove.Options{
 		Drainers: c.processes(c.Drainers, 4), Rate: c.rate(leaky.PerSecond(100)), Queues: c.Queues,
-		Children: c.Children, Lanes: c.Lanes, Quota: c.Quota, Limit: c.Limit, Duration: c.Duration,
-		Faults: prove.Faults(c.Faults), Every: c.Every, Slack: c.Slack, Delta: c.Delta, Log: c.log(r),
+		Children: c.Children, Lanes: c.Lanes, Quota: c.Quota, Ramp: c.Ramp, Hours: c.Hours, Limit: c.Limit,
+		Duration: c.Duration,
+		Faults:   prove.Faults(c.Faults), Every: c.Every, Slack: c.Slack, Delta: c.Delta, Log: c.log(r),
 	}
 	if c.Reference {
 		o.Reference = func(url string) prove.Command {
@@ -152,9 +159,10 @@ func (c *Cmd) check() error {
 		return errors.New(
 			"--ingresses: the embedded engine has one ingress; use --redis for several",
 		)
-	case c.Rules && (c.Drainers+c.Queues+c.Children+c.Lanes != 0 || c.Quota.Max != 0 || c.Limit.Unit != "" || c.Reference):
-		return errors.New("--rules cannot be used with --drainers, --queues, --children, --lanes, --quota, --limit or " +
-			"--reference, which need a queue")
+	case c.Rules && (c.Drainers+c.Queues+c.Children+c.Lanes != 0 || c.Quota.Max != 0 || c.Ramp != nil || c.Hours ||
+		c.Limit.Unit != "" || c.Reference):
+		return errors.New("--rules cannot be used with --drainers, --queues, --children, --lanes, --quota, --ramp, " +
+			"--hours, --limit or --reference, which need a queue")
 	case !c.Rules && (c.Ingresses != 0 || c.Callers != 0 || c.Keys != 0):
 		return errors.New("--ingresses, --callers and --keys need --rules")
 	}
@@ -218,7 +226,7 @@ func (c *Cmd) print(r *command.Run, p *prove.Report) error {
 	if err != nil {
 		return err
 	}
-	if len(p.Levels) > 0 || p.Quota != nil || p.Limit != nil {
+	if len(p.Levels) > 0 || p.Quota != nil || p.Hours != nil || p.Limit != nil {
 		_, _ = fmt.Fprintf(r.Out, "\n%s\n", levels(p))
 	}
 	if p.Queues > 1 { // starts of several queues have no common gap
@@ -261,7 +269,10 @@ func levels(p *prove.Report) string {
 		}
 	}
 	if q := p.Quota; q != nil {
-		t.Row("quota "+q.Quota, yes(q.Held), "", strings.Trim(fmt.Sprint(q.Used), "[]"))
+		t.Row("quota "+q.Quota, yes(q.Held), "", list(q.Used))
+	}
+	if h := p.Hours; h != nil {
+		t.Row("hours, each open minute", yes(h.Held), "", list(h.Starts))
 	}
 	if l := p.Limit; l != nil {
 		t.Row(l.Limit+", charged", yes(l.Charged.Held), us(l.Charged.Needed), "")
@@ -269,6 +280,8 @@ func levels(p *prove.Report) string {
 	}
 	return t.String()
 }
+
+func list(numbers []int64) string { return strings.Trim(fmt.Sprint(numbers), "[]") }
 
 func yes(held bool) string {
 	if held {

@@ -8,16 +8,19 @@ import (
 // Quota is the law of a quota: in each of the consecutive windows that end at Ends, at most Max units of cost depart. A
 // start may be seen up to Late after its departure, so possibly in the next window.
 type Quota struct {
-	Max  int64
-	Ends []time.Duration
-	Late time.Duration // slack and delta of a Law
+	Max int64
+	// Steps are the maxima of a ramp, in place of Max. A window's step is the number of windows before it in which
+	// something departed; the last step stays.
+	Steps []int64
+	Ends  []time.Duration
+	Late  time.Duration // slack and delta of a Law
 }
 
 // QuotaVerdict is the result of Quota.Judge.
 type QuotaVerdict struct {
 	Held bool
-	// Used is the cost seen in each window; the last window is after all Ends.
-	Used []int64
+	// Used is the cost seen in each window; the last window is after all Ends. Most is the maximum of each.
+	Used, Most []int64
 	// Worst is the span of windows that breaks the law most, or comes nearest to breaking it.
 	Worst Window
 }
@@ -51,8 +54,9 @@ func (q Quota) Judge(starts []Start) QuotaVerdict {
 		}
 		v.Used[i] = to - from
 	}
+	v.Most = q.most(len(v.Used), at)
 	for i := -1; i < len(q.Ends); i++ {
-		sure, begin := int64(0), time.Duration(0)
+		sure, begin, allowed := int64(0), time.Duration(0), int64(0)
 		if i >= 0 {
 			begin = q.Ends[i]
 			sure = at(begin + q.Late)
@@ -62,7 +66,8 @@ func (q Quota) Judge(starts []Start) QuotaVerdict {
 			if j < len(q.Ends) {
 				until, end = before[j], q.Ends[j]
 			}
-			w := Window{From: begin, Width: end - begin, Starts: max(0, until-sure), Allowed: int64(j-i) * q.Max}
+			allowed += v.Most[j]
+			w := Window{From: begin, Width: end - begin, Starts: max(0, until-sure), Allowed: allowed}
 			v.Held = v.Held && w.Starts <= w.Allowed
 			if v.Worst.Allowed == 0 || w.Starts-w.Allowed > v.Worst.Starts-v.Worst.Allowed {
 				v.Worst = w
@@ -70,4 +75,24 @@ func (q Quota) Judge(starts []Start) QuotaVerdict {
 		}
 	}
 	return v
+}
+
+// most returns the maxima of n windows; at returns the cost seen before an instant. What is seen in the first Late of a
+// window may have departed in the one before, so both may be counted.
+func (q Quota) most(n int, at func(time.Duration) int64) []int64 {
+	most, used := make([]int64, n), 0
+	for i := range most {
+		if most[i] = q.Max; len(q.Steps) == 0 {
+			continue
+		}
+		most[i] = q.Steps[min(used, len(q.Steps)-1)]
+		begin := int64(0)
+		if i > 0 {
+			begin = at(q.Ends[i-1])
+		}
+		if i < len(q.Ends) && at(q.Ends[i]+q.Late) > begin {
+			used++
+		}
+	}
+	return most
 }

@@ -36,6 +36,24 @@ func TestQuota(t *testing.T) {
 			}
 		})
 	}
+	q.Steps = []int64{1, 2, 3}
+	for _, tt := range []struct {
+		name   string
+		starts []Start
+		held   bool
+		most   []int64
+	}{
+		{"each window grows", at(50, 150, 151, 250, 251, 252, 350, 351, 352), true, []int64{1, 2, 3, 3}},
+		{"a window without departures does not count", at(50, 250, 251), true, []int64{1, 2, 2, 3}},
+		{"one too many", at(50, 250, 251, 252), false, []int64{1, 2, 2, 3}},
+		{"one too many at first", at(50, 51), false, []int64{1, 2, 2, 2}},
+		{"the first may be late", at(105, 150, 151), true, []int64{1, 2, 3, 3}},
+		{"the first is no departure of the window before", at(110, 150), false, []int64{1, 1, 2, 2}},
+	} {
+		if v := q.Judge(tt.starts); v.Held != tt.held || !reflect.DeepEqual(v.Most, tt.most) {
+			t.Errorf("%s: held %v, most %v, worst %+v; want %v, %v", tt.name, v.Held, v.Most, v.Worst, tt.held, tt.most)
+		}
+	}
 	if v := (Quota{Max: 3, Ends: q.Ends}).Judge([]Start{{At: 5, Cost: 4}}); v.Held {
 		t.Error("a cost of 4 was taken for 1")
 	}
