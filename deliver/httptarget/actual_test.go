@@ -71,6 +71,12 @@ var answers = []struct {
 		}
 		_, _ = io.WriteString(w, "data: {\"usage\":{\"total_tokens\":8}}\n\n")
 	}, 8, ""},
+	{"slowly", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"x":"x",`)
+		_ = http.NewResponseController(w).Flush()
+		time.Sleep(1500 * time.Millisecond) // longer than a body without costs is read
+		_, _ = io.WriteString(w, `"usage":{"total_tokens":9}}`)
+	}, 9, ""},
 	{"too long", declared(10<<30, `{"usage":{"total_tokens":9},"x":"`+strings.Repeat("x", 100<<10)), 100, "cut"},
 	{"broken off", declared(100<<10, `{"usage":{"total_tokens":9},"x":"`+strings.Repeat("x", 70<<10)), 100, "cut"},
 	{"endless", func(w http.ResponseWriter, r *http.Request) {

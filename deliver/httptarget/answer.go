@@ -72,17 +72,19 @@ func judge(answer *http.Response, head []byte, job *drain.Job, target *Target) e
 	return err
 }
 
-// beginning reads the body of an answer within drainTime, and returns its beginning. whole is whether the body was read
-// to its end. Beyond drainBytes it is read only as long as used needs it and can still get all of it.
+// beginning reads the body of an answer, and returns its beginning. whole is whether the body was read to its end. It
+// takes drainTime, or what is left of the timeout if used needs the body. Beyond drainBytes the body is read only as
+// long as used needs it and can still get all of it.
 func (c *call) beginning(answer *http.Response, used *usage.Reader) (head []byte, whole bool) {
 	if answer.Body == http.NoBody {
 		return nil, true
 	}
-	c.within(drainTime)
 	var body io.Reader = answer.Body
+	limit := drainTime
 	if used.Pending() {
-		body = io.TeeReader(body, used)
+		body, limit = io.TeeReader(body, used), max(limit, time.Until(c.ends))
 	}
+	c.within(limit)
 	// Longer than the excerpt, so that secrets are not cut before they are hidden.
 	head, err := io.ReadAll(io.LimitReader(body, 4*excerptBytes))
 	for read := 0; err == nil; read += drainBytes {

@@ -38,6 +38,7 @@ type call struct {
 	out     outgoing
 
 	conn    *conn
+	ends    time.Time  // the time limit of the present step
 	refused error      // of the gate
 	sent    bool       // some of the request may have left
 	broken  bool       // the request was not written in full
@@ -97,7 +98,8 @@ func (c *call) depart() error {
 
 // within sets the time limit of the next step.
 func (c *call) within(d time.Duration) {
-	_ = c.conn.SetDeadline(time.Now().Add(d))
+	c.ends = time.Now().Add(d)
+	_ = c.conn.SetDeadline(c.ends)
 	if c.ctx.Err() != nil { // it may have ended before that
 		_ = c.conn.SetDeadline(time.Unix(1, 0))
 	}
