@@ -190,7 +190,7 @@ func (f boltFile) initialise(path string) error {
 }
 
 // added are the tables that files of earlier versions do not have.
-var added = map[string]bool{"samples": true}
+var added = map[string]bool{"samples": true, "lanedebts": true}
 
 // addTables makes the tables that a file of an earlier version lacks. In a file that is only read, they are empty.
 func (f boltFile) addTables() error {

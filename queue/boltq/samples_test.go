@@ -11,8 +11,8 @@ import (
 	"github.com/penstock/penstock/internal/series"
 )
 
-// A file of an earlier version, without a table of samples, is opened, read and written as any other.
-func TestFileWithoutSamples(t *testing.T) {
+// A file of an earlier version, without the tables that were added since, is opened, read and written as any other.
+func TestFileWithoutAddedTables(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	open := func(o Options) *Engine {
 		t.Helper()
@@ -29,7 +29,14 @@ func TestFileWithoutSamples(t *testing.T) {
 		}
 	}
 	shut(open(Options{}))
-	meddle(t, path, func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("samples")) })
+	meddle(t, path, func(tx *bbolt.Tx) error {
+		for name := range added {
+			if err := tx.DeleteBucket([]byte(name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if _, err := CheckFile(t.Context(), path, nil); err != nil {
 		t.Errorf("check: %v", err)
 	}
