@@ -334,6 +334,15 @@ func TestLanesOfAQueue(t *testing.T) {
 	}
 	p.Click(".lanes a")
 	p.Text("#jobs tbody tr:nth-child(6)")
+	r.queue("llm", fields{
+		"rate": "1/h", "estimate": fields{"tokens": fields{"default": 50}},
+		"lanes": fields{"limits": []fields{{"unit": "tokens", "rate": "100/m", "burst": 500}}},
+	})
+	r.jobs("llm", 2, fields{"lane": "tenant"})
+	p.Go(r.url("/queues/llm/lanes"))
+	if says := p.Text("#lanes tbody"); !strings.Contains(says, " of 500 tokens") {
+		t.Errorf("the lanes are %q", says)
+	}
 	p.Fine()
 }
 
