@@ -30,7 +30,8 @@ var callOf = map[string]string{
 var partOf = map[string]string{
 	"agenda": "agenda expiry job", "appendjob": "append appendrules overflow room", "auditwrite": "auditlog",
 	"backlog": "overflow", "budget": "units", "cancel": "jobacts", "changelog": "changelog jobacts", "delete": "specs",
-	"departures": "pace", "ended": "ended commit", "eta": "eta pause weights", "importjobs": "importjob", "readings": "info",
+	"departures": "pace", "ended": "ended commit", "eta": "eta pause weights", "importjobs": "importjob",
+	"readings": "info",
 	"laneinfo": "info", "groupvisit": "groupvisit groups laneturns grant", "held": "jobacts", "job": "job room",
 	"groups": "groups reserve weights", "lanes": "laneturns", "lanestate": "laneturns job lanelimits",
 	"lanelimits": "lanelimits pace", "limitchange": "pace",
