@@ -1,5 +1,5 @@
-// Command plainproxy is the peer of the pacing proxy: httputil.ReverseProxy in front of the URL in its argument. Without
-// an argument, its calls wait until their callers leave, which shows what a waiting call costs net/http alone.
+// Command plainproxy is the peer of the pacing proxy: httputil.ReverseProxy in front of the URL in its argument.
+// Without an argument, its calls wait until their callers leave, which shows what a waiting call costs net/http alone.
 package main
 
 import (

@@ -59,7 +59,7 @@ func program(ctx context.Context, args ...string) *exec.Cmd {
 // run runs penstock to its end.
 func run(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute) // hours and ramps take two minutes, and a last one
 	defer cancel()
 	cmd := program(ctx, args...)
 	var o, e bytes.Buffer
