@@ -42,13 +42,21 @@ func (l *Limit) Counts() string {
 // ValidateUnit checks the name of a unit. Its error is an *invalid.Error.
 func ValidateUnit(field, unit string) error { return rules.ValidateUnit(field, unit) }
 
+// UnitsOf returns the units of costs, sorted. Most jobs have none, and then it allocates nothing.
+func UnitsOf(costs map[string]int64) []string {
+	if len(costs) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(costs))
+}
+
 // ValidateCosts checks the costs of a job, or its actual costs, in units other than jobs. Its error is an
 // *invalid.Error.
 func ValidateCosts(field string, costs map[string]int64) error {
 	if len(costs) > MaxCosts {
 		return invalid.Errorf(field, "", "name %d units, the limit is %d", len(costs), MaxCosts)
 	}
-	for _, unit := range slices.Sorted(maps.Keys(costs)) {
+	for _, unit := range UnitsOf(costs) {
 		if unit == UnitJobs {
 			return invalid.Errorf(field+"."+UnitJobs, "", "is not allowed here: the field cost has the cost in jobs")
 		}
@@ -156,7 +164,7 @@ func EstimateOf(s, parent *Spec, unit string) (e Estimate, ok bool) {
 // CostsText returns costs as a text, such as "images=2 tokens=1800".
 func CostsText(costs map[string]int64) string {
 	var b []byte
-	for i, unit := range slices.Sorted(maps.Keys(costs)) {
+	for i, unit := range UnitsOf(costs) {
 		if i > 0 {
 			b = append(b, ' ')
 		}

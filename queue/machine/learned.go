@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -53,7 +52,7 @@ func (q *queueState) setLearned(list []queue.LearnedCosts) {
 
 // learnCosts counts the actual costs of a job, for the queue whose estimate applies: its own, or the parent.
 func (m *Machine) learnCosts(q *queueState, actual map[string]int64) {
-	for _, unit := range slices.Sorted(maps.Keys(actual)) {
+	for _, unit := range queue.UnitsOf(actual) {
 		of := q
 		if _, own := q.spec.Estimate[unit]; !own {
 			of = q.parent()

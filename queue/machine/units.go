@@ -88,7 +88,7 @@ func (q *queueState) unitsOf(lane string) func(yield func(string) bool) {
 // resolveCosts gives a new job its costs in all units that limits count: its own, or else the estimates. Errors: an
 // *invalid.Error.
 func (q *queueState) resolveCosts(it *appendingJob) error {
-	for _, unit := range slices.Sorted(maps.Keys(it.job.Costs)) {
+	for _, unit := range queue.UnitsOf(it.job.Costs) {
 		if !q.countsUnit(unit) {
 			return queue.UncountedUnit("costs", unit, q.name)
 		}
@@ -118,7 +118,7 @@ func (q *queueState) resolveCosts(it *appendingJob) error {
 
 // checkActual returns why actual costs cannot be charged, or nil.
 func (q *queueState) checkActual(actual map[string]int64) error {
-	for _, unit := range slices.Sorted(maps.Keys(actual)) {
+	for _, unit := range queue.UnitsOf(actual) {
 		if !q.countsUnit(unit) {
 			return queue.UncountedUnit("actual", unit, q.name)
 		}
