@@ -32,7 +32,7 @@ type LaneRule struct {
 	MaxInFlight int64 `json:"max_in_flight,omitzero"`
 	// Hours are when jobs of the lane leave, within the hours of the queue.
 	Hours Hours `json:"hours,omitzero"`
-	// Limits are rates in other units than jobs, within those of the queue.
+	// Limits are rates in units other than jobs. The limits of the queue apply as well.
 	Limits LaneLimits `json:"limits,omitzero"`
 	// Weight is the lane's share of the queue in relation to the other lanes' weights; 0 means 1.
 	Weight int64 `json:"weight,omitzero"`
@@ -113,7 +113,7 @@ var laneSettings = []setting[LaneRule]{
 	{
 		name: "limits", at: func(r *LaneRule) any { return &r.Limits },
 		absent: "none", items: describe("lanes.limits[].", laneLimitSettings),
-		doc: "Rates of each lane in units other than jobs, within those of the queue, at most 4." +
+		doc: "Rates of each lane in units other than jobs, at most 4, beside the limits of the queue." +
 			" A lane that waits for one of them does not hold up others.",
 		check: func(r *LaneRule, field string) error { return r.Limits.validate(field) },
 	},

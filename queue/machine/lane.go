@@ -113,8 +113,8 @@ func (ln *lane) incomingOf(priority int) *uint32 {
 	return &ln.urgent[priority-1]
 }
 
-// pacing returns the paces for a departure at or after at. limited is false without any; those that are kept then stay
-// as they are.
+// pacing returns the paces for a departure at or after at. limited is false if the lane has no rate and no limits; then
+// its kept paces do not change.
 func (ln *lane) pacing(at, now leaky.Instant) (p lanePace, limited bool) {
 	rule := ln.rule()
 	if !rule.HasRate() {

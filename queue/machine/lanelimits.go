@@ -8,7 +8,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// The limits of lanes in units other than jobs are budgets, like those of queues, except for two things. A rule may
+// The limits of lanes in units other than jobs are budgets, as limits of queues are, except for two things. A rule may
 // change for a million lanes at once, so each lane follows it when something next looks at that lane. And the file has
 // no ceilings of lanes: after a restart, their bursts count as used up. Debts beyond the burst are written, because
 // they may last for hours.

@@ -20,7 +20,7 @@ func (r *rig) laneStorm(rnd *rand.Rand, name string) {
 	all := map[string][]charge{}
 	type flight struct {
 		queue.Reservation
-		charged int // its place among those of its lane
+		charged int // index of its charge in the list of its lane
 	}
 	var flying []flight
 	for step, n := 0, 0; step < 500; step++ {

@@ -83,7 +83,7 @@ func circuitField(s *queue.Spec) string {
 const unbounded = "-"
 
 // packRule returns the rule of a lane as lanes.lua reads it, empty if it bounds nothing. If it has hours or limits, the
-// number of its hours among those of all lanes follows, or 0, and then the limits.
+// number of its hours in the list of all lanes' hours follows, or 0, and then the limits.
 func packRule(r queue.LaneRule, hours []queue.Hours) string {
 	if r == (queue.LaneRule{}) {
 		return ""

@@ -870,7 +870,7 @@ export interface LaneRule {
   hours?: Hours;
   /** Share of a lane in the queue's rate, in proportion to the other lanes' weights. What a lane does not use, the others get. Jobs without a lane have the weight 1. */
   weight?: number;
-  /** Rates of each lane in units other than jobs, within those of the queue, at most 4. A lane that waits for one of them does not hold up others. Default: none. */
+  /** Rates of each lane in units other than jobs, at most 4, beside the limits of the queue. A lane that waits for one of them does not hold up others. Default: none. */
   limits?: Array<{
     /** What the limit counts, other than jobs. */
     unit: string;

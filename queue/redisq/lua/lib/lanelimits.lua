@@ -1,4 +1,4 @@
--- The limits of lanes in other units than jobs, such as tokens. They are budgets (units.lua), like those of queues.
+-- The limits of lanes in units other than jobs, such as tokens. They are budgets (units.lua), as limits of queues are.
 --
 -- A lane's bucket has them in limits, and in changed when they last changed. Packed they are a list: changed, and of
 -- each limit the name, n, d, burst and its state as in the limits of a queue.
@@ -66,8 +66,8 @@ local function carryOver(old, rules)
   return next
 end
 
--- follow gives a bucket the limits of a rule, with the states of those that it has, and reports whether they
--- change. Departures up to the last one were charged by the limits before.
+-- follow gives a bucket the limits of a rule, and reports whether they change. A limit that the bucket already has
+-- keeps its state. Departures up to the last one were charged by the limits before.
 local function follow(l, rule)
   local old, rules = l.limits or {}, rule.limits or {}
   local same = #old == #rules
