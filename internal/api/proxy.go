@@ -202,6 +202,11 @@ func callProblem(err error, c *proxy.Call) *httpio.Problem {
 		return p
 	case errors.Is(err, queue.ErrUnknownQueue):
 		return httpio.UnknownQueue(c.Queue)
+	case errors.Is(err, proxy.ErrLoop):
+		return &httpio.Problem{
+			Reason: httpio.ReasonLoop,
+			Detail: "the target of " + c.Queue + " leads back to this proxy; correct deliver.http.url",
+		}
 	case errors.Is(err, auth.ErrOwnersUnread):
 		return &httpio.Problem{
 			Reason: httpio.ReasonNotReady, RetryAfter: httpio.RetryUnavailable,
@@ -268,10 +273,6 @@ func (h *handler) readCall(r *http.Request, name string) (*proxy.Call, *httpio.P
 		return nil, &httpio.Problem{
 			Reason: httpio.ReasonUpgrade,
 			Detail: "calls through the proxy cannot change the protocol, as WebSocket does; connect to the receiver itself",
-		}
-	case proxy.Loops(r, name):
-		return nil, &httpio.Problem{
-			Reason: httpio.ReasonLoop, Detail: "the target of " + name + " leads back to this proxy; correct deliver.http.url",
 		}
 	case r.ContentLength > proxy.MaxBody:
 		return nil, httpio.TooLarge("", "the body", proxy.MaxBody)

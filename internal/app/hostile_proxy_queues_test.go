@@ -50,3 +50,14 @@ func TestHostileProxyLoops(t *testing.T) {
 		g.quiet(name)
 	}
 }
+
+// A proxy may call another one, whatever the names of their queues.
+func TestHostileProxyChain(t *testing.T) {
+	far := newGateway(t)
+	far.put("q", fine(t).url, "", "")
+	near := newGateway(t)
+	near.put("q", far.url+"/proxy/q", "", "")
+	if a := near.call("POST", "/proxy/q/x", "{}"); a.status != 200 {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+}

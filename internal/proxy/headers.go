@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"maps"
@@ -38,7 +40,7 @@ const (
 )
 
 // requestHeaders returns what the receiver gets of a caller's headers.
-func requestHeaders(r *http.Request, queue string, passAuthorization bool) http.Header {
+func requestHeaders(r *http.Request, mark string, passAuthorization bool) http.Header {
 	h := r.Header.Clone()
 	dropPerConnection(h)
 	dropOwn(h)
@@ -47,7 +49,7 @@ func requestHeaders(r *http.Request, queue string, passAuthorization bool) http.
 	if !passAuthorization {
 		drop(h, "Authorization", "X-Api-Key")
 	}
-	h.Add(headerVia, via+queue)
+	h.Add(headerVia, mark)
 	if _, ok := h["User-Agent"]; !ok {
 		h.Set("User-Agent", "Penstock")
 	}
@@ -79,11 +81,18 @@ func dropPerConnection(h http.Header) {
 	drop(h, perConnection...)
 }
 
-// Loops reports whether a call has passed through the same queue before.
-func Loops(r *http.Request, queue string) bool {
+// markOf returns what Via says of a call that passed through a queue: a hash of the queue and of its target's URL. So two
+// deployments may pass calls on to one another from queues of the same name, and receivers do not learn the name.
+func markOf(queue, url string) string {
+	sum := sha256.Sum256([]byte(queue + "\n" + url))
+	return via + hex.EncodeToString(sum[:6])
+}
+
+// loops reports whether a call has a mark already.
+func loops(r *http.Request, mark string) bool {
 	for _, value := range r.Header[headerVia] {
 		for hop := range strings.SplitSeq(value, ",") {
-			if strings.TrimSpace(hop) == via+queue {
+			if strings.TrimSpace(hop) == mark {
 				return true
 			}
 		}

@@ -153,6 +153,9 @@ type Call struct {
 // ErrStopping is the error of a call that waited when Call.Stopping ended. It was not sent.
 var ErrStopping = errors.New("this server is stopping")
 
+// ErrLoop is the error of a call that has passed through the same queue before.
+var ErrLoop = errors.New("the queue's target leads back to this proxy")
+
 // Error is the error of a call that got no answer from its receiver.
 type Error struct {
 	Outcome Outcome // Unreachable or Broken

@@ -335,7 +335,7 @@ func TestRequestHeaders(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := fmt.Sprint(r.Header)
-		if got := fmt.Sprint(requestHeaders(r, "q", c.pass)); got != c.want {
+		if got := fmt.Sprint(requestHeaders(r, via+"q", c.pass)); got != c.want {
 			t.Errorf("%v: %s, want %s", c.pass, got, c.want)
 		}
 		if after := fmt.Sprint(r.Header); after != before {
@@ -351,9 +351,22 @@ func TestLoops(t *testing.T) {
 		"1.0 a,1.1 penstock-q ,1.1 b": true, "1.1 PENSTOCK-Q": false,
 	} {
 		r := &http.Request{Header: http.Header{"Via": {"1.1 first", via}}}
-		if got := Loops(r, "q"); got != want {
+		if got := loops(r, "1.1 penstock-q"); got != want {
 			t.Errorf("%q: %v", via, got)
 		}
+	}
+}
+
+// Two deployments may have queues of the same name, the first of which calls the second.
+func TestMarkOf(t *testing.T) {
+	mark := markOf("q", "https://a.example/")
+	for _, other := range []string{markOf("q", "https://b.example/"), markOf("p", "https://a.example/")} {
+		if other == mark || strings.Contains(other, "q") {
+			t.Errorf("%s, other than %s", other, mark)
+		}
+	}
+	if again := markOf("q", "https://a.example/"); again != mark {
+		t.Errorf("%s, then %s", mark, again)
 	}
 }
 

@@ -72,8 +72,11 @@ func (r *run) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	spec := k.spec
-	f, err := r.forward(ctx, spec, target)
+	spec, mark := k.spec, markOf(r.call.Queue, target.URL)
+	if loops(r.r, mark) {
+		return ErrLoop
+	}
+	f, err := r.forward(ctx, spec, target, mark)
 	if err != nil {
 		return err
 	}
@@ -233,12 +236,12 @@ func (t *turnOf) answered() {
 
 // forward returns the request to the receiver.
 func (r *run) forward(
-	ctx context.Context, spec *queue.Spec, target *httptarget.Target,
+	ctx context.Context, spec *queue.Spec, target *httptarget.Target, mark string,
 ) (*httptarget.Forward, error) {
 	f := &httptarget.Forward{
 		Queue: r.call.Queue, Method: r.r.Method, Path: r.call.Path, Query: r.call.Query,
 		Header: func() http.Header {
-			h := requestHeaders(r.r, r.call.Queue, target.PassAuthorization)
+			h := requestHeaders(r.r, mark, target.PassAuthorization)
 			if r.uncompressed {
 				h["Accept-Encoding"] = []string{"identity"}
 			}
