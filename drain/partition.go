@@ -181,6 +181,7 @@ func (p *partition) call(req queue.ReserveRequest, timeout time.Duration) (depar
 	}
 	for name, slots := range a.Lost {
 		p.d.observer.Lost(name, slots)
+		p.d.pool.lose(p, name, slots)
 	}
 	return a, err
 }

@@ -33,11 +33,14 @@ func full(refused float64) change {
 	}
 }
 
-func held(n int64) change        { return func(q *attention.Queue) { q.Held = n } }
-func dead(n int64) change        { return func(q *attention.Queue) { q.Dead = n } }
-func aimless(q *attention.Queue) { q.Aimless = true }
-func usedUp(q *attention.Queue)  { q.UsedUp = true }
-func child(q *attention.Queue)   { q.Name, q.Status.Queue = "ses.otp", "ses" }
+func held(n int64) change           { return func(q *attention.Queue) { q.Held = n } }
+func dead(n int64) change           { return func(q *attention.Queue) { q.Dead = n } }
+func aimless(q *attention.Queue)    { q.Aimless = true }
+func usedUp(q *attention.Queue)     { q.UsedUp = true }
+func child(q *attention.Queue)      { q.Name, q.Status.Queue = "ses.otp", "ses" }
+func lost(perSecond float64) change { return func(q *attention.Queue) { q.Lost = perSecond } }
+func pull(q *attention.Queue)       { q.Pull = true }
+
 func released(lease time.Duration) change {
 	return func(q *attention.Queue) {
 		q.Released = attention.ReleasedOf("9 of 90 departures in the last 15m (10.0%)", 5*time.Millisecond, lease)
@@ -107,6 +110,12 @@ func TestQueues(t *testing.T) {
 			"warning: mail waits for a decision about 27 jobs that may have been sent [Decide 27] penstock held ls mail",
 			"warning: mail has 357 dead jobs [Replay 357] penstock dead ls mail",
 		}},
+		"losing": {[]change{lost(11.64)}, []string{
+			"warning: mail is slower than its rate: it loses 11.6 departures per second, because all its handlers are busy or " +
+				"the store is far away; see the logs of its drainers [Show the queue] penstock queue info mail",
+		}},
+		// The rate is an upper bound for what the workers ask for.
+		"losing, with workers": {[]change{lost(11.64), pull}, nil},
 		"releasing": {[]change{released(time.Second)}, []string{
 			"warning: mail wastes departures: 9 of 90 departures in the last 15m (10.0%) were given back unused, " +
 				"usually because " +
@@ -137,6 +146,17 @@ func TestQueues(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A few lost departures are no problem.
+func TestLostOf(t *testing.T) {
+	for _, c := range []struct{ lost, outflow, want float64 }{
+		{0, 0, 0}, {0, 10, 0}, {0.05, 0, 0}, {0.2, 0, 0.2}, {0.2, 14, 0}, {1, 19, 1}, {1, 20, 0}, {600, 100, 600},
+	} {
+		if got := attention.LostOf(c.lost, c.outflow); got != c.want {
+			t.Errorf("%v of %v: %v, want %v", c.lost, c.outflow, got, c.want)
+		}
 	}
 }
 

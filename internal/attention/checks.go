@@ -126,6 +126,14 @@ var checks = []check{
 		action: SetTarget, label: "Set target", command: setTarget,
 	},
 	{
+		name: "losing", verdict: wire.Warning, is: func(q *Queue) bool { return q.Lost > 0 && !q.Pull },
+		text: func(q *Queue) string {
+			return fmt.Sprintf("is slower than its rate: it loses %s departures per second, because all its handlers are busy "+
+				"or the store is far away; see the logs of its drainers", digits(q.Lost))
+		},
+		action: Inspect, label: "Show the queue", command: "penstock queue info NAME",
+	},
+	{
 		name: "releasing", verdict: wire.Warning, is: func(q *Queue) bool { return q.Released.Text != "" },
 		text: func(q *Queue) string {
 			clients := "its drainers"

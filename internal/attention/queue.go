@@ -27,6 +27,8 @@ type Queue struct {
 	Dead     int64
 	// Refused is the number of jobs refused per second for lack of room; 0 if unknown.
 	Refused float64
+	// Lost is the number of departures lost per second, if that is more than a few; 0 if unknown.
+	Lost float64
 	// Oldest is when the job at the head was appended; nil if no job waits.
 	Oldest *time.Time
 	Rate   leaky.Rate
@@ -41,7 +43,7 @@ type Released struct {
 	Slack, Wider time.Duration
 }
 
-// OfWire returns what an answer of the API says about a queue. Refused and Released are not part of it.
+// OfWire returns what an answer of the API says about a queue. Refused, Lost and Released are not part of it.
 func OfWire(q *wire.Queue) Queue {
 	return Queue{
 		Name: q.Name, Status: q.Status, Pull: q.Pull, Aimless: q.NeedsTarget() && q.Stats.Children == 0,
@@ -49,6 +51,14 @@ func OfWire(q *wire.Queue) Queue {
 		Size:   q.Stats.Size(), Deferred: q.Stats.Deferred, Capacity: q.Capacity, Waiting: q.Stats.Waiting,
 		Held: q.Stats.HeldJobs, Dead: q.Stats.Dead, Oldest: q.Stats.OldestWaiting, Rate: q.Rate,
 	}
+}
+
+// LostOf returns the lost departures per second, or 0 if they are less than one in 20, or one in 10 s.
+func LostOf(lost, outflow float64) float64 {
+	if lost < 0.1 || 20*lost < lost+outflow {
+		return 0
+	}
+	return lost
 }
 
 // maxSlack is the maximum slack of a queue.

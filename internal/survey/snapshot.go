@@ -31,8 +31,8 @@ type Row struct {
 	infoAt time.Time
 }
 
-// Rates are numbers of jobs per second.
-type Rates struct{ In, Out, Refused, Released float64 }
+// Rates are numbers of jobs, or of lost departures, per second.
+type Rates struct{ In, Out, Refused, Released, Lost float64 }
 
 // Len returns the number of queues.
 func (s *Snapshot) Len() int { return len(s.rows) }

@@ -128,9 +128,9 @@ func TestRates(t *testing.T) {
 	if row := r.after(0).Row("q"); row.Rates != (survey.Rates{}) || row.Status.Code != status.Idle {
 		t.Errorf("%+v", row)
 	}
-	i.Appended, i.Delivered, i.Refused, i.Released, i.Waiting = 1050, 20, 10, 5, 30
+	i.Appended, i.Delivered, i.Refused, i.Released, i.Lost, i.Waiting = 1050, 20, 10, 5, 15, 30
 	row := r.after(5 * time.Second).Row("q")
-	if row.Rates != (survey.Rates{In: 10, Out: 4, Refused: 2, Released: 1}) || row.Fill() != 3 ||
+	if row.Rates != (survey.Rates{In: 10, Out: 4, Refused: 2, Released: 1, Lost: 3}) || row.Fill() != 3 ||
 		row.Status.Code != status.Flowing {
 		t.Errorf("%+v", row)
 	}

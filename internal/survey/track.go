@@ -32,7 +32,7 @@ func (p *point) since(now time.Time, c *queue.Counters) Rates {
 	a := func(now, then int64) float64 { return max(0, float64(now-then)) / seconds }
 	return Rates{
 		In: a(came(c), came(&p.counters)), Out: a(left(c), left(&p.counters)), Refused: a(c.Refused, p.counters.Refused),
-		Released: a(c.Released, p.counters.Released),
+		Released: a(c.Released, p.counters.Released), Lost: a(c.Lost, p.counters.Lost),
 	}
 }
 
