@@ -134,7 +134,7 @@ func (t *Turns) request(ctx context.Context, r TurnRequest, k kind) (*Turn, erro
 		ExpiresAt: turn.until.Add(ahead), Overflow: queue.Reject, App: r.App,
 	}
 	asked := time.Now()
-	answers, err := t.engine.Append(ctx, []queue.Job{job})
+	answers, err := t.append(ctx, []queue.Job{job})
 	a := queue.Appended{Err: err}
 	if len(answers) == 1 {
 		a = answers[0]
@@ -160,6 +160,22 @@ func (t *Turns) request(ctx context.Context, r TurnRequest, k kind) (*Turn, erro
 		t.giveUp(ctx, k, turn.id, false)
 	}
 	return nil, err
+}
+
+// append appends in a goroutine of its own: a deep call enlarges a goroutine's stack, and a waiting caller would keep the
+// large one.
+func (t *Turns) append(ctx context.Context, jobs []queue.Job) (answers []queue.Appended, err error) {
+	var panicked any
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { panicked = recover() }()
+		answers, err = t.engine.Append(ctx, jobs)
+	}()
+	if <-done; panicked != nil {
+		panic(panicked)
+	}
+	return answers, err
 }
 
 // promise returns when a caller should come back that has no chance of a turn in time before room. Consecutive callers
@@ -209,6 +225,11 @@ func (t *Turns) clock(ctx context.Context) (ahead time.Duration, err error) {
 	if !read.IsZero() && time.Since(read) < clockAge {
 		return ahead, nil
 	}
+	return t.readClock(ctx)
+}
+
+// readClock is apart from clock because an Info is large: each caller's stack would have room for one while it waits.
+func (t *Turns) readClock(ctx context.Context) (ahead time.Duration, err error) {
 	asked := time.Now() // not under the mutex: callers waiting for it would not notice the end of their ctx
 	info, err := t.engine.Get(ctx, t.queue)
 	if err != nil {
