@@ -40,8 +40,10 @@ func (p *proxied) stop() {
 	p.receiver.Close()
 }
 
-// newProxied starts n ingresses on one Redis, or a server with an embedded store if n is 0.
-func newProxied(ctx context.Context, n int, rate string, answer http.HandlerFunc) (p *proxied, err error) {
+// newProxied starts n ingresses on one Redis, or a server with an embedded store if n is 0, with more flags.
+func newProxied(
+	ctx context.Context, n int, rate string, answer http.HandlerFunc, more ...string,
+) (p *proxied, err error) {
 	p = &proxied{receiver: httptest.NewServer(answer)}
 	defer func() {
 		if err != nil {
@@ -68,7 +70,7 @@ func newProxied(ctx context.Context, n int, rate string, answer http.HandlerFunc
 		p.stops = append(p.stops, func() { _ = server.Close() })
 		name, args = "ingress", []string{"--redis", server.URL(), "--init"}
 	}
-	args = append(args, "--egress-allow", "127.0.0.1", "--memory", "2GiB") // all callers have the same address
+	args = append(append(args, "--egress-allow", "127.0.0.1"), more...)
 	for i := range max(1, n) {
 		p.programs, p.base = append(p.programs, nil), append(p.base, "")
 		p.begin = append(p.begin, func() error {
@@ -214,7 +216,8 @@ var proxyMemory = Figure{
 	Floor: "http.Server whose handler waits",
 	Goal:  "96 MB, which is 12 KB a caller", Met: func(ours, _, _ float64) bool { return ours <= 96 },
 	Setup: func(ctx context.Context) (Measurements, error) {
-		p, err := newProxied(ctx, 0, "14/s", hello) // all turns come within 10 minutes, or callers would be refused
+		// All turns come within 10 minutes, and one client may use half of the memory: else callers would be refused.
+		p, err := newProxied(ctx, 0, "14/s", hello, "--memory", "2GiB")
 		if err != nil {
 			return Measurements{}, err
 		}
@@ -229,8 +232,8 @@ var proxyMemory = Figure{
 	},
 }
 
-// waitingMemory returns the memory that callers add to a program while they wait. It fails if more than one in twenty does
-// not wait.
+// waitingMemory returns the memory that callers add to a program while they wait. It fails if more than one in twenty
+// does not wait.
 func waitingMemory(ctx context.Context, server *program, url string) (float64, error) {
 	before, err := server.resident()
 	if err != nil {

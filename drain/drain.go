@@ -94,7 +94,7 @@ func newDrainer(engine queue.Outflow, h Handler, o Options) *drainer {
 	for i := range engine.Partitions() {
 		d.parts = append(d.parts, &partition{
 			d: d, index: i, wants: queue.MaxReserve, bell: make(chan struct{}, 1), settler: newSettler(d),
-			uses: make(map[string]*use), short: make(map[string]struct{}),
+			uses: make(map[string]*use), short: make(map[string]struct{}), losses: make(map[string]*losses),
 		})
 		d.parts[i].leases = newLeases(d, d.parts[i])
 	}

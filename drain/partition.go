@@ -38,8 +38,9 @@ type partition struct {
 	sweeping atomic.Bool
 
 	// The pool's view of the partition, under the pool's mu.
-	uses  map[string]*use
-	short map[string]struct{}
+	uses   map[string]*use
+	short  map[string]struct{}
+	losses map[string]*losses // by group
 }
 
 // run requests jobs until the drainer stops.
@@ -181,7 +182,9 @@ func (p *partition) call(req queue.ReserveRequest, timeout time.Duration) (depar
 	}
 	for name, slots := range a.Lost {
 		p.d.observer.Lost(name, slots)
-		p.d.pool.lose(p, name, slots)
+		if p.failures == 0 { // not because of an outage
+			p.d.pool.lose(p, name, slots)
+		}
 	}
 	return a, err
 }

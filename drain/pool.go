@@ -12,7 +12,7 @@ const (
 	// handlersPerQueue is the ratio of all handlers to the handlers of one queue.
 	handlersPerQueue = 2
 	// hangAfter is how long a queue that uses all its handlers, and wants more, may go without an answer before it is
-	// reported as hanging; or with answers, but losing departures, before it is reported as slow.
+	// reported as hanging.
 	hangAfter = 10 * time.Second
 	// idleFor is how long an idle queue of an app is still named in requests, so that it is granted no more than its app
 	// has left.
@@ -44,8 +44,7 @@ type use struct {
 	short    bool      // more of the queue was due than its share
 	since    time.Time // when it became short
 	answered time.Time // when one of its handlers last returned
-	lost     int64     // departures lost since it became short
-	logged   trouble   // what was last logged
+	hanging  bool      // already logged as hanging
 	idle     time.Time // when it last held a handler
 }
 
@@ -123,6 +122,9 @@ func (pl *pool) assign(p *partition, name string) bool {
 	}
 	u.held++
 	pl.used++
+	if l := pl.lossesOf(p, name); l != nil {
+		l.granted++
+	}
 	return true
 }
 
@@ -148,9 +150,6 @@ func (pl *pool) unassign(p *partition, name string, answered bool) {
 	}
 	if u.short && answered {
 		u.answered = time.Now()
-		if u.logged == hangs { // whether it is slow shows from now on
-			u.since, u.lost = u.answered, 0
-		}
 	}
 	pl.forget(p, name, u)
 	pl.wake(p.d, nil)
@@ -228,9 +227,12 @@ func (pl *pool) note(p *partition, short []string) (more bool) {
 		}
 	}
 	for _, name := range short {
+		if l := pl.lossesOf(p, name); l != nil {
+			l.short = true
+		}
 		u := p.use(name)
 		if !u.short {
-			u.short, u.since, u.lost = true, time.Now(), 0
+			u.short, u.since = true, time.Now()
 			p.short[name] = struct{}{}
 			pl.short++
 		}
@@ -243,69 +245,41 @@ func (pl *pool) satisfied(p *partition, name string) {
 	u := p.uses[name]
 	delete(p.short, name)
 	pl.short--
-	u.short = false
-	p.logTrouble(name, u, fine)
+	if u.hanging {
+		p.logRecovered(name, u)
+	}
+	u.short, u.hanging = false, false
 	pl.forget(p, name, u)
 }
 
-// lose counts departures that a queue has lost, if it is short.
-func (pl *pool) lose(p *partition, name string, slots int64) {
-	pl.mu.Lock()
-	defer pl.mu.Unlock()
-	if _, short := p.short[name]; short {
-		p.uses[name].lost += slots
-	}
-}
-
-// trouble is what a queue suffers from that wants more handlers than it may have.
-type trouble int
-
-const (
-	fine  trouble = iota
-	hangs         // it has had no answer for hangAfter
-	slow          // it has lost departures, though its receiver answers
-)
-
-func (u *use) trouble(now time.Time) trouble {
+// hangs reports whether a queue is short, and has had no answer for hangAfter.
+func (u *use) hangs(now time.Time) bool {
 	quiet := u.since
 	if u.answered.After(quiet) {
 		quiet = u.answered
 	}
-	switch {
-	case !u.short || u.held == 0:
-		return fine
-	case now.Sub(quiet) >= hangAfter:
-		return hangs
-	case u.lost > 0 && now.Sub(u.since) >= hangAfter:
-		return slow
-	}
-	return fine
+	return u.short && u.held > 0 && now.Sub(quiet) >= hangAfter
 }
 
-// judge logs which queues of a partition are in trouble, and which have recovered.
+// judge logs which queues of a partition have begun to hang or to lose departures, and which have recovered.
 func (pl *pool) judge(p *partition, now time.Time) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
+	pl.logLosses(p, now)
 	for name := range p.short {
-		p.logTrouble(name, p.uses[name], p.uses[name].trouble(now))
+		switch u := p.uses[name]; {
+		case u.hangs(now) == u.hanging:
+		case u.hanging:
+			u.hanging = false
+			p.logRecovered(name, u)
+		default:
+			u.hanging = true
+			p.d.log.Warn("queue hangs: it uses all the handlers it may have, and none gets an answer; other queues go on",
+				"queue", name, "handlers", u.held, "for", hangAfter, "of", pl.all)
+		}
 	}
 }
 
-func (p *partition) logTrouble(name string, u *use, now trouble) {
-	was := u.logged
-	if u.logged = now; was == now {
-		return
-	}
-	switch {
-	case now == hangs:
-		p.d.log.Warn("queue hangs: it uses all the handlers it may have, and none gets an answer; other queues go on",
-			"queue", name, "handlers", u.held, "for", hangAfter, "of", p.d.pool.all)
-	case now == slow:
-		p.d.log.Warn("queue is slower than its rate: its deliveries take so long that it uses all the handlers it may have; "+
-			"raise --concurrency, or add drainers", "queue", name, "handlers", u.held, "of", p.d.pool.all, "lost_slots", u.lost)
-	case was == hangs:
-		p.d.log.Info("queue no longer hangs", "queue", name, "handlers", u.held)
-	default:
-		p.d.log.Info("queue keeps its rate again", "queue", name, "handlers", u.held)
-	}
+func (p *partition) logRecovered(name string, u *use) {
+	p.d.log.Info("queue no longer hangs", "queue", name, "handlers", u.held)
 }

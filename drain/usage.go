@@ -54,7 +54,7 @@ func (u *Usage) Queues() []QueueUse {
 			if use.held == 0 && !use.short {
 				continue
 			}
-			q := QueueUse{Queue: name, Handlers: use.held, Short: use.short, Hanging: use.trouble(now) == hangs}
+			q := QueueUse{Queue: name, Handlers: use.held, Short: use.short, Hanging: use.hangs(now)}
 			if use.app != nil {
 				q.App = use.app.name
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -162,14 +163,18 @@ func (t *Turns) request(ctx context.Context, r TurnRequest, k kind) (*Turn, erro
 	return nil, err
 }
 
-// append appends in a goroutine of its own: a deep call enlarges a goroutine's stack, and a waiting caller would keep the
-// large one.
+// append appends in a goroutine of its own: a deep call doubles a goroutine's stack, and a caller would keep the large
+// one while it waits.
 func (t *Turns) append(ctx context.Context, jobs []queue.Job) (answers []queue.Appended, err error) {
 	var panicked any
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer func() { panicked = recover() }()
+		defer func() {
+			if p := recover(); p != nil {
+				panicked = fmt.Sprintf("%v\n%s", p, debug.Stack())
+			}
+		}()
 		answers, err = t.engine.Append(ctx, jobs)
 	}()
 	if <-done; panicked != nil {
@@ -228,7 +233,7 @@ func (t *Turns) clock(ctx context.Context) (ahead time.Duration, err error) {
 	return t.readClock(ctx)
 }
 
-// readClock is apart from clock because an Info is large: each caller's stack would have room for one while it waits.
+// readClock is apart from clock because an Info is large: the stack of each waiting caller would have room for one.
 func (t *Turns) readClock(ctx context.Context) (ahead time.Duration, err error) {
 	asked := time.Now() // not under the mutex: callers waiting for it would not notice the end of their ctx
 	info, err := t.engine.Get(ctx, t.queue)

@@ -205,8 +205,10 @@ func (h *handler) patient(r *survey.Row) attention.Queue {
 		Name: r.Name, Status: shownStatus(&r.Status, i), Pull: i.Spec.Pull,
 		Aimless: i.Group.Children == 0 && i.Spec.NeedsTarget(),
 		Size:    r.Size, Deferred: r.Deferred, Capacity: i.Spec.Capacity, Waiting: i.Waiting, Held: i.Held, Dead: i.Dead,
-		Refused: r.Rates.Refused, Lost: attention.LostOf(r.Rates.Lost, r.Outflow), Oldest: instant(i.OldestWaiting),
-		Rate: r.Rate,
+		Refused: r.Rates.Refused, Oldest: instant(i.OldestWaiting), Rate: r.Rate,
+	}
+	if i.Group.Children == 0 { // a parent also loses departures that the workers of its pull children do not ask for
+		q.Lost = attention.LostOf(r.Rates.Lost, r.Outflow)
 	}
 	for _, u := range quotas(i) {
 		q.UsedUp = q.UsedUp || u.Left == 0

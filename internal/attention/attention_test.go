@@ -111,8 +111,8 @@ func TestQueues(t *testing.T) {
 			"warning: mail has 357 dead jobs [Replay 357] penstock dead ls mail",
 		}},
 		"losing": {[]change{lost(11.64)}, []string{
-			"warning: mail is slower than its rate: it loses 11.6 departures per second, because all its handlers are busy or " +
-				"the store is far away; see the logs of its drainers [Show the queue] penstock queue info mail",
+			"warning: mail loses 11.6 departures per second: its drainers ask too late, or have no handler free for it; " +
+				"see their logs [Show the queue] penstock queue info mail",
 		}},
 		// The rate is an upper bound for what the workers ask for.
 		"losing, with workers": {[]change{lost(11.64), pull}, nil},

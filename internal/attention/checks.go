@@ -128,8 +128,8 @@ var checks = []check{
 	{
 		name: "losing", verdict: wire.Warning, is: func(q *Queue) bool { return q.Lost > 0 && !q.Pull },
 		text: func(q *Queue) string {
-			return fmt.Sprintf("is slower than its rate: it loses %s departures per second, because all its handlers are busy "+
-				"or the store is far away; see the logs of its drainers", digits(q.Lost))
+			return fmt.Sprintf("loses %s departures per second: its drainers ask too late, or have no handler free for it; "+
+				"see their logs", digits(q.Lost))
 		},
 		action: Inspect, label: "Show the queue", command: "penstock queue info NAME",
 	},

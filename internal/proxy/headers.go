@@ -81,8 +81,8 @@ func dropPerConnection(h http.Header) {
 	drop(h, perConnection...)
 }
 
-// markOf returns what Via says of a call that passed through a queue: a hash of the queue and of its target's URL. So two
-// deployments may pass calls on to one another from queues of the same name, and receivers do not learn the name.
+// markOf returns what Via says of a call that passed through a queue: a hash of the queue's name and its target's URL.
+// So a deployment may pass calls on to another whose queue has the same name, and receivers do not see the name.
 func markOf(queue, url string) string {
 	sum := sha256.Sum256([]byte(queue + "\n" + url))
 	return via + hex.EncodeToString(sum[:6])

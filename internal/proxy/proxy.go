@@ -153,7 +153,7 @@ type Call struct {
 // ErrStopping is the error of a call that waited when Call.Stopping ended. It was not sent.
 var ErrStopping = errors.New("this server is stopping")
 
-// ErrLoop is the error of a call that has passed through the same queue before.
+// ErrLoop is the error of a call that has passed through the same queue, with the same target, before. It was not sent.
 var ErrLoop = errors.New("the queue's target leads back to this proxy")
 
 // Error is the error of a call that got no answer from its receiver.
@@ -175,7 +175,7 @@ func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
 // Serve passes a request on and writes the answer. If it returns an error, nothing was written: an *Error, a
-// *BodyError, or an error of pull.Turns. It panics with http.ErrAbortHandler if the answer breaks off.
+// *BodyError, ErrLoop, ErrStopping, or an error of pull.Turns. It panics with http.ErrAbortHandler if the answer breaks off.
 func (p *Proxy) Serve(ctx context.Context, w http.ResponseWriter, r *http.Request, c *Call) error {
 	now := time.Now()
 	run := &run{p: p, w: w, r: r, call: c, began: now, deadline: now.Add(c.Within), outcome: Refused}

@@ -357,7 +357,7 @@ func TestLoops(t *testing.T) {
 	}
 }
 
-// Two deployments may have queues of the same name, the first of which calls the second.
+// Two deployments may have queues of the same name, and the one may call the other.
 func TestMarkOf(t *testing.T) {
 	mark := markOf("q", "https://a.example/")
 	for _, other := range []string{markOf("q", "https://b.example/"), markOf("p", "https://a.example/")} {
