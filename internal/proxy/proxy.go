@@ -175,7 +175,8 @@ func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
 // Serve passes a request on and writes the answer. If it returns an error, nothing was written: an *Error, a
-// *BodyError, ErrLoop, ErrStopping, or an error of pull.Turns. It panics with http.ErrAbortHandler if the answer breaks off.
+// *BodyError, ErrLoop, ErrStopping, or an error of pull.Turns. It panics with http.ErrAbortHandler if the answer breaks
+// off.
 func (p *Proxy) Serve(ctx context.Context, w http.ResponseWriter, r *http.Request, c *Call) error {
 	now := time.Now()
 	run := &run{p: p, w: w, r: r, call: c, began: now, deadline: now.Add(c.Within), outcome: Refused}
