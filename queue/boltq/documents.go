@@ -23,12 +23,12 @@ func (e *Engine) Document(ctx context.Context, kind, name string) (d document.Do
 
 // DocumentsSince implements document.Documents.
 func (e *Engine) DocumentsSince(ctx context.Context, after int64, limit int) (p document.Page, err error) {
-	var now leaky.Instant
-	if err := e.look(ctx, func(at leaky.Instant) error { now = at; return nil }); err != nil {
+	var wall leaky.Instant
+	if err := e.look(ctx, func(now leaky.Instant) error { wall = now - e.machine.Ahead; return nil }); err != nil {
 		return p, err
 	}
 	return read(e, func(tx machine.Transaction) (document.Page, error) {
-		return machine.ReadDocuments(now, tx, e.epoch, after, limit)
+		return machine.ReadDocuments(wall, tx, e.epoch, after, limit)
 	})
 }
 

@@ -94,10 +94,10 @@ func ReadDocument(tx Transaction, kind, name string) (document.Document, error) 
 // documentsBytes is the approximate maximum size of a page's texts.
 const documentsBytes = 1 << 20
 
-// ReadDocuments returns a page of documents written since a revision; epoch is the machine's. Errors: an
-// *invalid.Error.
+// ReadDocuments returns a page of documents written since a revision, as of an instant of the wall clock; epoch is the
+// machine's. Errors: an *invalid.Error.
 func ReadDocuments(
-	now leaky.Instant, tx Transaction, epoch uint64, after int64, limit int,
+	wall leaky.Instant, tx Transaction, epoch uint64, after int64, limit int,
 ) (p document.Page, err error) {
 	if limit < 1 || limit > document.MaxPage {
 		return p, invalid.Errorf("limit", strconv.Itoa(limit), "must be from 1 to %d", document.MaxPage)
@@ -116,7 +116,7 @@ func ReadDocuments(
 		if d.Revision != int64(binary.BigEndian.Uint64(at)) {
 			return p, fmt.Errorf("%w: %s %s is not at revision %d", queue.ErrCorrupt, d.Kind, d.Name, at)
 		}
-		if d.Text == nil && instantOf(d.At) <= now.Add(-document.KeepDeleted) {
+		if d.Text == nil && instantOf(d.At) <= wall.Add(-document.KeepDeleted) {
 			continue
 		}
 		size += len(d.Text)

@@ -252,6 +252,16 @@ var documentRules = []rule{
 		r.checkDocument("app", "b", "", 0, time.Time{})
 		r.checkSince(0, "app c", "app a", "app d")
 	}},
+	{"after a jump of the host's clock, the day is one of that clock", func(r *rig) {
+		r.putDocument("app", "b", `1`)
+		r.clock.Advance(-time.Minute) // the engine's clock stays ahead
+		r.putDocument("app", "a", `1`)
+		r.putDocument("app", "a", "")
+		r.clock.Advance(document.KeepDeleted - time.Microsecond)
+		r.checkSince(0, "app b", "-app a")
+		r.clock.Advance(time.Microsecond)
+		r.checkSince(0, "app b")
+	}},
 	{"of concurrent writes at one revision one succeeds", func(r *rig) {
 		const writers, rounds = 8, 10
 		revision := r.putDocument("app", "a", `"begin"`)
