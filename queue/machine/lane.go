@@ -55,6 +55,9 @@ type lanePace struct {
 	coveredCost int64
 	tag         int64  // the lane's, after its last departure; 0 if that is unknown
 	commit      uint64 // the last one that wrote its debts; 0 for none
+	// guessed is whether this is still what a lane gets about which nothing is known. It follows the present rule, whatever
+	// the rule was before.
+	guessed bool
 }
 
 func (ln *lane) keyed() bool { return ln.key != "" }
@@ -120,7 +123,7 @@ func (ln *lane) pacing(at, now leaky.Instant) (p lanePace, limited bool) {
 	if !rule.HasRate() {
 		return p, false
 	}
-	if ln.unknown(now) {
+	if ln.unknown(now) || ln.pace.guessed {
 		return ln.unknownPace(&rule, now), true
 	}
 	p = *ln.pace
@@ -177,7 +180,7 @@ func (ln *lane) judge(d, now leaky.Instant) leaky.Instant {
 		} else {
 			p.bucket = p.pacer.Cover(p.bucket, cost-p.coveredCost)
 		}
-		p.coveredCost = cost
+		p.coveredCost, p.guessed = cost, false
 		at = ln.hours().next(max(p.opens(d), ln.stopsUntil(now)), now)
 	}
 	return at
@@ -193,7 +196,7 @@ func (ln *lane) take(d, now leaky.Instant, of bill) {
 		}
 		p.pacer.Take(&p.bucket, d, of.cost)
 		p.chargeBudgets(d, of)
-		p.tag = ln.tag
+		p.tag, p.guessed = ln.tag, false
 		ln.keep(&p)
 	}
 	if limited || ln.stop <= now {

@@ -22,7 +22,7 @@ func (p *lanePace) follow(rule queue.LaneLimits, now leaky.Instant) {
 // unknownPace returns the paces of a lane about which nothing is known. They cover what an earlier process may have
 // granted, up to the horizon beyond its end.
 func (ln *lane) unknownPace(rule *queue.LaneRule, now leaky.Instant) (p lanePace) {
-	p.pacer = rule.Pacer()
+	p.pacer, p.guessed = rule.Pacer(), true
 	if rule.Limits.On() {
 		p.follow(rule.Limits, now)
 	}
@@ -56,8 +56,11 @@ func (p *lanePace) delaysUntil() leaky.Instant {
 // hasCredit reports whether the lane's limits have enough for a departure of its first job at d, an instant allowed by
 // judge.
 func (ln *lane) hasCredit(rs reigns, d leaky.Instant) bool {
-	rule := ln.rule()
-	return !rule.Limits.On() || ln.pace.hasCredit(rs, d, ln.waiting.front().bill())
+	if rule := ln.rule(); !rule.Limits.On() {
+		return true
+	}
+	ln.pace.guessed = false // it may begin to want credit
+	return ln.pace.hasCredit(rs, d, ln.waiting.front().bill())
 }
 
 // rechargeLane changes what the limits of a job's lane were charged for it. A lane that rests may then leave sooner.
@@ -67,6 +70,7 @@ func (q *queueState) rechargeLane(ln *lane, now leaky.Instant, change func(*pace
 		return
 	}
 	change(&p.paces)
+	p.guessed = false
 	ln.keep(&p)
 	t := q.laneTurns
 	if t == nil || ln.heap != t.resting || ln.until == never {
@@ -85,6 +89,7 @@ func (ln *lane) expects(of bill) {
 	if !rule.Limits.On() {
 		return
 	}
+	ln.pace.guessed = false
 	for l := range ln.pace.budgets {
 		l.budget.Want(&l.balance, of.costIn(l))
 	}
@@ -181,7 +186,7 @@ func (l *loader) loadDebts(context.Context) error {
 func (l *loader) restoreDebts(ln *lane, at leaky.Instant, was []limit) {
 	rule := ln.rule()
 	p := ln.unknownPace(&rule, l.now)
-	p.commit = l.durable
+	p.commit, p.guessed = l.durable, false
 	for i, to := range p.limits {
 		for _, when := range []leaky.Instant{at, l.now} {
 			if next, _ := carryOverLimits(was, rule.Limits.List(), nil, when); i < len(next) {

@@ -255,6 +255,26 @@ var laneLimitRules = []rule{
 		r.queue(q, "unlimited", everyLane(alone))
 		r.sameDepartures(r.departureTimes(q, t0, 1), "x2@1s")
 	}},
+	{"a lane about which nothing is known has the limits of the present rule", func(r *rig) {
+		for i, tt := range []struct {
+			before, now queue.LaneRule
+			want        time.Duration // from the end of the import
+		}{
+			{laneTokens("10/s 5000"), laneTokens("10/s 1"), 2*queue.Horizon + 100*time.Millisecond},
+			{queue.LaneRule{Rate: leaky.PerSecond(100)}, laneTokens("10/s 20"), 2*queue.Horizon + 100*time.Millisecond},
+		} {
+			q := fmt.Sprint("q", i)
+			r.putWithLanes(q, "unlimited", "x1")
+			r.queue(q, "unlimited", everyLane(tt.before), estimating("tokens=1"))
+			r.move(r.export(q))
+			t0 := r.clock.Now()
+			r.reserve(q, 1) // looks at the lane
+			r.queue(q, "unlimited", everyLane(tt.now), estimating("tokens=1"))
+			if at := r.job(q, "x1").ETA.At; !at.Equal(t0.Add(tt.want).Time()) {
+				r.Errorf("%v leaves at %v, want %v", tt.now, at.Sub(t0.Time()), tt.want)
+			}
+		}
+	}},
 	{"a queue says which limit of its lane a job waits for", func(r *rig) {
 		q := r.queue("q", "unlimited", everyLane(laneTokens("10/s 20")), estimating("tokens=10"))
 		t0 := r.clock.Now()
