@@ -55,8 +55,8 @@ type lanePace struct {
 	coveredCost int64
 	tag         int64  // the lane's, after its last departure; 0 if that is unknown
 	commit      uint64 // the last one that wrote its debts; 0 for none
-	// guessed is whether this is still what a lane gets about which nothing is known. It follows the present rule, whatever
-	// the rule was before.
+	// guessed is whether this is still what a lane gets about which nothing is known. It follows the present rule,
+	// whatever the rule was before.
 	guessed bool
 }
 
