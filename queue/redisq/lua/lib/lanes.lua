@@ -185,7 +185,10 @@ local function restsUntil(q, lane, rule, at)
     opens = max(at, q.receiver and receiver.stopsUntil(q, lane) or at)
   else
     l, moved = bucketOf(q, lane, rule, at)
-    if moved then keepBucket(q, lane, l) end
+    if moved then
+      keepBucket(q, lane, l)
+      if delaysUntil(l) <= now then l.tag = 0 end -- it is forgotten
+    end
     opens = laneNext(l, at)
   end
   return rule.hours and limits.nextOpen(limits.laneHours(q, rule), opens) or opens, l
