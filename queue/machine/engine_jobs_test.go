@@ -70,7 +70,7 @@ func (e *Engine) Document(ctx context.Context, kind, name string) (d document.Do
 
 func (e *Engine) DocumentsSince(ctx context.Context, after int64, limit int) (p document.Page, err error) {
 	err = e.do(ctx, func(now leaky.Instant) (err error) {
-		e.read(func(tx Transaction) { p, err = ReadDocuments(now, tx, 1, after, limit) })
+		e.read(func(tx Transaction) { p, err = ReadDocuments(e.wall(now), tx, 1, after, limit) })
 		return err
 	})
 	return p, err
