@@ -16,8 +16,8 @@ const (
 type losses struct {
 	since         time.Time
 	granted, lost int64
-	short         bool // a queue could have used more handlers
-	logged        bool
+	short         bool // an answer since then said that a queue could use more handlers
+	logged        bool // that handlers lack
 }
 
 // lose counts departures that a queue or a group has lost.
@@ -31,9 +31,6 @@ func (pl *pool) lose(p *partition, name string, slots int64) {
 		p.losses[group] = l
 	}
 	l.lost += slots
-	for name := range p.short {
-		l.short = l.short || names.Group(name) == group
-	}
 }
 
 // lossesOf returns the losses of a queue's group, or nil. mu is held.
