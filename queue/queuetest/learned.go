@@ -73,7 +73,7 @@ const wide = "1000000/s 1000000000"
 
 var learnedRules = []rule{
 	{"the default applies until enough costs are known", func(r *rig) {
-		q := r.settledQueue("q", metered(wide), learningEstimate("p50", 15))
+		q := r.queue("q", "unlimited", metered(wide), learningEstimate("p50", 15))
 		r.spend(q, times(queue.LearnAfter-1, 7)...)
 		r.charges(q, 15)
 		r.spend(q, 7)
@@ -86,7 +86,7 @@ var learnedRules = []rule{
 	{"each quantile is that of a list of all costs", func(r *rig) {
 		rnd := rand.New(rand.NewPCG(33, 1))
 		for i, quantile := range []string{"p50", "p90", "p95", "p99"} {
-			q := r.settledQueue(fmt.Sprint("g.q", i), metered(wide), learningEstimate(quantile, 15))
+			q := r.queue(fmt.Sprint("g.q", i), "unlimited", metered(wide), learningEstimate(quantile, 15))
 			var all []int64
 			var h leaky.Histogram
 			for range 12 {
@@ -117,7 +117,7 @@ var learnedRules = []rule{
 		}
 	}},
 	{"old costs fade", func(r *rig) {
-		q := r.settledQueue("q", metered(wide), learningEstimate("p99", 15))
+		q := r.queue("q", "unlimited", metered(wide), learningEstimate("p99", 15))
 		var h leaky.Histogram
 		for _, cost := range []int64{5, 1000, 1, 7000} {
 			r.spend(q, times(700, cost)...)
@@ -131,7 +131,7 @@ var learnedRules = []rule{
 		r.charges(q, h.Quantile(99))
 	}},
 	{"costs of 0, of jobs given back and of repeated settlements are not learned", func(r *rig) {
-		q := r.settledQueue("q", metered(wide), learningEstimate("p99", 15))
+		q := r.queue("q", "unlimited", metered(wide), learningEstimate("p99", 15))
 		r.spend(q, times(40, 0)...)
 		r.accept(q, "a")
 		s := settlement(queue.Release, r.grant(q, 1, "a")[0])
@@ -161,7 +161,7 @@ var learnedRules = []rule{
 	{"children without an estimate learn together", func(r *rig) {
 		r.queue("g", "unlimited", metered(wide), learningEstimate("p50", 15))
 		a, b := r.queue("g.a", "unlimited"), r.queue("g.b", "unlimited")
-		c := r.settledQueue("g.c", learningEstimate("p90", 5))
+		c := r.queue("g.c", "unlimited", learningEstimate("p90", 5))
 		r.spend(a, times(20, 7)...)
 		r.spend(b, times(20, 7)...)
 		for name, want := range map[string]int64{a: 7, b: 7, c: 5, "g": 7} {
@@ -188,7 +188,7 @@ var learnedRules = []rule{
 		}
 	}},
 	{"what was learned is corrected with the charge of the job", func(r *rig) {
-		q := r.settledQueue("q", metered("quota 1000000/h"), learningEstimate("p50", 100))
+		q := r.queue("q", "unlimited", metered("quota 1000000/h"), learningEstimate("p50", 100))
 		r.accept(q, "before")
 		v := r.grant(q, 1, "before")[0]
 		r.spend(q, times(40, 7)...)
@@ -200,7 +200,7 @@ var learnedRules = []rule{
 		r.used(q, 50+40*7+60)
 	}},
 	{"a job that has no cost is charged the default, whatever was learned meanwhile", func(r *rig) {
-		q := r.settledQueue("q")
+		q := r.queue("q", "unlimited")
 		r.accept(q, "old1", "old2")
 		r.queue(q, "unlimited", metered("quota 1000000/h"), learningEstimate("p50", 100))
 		r.clock.Advance(2 * queue.Horizon)
@@ -213,7 +213,7 @@ var learnedRules = []rule{
 		r.used(q, 200+40*7)
 	}},
 	{"a changed spec keeps what was learned, unless it no longer learns", func(r *rig) {
-		q := r.settledQueue("q", metered(wide), learningEstimate("p99", 15))
+		q := r.queue("q", "unlimited", metered(wide), learningEstimate("p99", 15))
 		r.spend(q, append(times(38, 7), 12, 12)...)
 		r.charges(q, 12)
 		r.queue(q, "unlimited", metered(wide, "images 5/s"), learningEstimate("p50", 20), func(s *queue.Spec) {
@@ -230,11 +230,11 @@ var learnedRules = []rule{
 		r.spend(q, times(40, 7)...)
 		r.charges(q, 7)
 		r.delete(q)
-		r.settledQueue(q, metered(wide), learningEstimate("p50", 20))
+		r.queue(q, "unlimited", metered(wide), learningEstimate("p50", 20))
 		r.charges(q, 20)
 	}},
 	{"an export has what was learned", func(r *rig) {
-		q := r.settledQueue("q", metered(wide), learningEstimate("p50", 15))
+		q := r.queue("q", "unlimited", metered(wide), learningEstimate("p50", 15))
 		r.spend(q, times(40, 7)...)
 		m := r.export(q)
 		r.move(m)

@@ -195,7 +195,7 @@ var unitRules = []rule{
 			{"a job that may have been sent", "tokens=50", queue.Hold, 5 * time.Second},
 			{"a job given back", "tokens=50", queue.Release, 0},
 		} {
-			q := r.settledQueue(fmt.Sprint("g.q", i), metered("10/s 20"))
+			q := r.queue(fmt.Sprint("g.q", i), "unlimited", metered("10/s 20"))
 			t0 := r.clock.Now()
 			r.tokens(q, 20)
 			v := r.grant(q, 1, "j1")[0]
@@ -218,7 +218,7 @@ var unitRules = []rule{
 	}},
 	{"actual costs are those of the parent too", func(r *rig) {
 		r.queue("g", "unlimited", metered("10/s 20", "quota 100/h"))
-		a, b := r.queue("g.a", "unlimited", metered("images quota 10/m")), r.settledQueue("g.b")
+		a, b := r.queue("g.a", "unlimited", metered("images quota 10/m")), r.queue("g.b", "unlimited")
 		t0 := r.clock.Now()
 		r.acceptJobs(using("tokens=20 images=3", a, "a"))
 		v := r.grant("g", 1, "a")[0]
@@ -231,7 +231,7 @@ var unitRules = []rule{
 		r.leavesAt("g", t0, 3500*time.Millisecond)
 	}},
 	{"a refund lets jobs leave at once", func(r *rig) {
-		q := r.settledQueue("q", metered("1/s 100"))
+		q := r.queue("q", "unlimited", metered("1/s 100"))
 		r.tokens(q, 100, 100)
 		v := r.grant(q, 9, "j1")[0]
 		r.grant(q, 9)
@@ -239,7 +239,7 @@ var unitRules = []rule{
 		r.grant(q, 9, "j2")
 	}},
 	{"actual costs count in the window of the departure only", func(r *rig) {
-		q := r.settledQueue("q", metered("quota 100/m"), longLease)
+		q := r.queue("q", "unlimited", metered("quota 100/m"), longLease)
 		r.tokens(q, 60, 40)
 		list := r.grant(q, 2, "j1", "j2")
 		r.settled(queue.Delivered, actual(list[0], "tokens=10"))
@@ -304,6 +304,14 @@ var unitRules = []rule{
 			r.Errorf("the new quota counts %d", i.Limits[1].Window.Used)
 		}
 	}},
+	{"a parent that is newer than the departure of a child is not corrected", func(r *rig) {
+		child := r.queue("g.a", "unlimited", metered("1/s 100"))
+		r.tokens(child, 20, 30)
+		v := r.grant(child, 1, "j1")[0]
+		r.queue("g", "unlimited", metered("quota 100/d"))
+		r.settled(queue.Delivered, actual(v, "tokens=90"))
+		r.used("g", 0)
+	}},
 	{"a queue says which budget a job waits for", func(r *rig) {
 		q := r.queue("q", "unlimited", metered("10/s 20"), estimating("tokens=10"))
 		t0 := r.clock.Now()
@@ -360,14 +368,6 @@ var unitRules = []rule{
 			r.unitStorm(rand.New(rand.NewPCG(seed, 46)), fmt.Sprint("g.q", seed))
 		}
 	}},
-}
-
-// settledQueue makes a queue whose limits are older than its departures, so that these are corrected.
-func (r *rig) settledQueue(name string, change ...func(*queue.Spec)) string {
-	r.Helper()
-	r.queue(name, "unlimited", change...)
-	r.clock.Advance(time.Second)
-	return name
 }
 
 func longLease(s *queue.Spec) { s.Lease = unit.Duration(time.Hour) }

@@ -147,8 +147,9 @@ local function writeCreated(q, s, more)
   call('HSET', key, unpack(args))
   call('HSET', key, 'maxCostAtOpen', q.maxCost, 'made', q.revision, unpack(s.kept))
   if q.limits then
-    call('HSET', key, 'limits', limitchange.rulesOf(q.limits), 'limitsState', limits.limitStates(q.limits),
-      'limitsChanged', now)
+    call('HSET', key, 'limits', limitchange.rulesOf(q.limits), 'limitsState', limits.limitStates(q.limits))
+    -- Its children may have departures that its limits did not count.
+    if groups.countChildren(q.name) > 0 then call('HSET', key, 'limitsChanged', now) end
   end
   if q.timed then call('HSET', key, 'hours', q.timed) end
   if s.ownLanes[1] then call('HSET', B .. 'O' .. q.nr, unpack(s.ownLanes)) end

@@ -57,7 +57,7 @@ local function loadLimits(q)
   local rules, states, changed, hours, estimates, units = unpack(call('HMGET', B .. 'q' .. q.nr, 'limits',
     'limitsState', 'limitsChanged', 'hours', 'estimates', 'lanes.units'))
   q.estimates, q.laneUnits = estimates, units ~= '' and units or nil
-  q.limits, q.limitsChanged = rules and unpackLimits(rules, states) or nil, tonumber(changed) or 0
+  q.limits, q.limitsChanged = rules and unpackLimits(rules, states) or nil, tonumber(changed) or -math.huge
   setHours(q, hours)
 end
 
