@@ -160,6 +160,9 @@ func (m *Machine) admitTo(q *queueState, it *appendingJob, now leaky.Instant) (w
 	if it.tooLarge(most, false) || it.refusedBySelf(q, ln, now) {
 		return 0
 	}
+	if dead := m.deadJobs[q.name]; dead != nil && q.spec.Retention.Full == queue.Reject {
+		m.trimDead(dead, now, trimMax) // those that are too old take no room
+	}
 	var rc *ruleCharges
 	qr, outcome := m.rulesOf(q), m.appendOutcome(q, it, most) // invariant 1
 	if qr != nil {

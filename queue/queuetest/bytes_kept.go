@@ -113,6 +113,18 @@ var bytesKeptRules = []rule{
 			}
 		}
 	}},
+	{"with retention.full reject, dead jobs past their retention take no room", func(r *rig) {
+		names := []string{"g.a", "g.b", "g.c"}
+		for _, q := range names {
+			r.queue(q, "unlimited", maxBytes(3000), kept(time.Minute, 9), rejectsForDead)
+			r.die(q, "a", "b", "c")
+		}
+		r.clock.Advance(2 * time.Minute)
+		for _, q := range slices.Backward(names) { // engines trim one name a call
+			r.acceptJobs(kilo(q, "d")...)
+			r.outOfBytes(queue.Full, sized("", q, "e", 2001), queue.ByteBound{Held: 1000, Max: 3000, Needs: 2001})
+		}
+	}},
 	{"dead jobs of a deleted queue count toward its successor", func(r *rig) {
 		q := r.queue("q", "unlimited", maxBytes(3000), rejectsForDead)
 		r.die(q, "a", "b", "c")

@@ -1,4 +1,4 @@
--- needs: appendoutcomes, outcomecounts, eta, lanestate, overflow, room, memory, stored
+-- needs: appendoutcomes, dead, outcomecounts, eta, lanestate, overflow, room, memory, stored
 -- for batches: batches
 -- gives: admit
 --
@@ -127,10 +127,13 @@ local function accept(q, id, live, body, h, cost, counts, need)
   return ACCEPTED, state, i + 1, eta, exact and 1 or 0
 end
 
--- firmBytes returns the bytes that count toward max_bytes and cannot be freed for a new job.
+-- firmBytes returns the bytes that count toward max_bytes and cannot be freed for a new job. Dead jobs that are too old
+-- take no room.
 local function firmBytes(q)
   local n = q.bytes + boundDeferredBytes(q)
   if q.deadBytes and q.deadBytes + 0 > 0 and call('HGET', B .. 'q' .. q.nr, 'retention.full') == 'reject' then
+    checkDeadKeys(q.name)
+    trimDead(q)
     n = n + q.deadBytes
   end
   return n
