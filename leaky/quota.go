@@ -99,15 +99,19 @@ const mostUsed = 1 << 40
 // Next returns the earliest instant, not before now, at which the quota lets a job out. Once a job was let out ahead
 // of time, into the coming window, no other may leave in the present window: it may have been full, and is no longer
 // counted.
-func (q Quota) Next(w Window, now Instant) Instant {
+func (q Quota) Next(w Window, now Instant) Instant { return max(now, q.Free(w, now)) }
+
+// Free is Next without regard to now: it returns the end of the last window that was used up, since when the next job
+// could have left. It returns 0 if no window has delayed a job since its last departure.
+func (q Quota) Free(w Window, now Instant) Instant {
 	w = q.Repair(w, now)
-	if now < w.Ends && w.Used >= q.Most(w) {
+	if w.Used >= q.Most(w) {
 		return w.Ends
 	}
 	if end := q.Calendar.End(now); w.Ends > end {
 		return end
 	}
-	return now
+	return 0
 }
 
 // Affords reports whether the window of a departure at d, which Next allows, has enough left for it.

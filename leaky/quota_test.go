@@ -80,6 +80,23 @@ func TestQuotaAhead(t *testing.T) {
 	}
 }
 
+// TestQuotaFree checks since when a quota has let jobs out: since the end of a window that was used up, even if that was
+// long ago.
+func TestQuotaFree(t *testing.T) {
+	q := Quota{Max: 2, Calendar: Every(100, 0)}
+	var w Window
+	for _, step := range []struct{ take, now, want Instant }{
+		{0, 1010, 0}, {1010, 1010, 0}, {1020, 1020, 1100}, {0, 1099, 1100}, {0, 1100, 1100}, {0, 5000, 1100}, {5001, 5001, 0},
+	} {
+		if step.take > 0 {
+			q.Take(&w, step.take, 1)
+		}
+		if got := q.Free(w, step.now); got != step.want {
+			t.Errorf("at %d it is free since %d, want %d", step.now, got, step.want)
+		}
+	}
+}
+
 // TestQuotaLoweredAndRaised checks that used quota is not forgotten in between.
 func TestQuotaLoweredAndRaised(t *testing.T) {
 	q := Quota{Max: 50, Calendar: Every(1000, 0)}

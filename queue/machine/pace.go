@@ -54,7 +54,7 @@ func (p *paces) opens(now leaky.Instant) leaky.Instant {
 	return at
 }
 
-// freeSince returns since when the paces have allowed a departure; now if they do not yet.
+// freeSince returns since when the paces have allowed a departure, or when they will.
 func (p *paces) freeSince(now leaky.Instant) leaky.Instant {
 	at := p.pacer.Free(p.bucket, now)
 	for i := range p.limits {
@@ -62,8 +62,8 @@ func (p *paces) freeSince(now leaky.Instant) leaky.Instant {
 			at = max(at, l.pacer.Free(l.bucket, now))
 		} else if l.IsBudget() {
 			at = max(at, l.budget.Free(&l.balance, now))
-		} else if opens := l.opens(now); opens > now {
-			at = max(at, opens)
+		} else {
+			at = max(at, l.env.engine(l.quota.Free(l.window, l.env.wall(now))))
 		}
 	}
 	if p.hours != nil {

@@ -59,6 +59,23 @@ var lostRules = []rule{
 			r.Errorf("lost %v", res.Lost)
 		}
 	}},
+	{"no slots are lost while a quota is used up, whatever arrives after that", func(r *rig) {
+		for _, name := range []string{"alone", "g"} {
+			r.queue(name, "10/s", limited("quota 1/m"))
+			q := name
+			if name == "g" {
+				q = r.queue("g.a", "unlimited")
+			}
+			r.accept(q, "a", "b", "c")
+			r.deliver(r.grant(name, 9, "a")...)
+			r.clock.Advance(time.Minute + 250*time.Millisecond)
+			r.accept(q, "d")
+			r.clock.Advance(250 * time.Millisecond)
+			if res := r.reserveAs("client", name, 1); res.Lost[name]+res.Lost[q] > 10 || len(res.Jobs) != 1 {
+				r.Errorf("%s: lost %v, granted %v", name, res.Lost, res.Jobs)
+			}
+		}
+	}},
 	{"a retry loses no slots before it is due", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a")

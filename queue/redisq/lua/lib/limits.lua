@@ -152,14 +152,14 @@ local function repairWindows(q)
   end
 end
 
--- usedUp returns when the next window begins if the window at an instant (by default now) is used up. A window may have
--- been full when a job departed ahead into the next one; then the full one no longer counts. Of a budget it returns
--- when there is the credit that it wants.
+-- usedUp returns when the next window begins, or began, if the last one is used up, as seen from an instant (by default
+-- now). A window may have been full when a job departed ahead into the next one; then the full one no longer counts. Of
+-- a budget it returns when there is the credit that it wants.
 local function usedUp(l, at)
   if l.budget then return creditReadyAt(l) end
   at = (at or now) - skew
   local ends, used, step = window(l, at)
-  if at < ends and used >= most(l, ends, step) then return ends + skew end
+  if used >= most(l, ends, step) then return ends + skew end
   local present = endOf(l, at)
   return ends > present and present + skew or -math.huge
 end
