@@ -123,15 +123,10 @@ func (m *Machine) dropDead(dead *deadJobs, q *queueState) {
 	m.forgotten = append(m.forgotten, d)
 }
 
-// deadOfDeleted returns the dead jobs of a name without a queue, or nil.
-func (m *Machine) deadOfDeleted(name string) *deadJobs {
-	if q := m.queues[name]; q != nil {
-		return nil
-	}
-	if dead := m.deadJobs[name]; dead != nil && dead.dead.len() > 0 {
-		return dead
-	}
-	return nil
+// hasDead reports whether a name has dead jobs that are not too old.
+func (m *Machine) hasDead(name string, now leaky.Instant) bool {
+	dead := m.deadJobs[name]
+	return dead != nil && dead.dead.len() > 0 && !tooOld(dead.dead.at(dead.dead.len()-1), m.retention(dead), now)
 }
 
 func (m *Machine) deadJob(name, id string, now leaky.Instant) *endedJob {
@@ -336,7 +331,7 @@ func (m *Machine) Forget(
 	now leaky.Instant, actor audit.Actor, name string, ids []string,
 ) (dropped []bool, wait uint64, err error) {
 	q, err := m.liveQueue(name)
-	if err != nil && m.deadOfDeleted(name) == nil {
+	if err != nil && !m.hasDead(name, now) {
 		return nil, 0, err
 	}
 	if err := check.IDs(ids); err != nil {

@@ -95,7 +95,7 @@ func cursorAt(at int64, id string, ln *lane) queue.Cursor {
 // ListJobs chooses a page of the jobs in one state. Errors: queue.ErrUnknownQueue, an *invalid.Error.
 func (m *Machine) ListJobs(now leaky.Instant, r queue.ListRequest) (*Listing, error) {
 	q, err := m.liveQueue(r.Queue)
-	if err != nil && (r.State != queue.Dead || m.deadOfDeleted(r.Queue) == nil) {
+	if err != nil && (r.State != queue.Dead || !m.hasDead(r.Queue, now)) {
 		return nil, err
 	}
 	if err := r.Validate(); err != nil {

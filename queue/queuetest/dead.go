@@ -221,11 +221,11 @@ var deadRules = []rule{
 		r.checkDeadQueues("g.q 1 gone")
 		r.audit()
 		r.clock.Advance(30 * time.Minute)
-		r.checkDeadQueues("")
 		_, err = r.e.ListJobs(r.ctx, queue.ListRequest{Queue: q, State: queue.Dead, Limit: 1})
 		r.refuses(err, queue.ErrUnknownQueue)
 		_, err = r.e.Forget(r.ctx, q, []string{"c"})
 		r.refuses(err, queue.ErrUnknownQueue)
+		r.checkDeadQueues("")
 	}},
 	{"once the queue is made again, its retention applies", func(r *rig) {
 		q := r.queue("g.q", "unlimited", kept(time.Hour, 3))

@@ -35,7 +35,7 @@ var partOf = map[string]string{
 	"laneinfo": "info", "groupvisit": "groupvisit groups laneturns grant", "held": "jobacts", "job": "job room",
 	"groups": "groups reserve weights", "lanes": "laneturns", "lanestate": "laneturns job lanelimits",
 	"lanelimits": "lanelimits pace", "limitchange": "pace",
-	"limits": "pace hours", "calendar": "pace",
+	"limits": "pace hours", "calendar": "pace", "hasdead": "dead",
 	"list":       "joblist",
 	"lostleases": "leases", "makeroom": "room", "membership": "groups", "memory": "room",
 	"overflow":  "overflow readmit batches",

@@ -20,7 +20,7 @@ var withoutScript = map[string]string{
 	"order and look up: sorted sets and hashes of Redis do that": `
 		byBatchEnd keepEnded countOf forgetOthers ownBatches upcoming
 		above all armExpiring armTimer at byDeadline byDigest byDue byEndTime byName byTag byTurn byUntil close
-		deadBytesOf deadCountOf deadJobsOf deadOfDeleted discardQueue down dropDead endedState expired fifoOf
+		deadBytesOf deadCountOf deadJobsOf discardQueue down dropDead endedState expired fifoOf
 		find fireTimers fix from front hashOf home id len needExtra newAgenda newCalendars newEndedJob
 		newExpiring newGroup newLaneTurns newLanes newLater newLeases newTimers next nextTimer nextToTrim
 		nextWithDead of pop popLast push pushTo putScheduled rank readyScheduled remove removeAt scheduledUntil

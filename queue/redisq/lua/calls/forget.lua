@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: changelog, answers, dead, stored
+-- needs: changelog, answers, dead, hasdead, stored
 --
 -- Drop dead jobs, with all that is known of them.
 --
@@ -10,7 +10,7 @@ begin()
 local answered = earlierAnswer(ARGV[2])
 if answered then return answered end
 local k = retention(ARGV[3])
-if not k then return 0 end
+if not k or not k.nr and not hasDead(k) then return 0 end
 checkDeadKeys(k.name)
 checkChangeKeys('queue', k.name, ARGV[5])
 local out, ids = {}, {}

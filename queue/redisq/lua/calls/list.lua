@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: joblist
+-- needs: joblist, hasdead
 --
 -- List jobs in one state.
 --
@@ -19,7 +19,7 @@ if q then
 elseif state == S.dead then
   q = retention(name)
 end
-if not q then return 0 end
+if not q or not q.nr and not hasDead(q) then return 0 end
 if state == S.dead then checkDeadKeys(name) end
 limit, effort, onlyLane = tonumber(ARGV[4]), 3000, ARGV[5]
 local at, member, laneAt = tonumber(ARGV[6]), ARGV[7], ARGV[8]
