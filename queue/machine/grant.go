@@ -111,8 +111,8 @@ func (m *Machine) visitQueue(q *queueState, g *grant, now leaky.Instant) {
 		if !q.affords(d, of) {
 			break
 		}
-		q.noteDeparture(d)
 		g.shift(&q.paces)
+		q.noteDeparture(d)
 		q.take(d, now, of)
 		m.grantJob(g, &v, j, d, now)
 		if paced {

@@ -53,11 +53,11 @@ func (m *Machine) visitGroup(grp *group, pulled *queueState, g *grant, now leaky
 // grantOfMember grants a job of a member, to depart at d.
 func (m *Machine) grantOfMember(t *groupVisit, q *queueState, j *job, d, now leaky.Instant) {
 	p, g, of := t.group.queue, t.grant, j.bill()
+	if g.shift(&q.paces); q != p {
+		g.shift(&p.paces)
+	}
 	q.noteDeparture(d)
-	g.shift(&p.paces)
-	p.take(d, now, of)
-	if q != p {
-		g.shift(&q.paces)
+	if p.take(d, now, of); q != p {
 		q.take(d, now, of)
 	}
 	m.grantJob(g, &q.member.visit, j, d, now)

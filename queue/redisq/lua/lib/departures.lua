@@ -16,8 +16,8 @@ local function take(q, cost, d, job)
   local bill = q.limits and { q = q, cost = cost, job = job }
   if bill and not limits.hasCredit(q, d, bill) then return nil, true end
   if bill and not limits.affords(q, d, bill) then return nil end
-  if q.stop then receiver.noteDeparture(q, d) end
   reign.shift(q)
+  if q.stop then receiver.noteDeparture(q, d) end
   if bill then return limits.takeAll(q, d, bill) end
   takeAt(q, d, bucketReadyAt(q) < d and d or now, cost)
   return d

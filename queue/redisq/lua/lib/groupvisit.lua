@@ -152,14 +152,12 @@ end
 -- grantMemberJob grants a job of a member, to depart at d.
 local function grantMemberJob(v, m, l, d, bill, id, turn, entry)
   local q, g, job, cost = m.q, v.g, bill.job, bill.cost
-  if q.stop then receiver.noteDeparture(q, d) end
   reign.notePaced(d)
-  reign.shift(g)
+  reign.shift(q)
+  if q ~= g then reign.shift(g) end
+  if q.stop then receiver.noteDeparture(q, d) end
   takeAll(g, d, bill)
-  if q ~= g then
-    reign.shift(q)
-    takeAll(q, d, bill)
-  end
+  if q ~= g then takeAll(q, d, bill) end
   local keyed = l.lane ~= ZERO
   local state = S.leased + (keyed and KEYED or 0) + (lanestate.needsNoPlace(q, l.lane) and 0 or IN_FLIGHT)
   grant.grantJob(q, m.leases, m.flights, rowsOf(q), id, turn, job, entry, d, state, keyed and l.lane or '')
