@@ -54,7 +54,7 @@ func updateHeap[T any](h *heap[T], v T, at int, belongs bool) {
 // slots since then count as lost, whatever comes back later. A queue that its lanes hold up stays among the timers.
 func (m *Machine) arm(q *queueState, now leaky.Instant) {
 	next := q.memberOpens(now)
-	able := q.runnable() && q.canDepart(next) && !q.heldUpByLanes()
+	able := q.runnable() && q.canDepart(next) && !q.heldUpByLanes(now)
 	if able && (!q.onAgenda() || next < q.departsAt) {
 		q.departsAt = next
 	}
@@ -202,7 +202,7 @@ func (m *Machine) readyScheduled(q *queueState, most int, now leaky.Instant) (n 
 		m.becomeReady(q.scheduled.pop(), now)
 	}
 	if q.runnable() && !q.onAgenda() && q.canDepart(q.memberOpens(now)) {
-		q.departsAt = q.memberOpens(first)
+		q.departsAt = q.memberOpened(first, now)
 		m.putOnAgenda(q, true, now)
 	}
 	return n

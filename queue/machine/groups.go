@@ -97,6 +97,15 @@ func (q *queueState) memberOpens(now leaky.Instant) leaky.Instant {
 	return q.opens(now)
 }
 
+// memberOpened is memberOpens as seen from another instant. The hours are those known now: before the day that is known,
+// they count as closed.
+func (q *queueState) memberOpened(at, now leaky.Instant) leaky.Instant {
+	if q.isParent() {
+		return q.memberOpens(at)
+	}
+	return q.hours.next(q.memberOpens(at), now)
+}
+
 // joinGroup makes a new queue a member of its parent's group, or the parent of its children.
 func (m *Machine) joinGroup(q *queueState, now leaky.Instant) {
 	if name := names.Parent(q.name); name != "" {

@@ -41,7 +41,7 @@ func (b *bench) checkGroup(name string) {
 			b.Errorf("%s is not where it sits", child)
 		}
 		if able := q.runnable() && q.canDepart(q.memberOpens(b.now())) &&
-			!q.heldUpByLanes(); able != (q.member.in != nil) {
+			!q.heldUpByLanes(b.now()); able != (q.member.in != nil) {
 			b.Errorf("%s can depart: %v, but it is in a place: %v", child, able, q.member.in != nil)
 		}
 		g.count(q, 1)

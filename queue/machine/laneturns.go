@@ -175,12 +175,12 @@ func (q *queueState) allLanesBlocked() bool {
 }
 
 // heldUpByLanes reports whether the lanes hold the queue up for longer than its own pace does.
-func (q *queueState) heldUpByLanes() bool {
+func (q *queueState) heldUpByLanes(now leaky.Instant) bool {
 	if !q.allLanesBlocked() || q.laneTurns.resting.len() == 0 {
 		return false
 	}
 	at := q.laneTurns.resting.top().until
-	return at != never && q.memberOpens(at-1) < at
+	return at != never && q.memberOpened(at-1, now) < at
 }
 
 // lanesResumeAt returns when the first lane stops resting, if the queue waits for that.

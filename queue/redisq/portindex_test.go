@@ -23,7 +23,7 @@ var withoutScript = map[string]string{
 		deadBytesOf deadCountOf deadJobsOf discardQueue down dropDead endedState expired fifoOf
 		find fireTimers fix from front hashOf home id len needExtra newAgenda newCalendars newEndedJob
 		newExpiring newGroup newLaneTurns newLanes newLater newLeases newTimers next nextTimer nextToTrim
-		nextWithDead of pop popLast push pushTo putScheduled rank readyScheduled remove removeAt scheduledUntil
+		memberOpened nextWithDead of pop popLast push pushTo putScheduled rank readyScheduled remove removeAt scheduledUntil
 		seek size storeLane top trimSome untilExpiry up updateHeap wakeForExpiry widen`,
 	"compute a forecast or list lanes, which is the same code for both engines once a script has read the lineup": `
 		budgetTap limitLane dam scale addDeferred addLanes addSiblings addStations bend burst depth divide earns waterFill

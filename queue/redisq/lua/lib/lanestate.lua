@@ -88,9 +88,11 @@ local function placeAgain(q, lane)
   end
 end
 
--- releaseIfFree gives a lane its next place if it was busy with jobs in flight and no longer is.
+-- releaseIfFree gives a lane its next place if it was busy with jobs in flight and no longer is. The lane without a key
+-- may have been busy because the queue was ordered.
 local function releaseIfFree(q, lane)
-  if needsNoPlace(q, lane) or call('ZSCORE', B .. 'b' .. q.nr, lane) ~= 'inf' or isBusy(q, lane) then return end
+  if call('ZSCORE', B .. 'b' .. q.nr, lane) ~= 'inf' or isBusy(q, lane) then return end
+  if needsNoPlace(q, lane) then return call('ZREM', B .. 'b' .. q.nr, lane) end
   placeAgain(q, lane)
 end
 
