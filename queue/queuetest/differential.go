@@ -158,6 +158,15 @@ func kind(err error) string {
 
 func micro(t time.Time) string { return fmt.Sprint(int64(instantOf(t))) }
 
+// estimate is micro for an expected departure. After the year 2250, those are not compared: Lua's numbers are exact up
+// to 2^53 us, in the year 2255.
+func estimate(t time.Time) string {
+	if t.Year() > 2250 {
+		return "never"
+	}
+	return micro(t)
+}
+
 // queueName returns a queue name, mostly of a queue that was made at the start.
 func (p *pair) queueName() string {
 	return rapid.SampledFrom([]string{

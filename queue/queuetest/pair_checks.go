@@ -71,7 +71,7 @@ func (p *pair) jobInfo(q, id string) {
 				i.Costs)
 		}
 		return where + fmt.Sprintf("%v at %d eta %s %v cost %d attempts %d appended %s due %s held %s ended %s %q "+
-			"why %s %s %q %s %s", i.State, i.Position, micro(i.ETA.At), i.ETA.Exact, i.Cost,
+			"why %s %s %q %s %s", i.State, i.Position, estimate(i.ETA.At), i.ETA.Exact, i.Cost,
 			i.Attempts, micro(i.AppendedAt), micro(i.DueAt), micro(i.HeldAt), micro(i.EndedAt), i.Reason,
 			i.Why.By, micro(i.Why.Until), i.Why.Reason, i.Why.Queue, i.Why.Who+" "+i.Why.Note) + timelineText(i.Timeline)
 	})

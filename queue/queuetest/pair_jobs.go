@@ -254,7 +254,7 @@ func (p *pair) appendBoth(
 		var b strings.Builder
 		for _, a := range out {
 			fmt.Fprintf(&b, "\n  %s %v %v at %d eta %s %v retry %v %+v ticket %v as of %s %s", a.ID, a.Outcome, a.State,
-				a.Position, micro(a.ETA.At), a.ETA.Exact, retryOf(&a), a.Bytes,
+				a.Position, estimate(a.ETA.At), a.ETA.Exact, retryOf(&a), a.Bytes,
 				a.Ticket != "", micro(a.At), ruledText(a.Rules))
 			if a.Outcome == queue.Invalid {
 				b.WriteString(" " + kind(a.Err))
