@@ -80,8 +80,8 @@ func TestQuotaAhead(t *testing.T) {
 	}
 }
 
-// TestQuotaFree checks since when a quota has let jobs out: since the end of a window that was used up, even if that was
-// long ago.
+// TestQuotaFree checks since when a quota has let jobs out: since the end of a window that was used up, however long
+// ago that was.
 func TestQuotaFree(t *testing.T) {
 	q := Quota{Max: 2, Calendar: Every(100, 0)}
 	var w Window

@@ -97,8 +97,8 @@ func (q *queueState) memberOpens(now leaky.Instant) leaky.Instant {
 	return q.opens(now)
 }
 
-// memberOpened is memberOpens as seen from another instant. The hours are those known now: before the day that is known,
-// they count as closed.
+// memberOpened is memberOpens as seen from another instant. The hours are those known now: before the day that is
+// known, they count as closed.
 func (q *queueState) memberOpened(at, now leaky.Instant) leaky.Instant {
 	if q.isParent() {
 		return q.memberOpens(at)
