@@ -101,8 +101,8 @@ const mostUsed = 1 << 40
 // counted.
 func (q Quota) Next(w Window, now Instant) Instant { return max(now, q.Free(w, now)) }
 
-// Free is Next without regard to now: it returns the end of the last window that was used up, since when the next job
-// could have left. It returns 0 if no window has delayed a job since its last departure.
+// Free returns when the quota began, or will begin, to let the next job out: the end of the last window, if that was
+// used up. Otherwise it returns 0.
 func (q Quota) Free(w Window, now Instant) Instant {
 	w = q.Repair(w, now)
 	if w.Used >= q.Most(w) {

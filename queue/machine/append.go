@@ -160,8 +160,7 @@ func (m *Machine) admitTo(q *queueState, it *appendingJob, now leaky.Instant) (w
 	if it.tooLarge(most, false) || it.refusedBySelf(q, ln, now) {
 		return 0
 	}
-	if dead := m.deadJobs[q.name]; dead != nil && q.spec.Retention.Full == queue.Reject {
-		m.trimDead(dead, now, trimMax) // those that are too old take no room
+	for m.firmBytes(q)+it.bytes() > most && m.boundDeadBytes(q) > 0 && m.trimDead(m.deadJobs[q.name], now, trimMax) > 0 {
 	}
 	var rc *ruleCharges
 	qr, outcome := m.rulesOf(q), m.appendOutcome(q, it, most) // invariant 1

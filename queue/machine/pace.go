@@ -13,7 +13,7 @@ type paces struct {
 	bucket  leaky.Bucket
 	limits  []limit
 	hours   *openHours    // nil if always open
-	changed leaky.Instant // when the limits last changed; 0 is before the file was opened
+	changed leaky.Instant // when the limits last changed; 0: not since the queue was made or the file was opened
 	adapted *adaptedRate  // the pacer's rate, if it adapts to the receiver; else nil
 }
 

@@ -51,11 +51,15 @@ func (m *Machine) fits(q *queueState, needs int64) bool {
 
 // firmBytes returns the bytes that count toward max_bytes and cannot be freed for a new job.
 func (m *Machine) firmBytes(q *queueState) int64 {
-	n := q.bytes + q.boundDeferredBytes()
-	if q.spec.Retention.Full == queue.Reject {
-		n += m.deadBytesOf(q.name)
+	return q.bytes + q.boundDeferredBytes() + m.boundDeadBytes(q)
+}
+
+// boundDeadBytes returns what dead jobs take of max_bytes if they are not dropped for new jobs.
+func (m *Machine) boundDeadBytes(q *queueState) int64 {
+	if q.spec.Retention.Full != queue.Reject {
+		return 0
 	}
-	return n
+	return m.deadBytesOf(q.name)
 }
 
 // boundDeferredBytes returns what deferred jobs take of max_bytes.

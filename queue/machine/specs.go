@@ -136,7 +136,7 @@ func (m *Machine) checkSpec(s *queue.Spec, created bool) error {
 }
 
 // firstPaces returns the paces of a new queue. They continue those of a deleted queue of that name, while they can
-// still delay a departure. Of its children, those that exist may have departures that its limits did not count.
+// still delay a departure. Existing children may have departures that its limits did not count.
 func (m *Machine) firstPaces(s *queue.Spec, now leaky.Instant) (paces, error) {
 	pacer := s.Pacer(queue.Horizon)
 	left, made := m.leftPaces[s.Name]

@@ -125,6 +125,15 @@ var bytesKeptRules = []rule{
 			r.outOfBytes(queue.Full, sized("", q, "e", 2001), queue.ByteBound{Held: 1000, Max: 3000, Needs: 2001})
 		}
 	}},
+	{"with retention.full reject, many dead jobs past their retention take no room", func(r *rig) {
+		const many = 150 // more than engines drop at once
+		q := r.queue("q", "unlimited", maxBytes(1000*(many+1)), kept(time.Minute, 2*many), rejectsForDead)
+		r.buried("", kilo(q, numbered("j", many)...)...)
+		r.clock.Advance(time.Minute)
+		r.die(q, "young")
+		r.outcomes(r.append(sized("", q, "large", 1000*many), sized("", q, "more", 1000)), queue.Accepted, queue.Full)
+		r.dead(q, "young")
+	}},
 	{"dead jobs of a deleted queue count toward its successor", func(r *rig) {
 		q := r.queue("q", "unlimited", maxBytes(3000), rejectsForDead)
 		r.die(q, "a", "b", "c")

@@ -158,8 +158,8 @@ func kind(err error) string {
 
 func micro(t time.Time) string { return fmt.Sprint(int64(instantOf(t))) }
 
-// estimate is micro for an expected departure. After the year 2250, those are not compared: Lua's numbers are exact up
-// to 2^53 us, in the year 2255.
+// estimate is micro for an expected departure. It returns never for instants after the year 2250, which are not
+// compared: Lua's numbers are exact up to 2^53 us, in the year 2255.
 func estimate(t time.Time) string {
 	if t.Year() > 2250 {
 		return "never"

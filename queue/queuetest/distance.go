@@ -116,6 +116,22 @@ var distanceRules = []rule{
 			r.Errorf("granted %v, want nothing more within the horizon", ids(v))
 		}
 	}},
+	{"a probe departs where its bucket says", func(r *rig) {
+		r.queue("g", "1/h", bursting(4))
+		for _, name := range []string{"alone", "g.a"} {
+			q := r.queue(name, "1/h", bursting(4), circuitAfter(1, 10*ms, 20*ms))
+			r.accept(q, "a", "b", "c")
+			far := r.ask("client", name, 1, 20*ms, 40*ms).Jobs
+			r.settleWith(queue.Down, "refused", 0, far[0])
+			probe := r.ask("client", name, 9, 0, 0).Jobs
+			if len(probe) != 1 {
+				r.Fatalf("%s: %d jobs probe", name, len(probe))
+			}
+			if next := instantOf(r.info(q).Next); next != r.departure(probe[0]).Add(time.Hour) {
+				r.Errorf("%s: the next departure is %v behind the probe", name, next.Sub(r.departure(probe[0])))
+			}
+		}
+	}},
 	{"a slow queue keeps that distance too, however old the departure", func(r *rig) {
 		q := r.queue("q", "1/m")
 		r.accept(q, numbered("j", 4)...)

@@ -60,6 +60,17 @@ var laneChangeRules = []rule{
 			r.Errorf("got %s", got)
 		}
 	}},
+	{"the lane without a key is free once its queue is not ordered, before a visit has seen the change", func(r *rig) {
+		q := r.putWithLanes("q", "unlimited", "k1 x1 x2", ordered, except(laneX, laneRate("1/h")))
+		list := r.grant(q, 9, "k1", "x1")
+		r.deliver(list[1])
+		r.grant(q, 9)
+		r.queue(q, "unlimited", ordered, except(laneX, laneRate("2/h")))
+		r.appendToLanes(q, "k2")
+		r.queue(q, "unlimited", except(laneX, laneRate("3/h")))
+		r.deliver(list[0])
+		r.deliver(r.grant(q, 9, "k2")...)
+	}},
 	{"a change that leaves a lane's rule the same does not affect the lane", func(r *rig) {
 		q := r.putWithLanes("q", "10/s", "x1 x2 y1", everyLane(laneRate("1/s")))
 		t0 := r.clock.Now()

@@ -157,7 +157,6 @@ var rampRules = []rule{
 	{"with hold and a date, neither", idleDays("quota 1/d ramp 1 2 3 2026-09-02 hold", []int{0, 2}, 1, 1, 1, 2, 2)},
 	{"with hold, a day counts only if a job really left", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 2/d ramp 2 4 8 hold"))
-		r.clock.Advance(time.Second) // the quota was there before
 		r.appendNumbered(q, 9)
 		r.release(r.grant(q, 9, "j1", "j2")...)
 		r.quotaNow(q, 0, 2, 4)

@@ -23,7 +23,7 @@ var withoutScript = map[string]string{
 		deadBytesOf deadCountOf deadJobsOf discardQueue down dropDead endedState expired fifoOf
 		find fireTimers fix from front hashOf home id len needExtra newAgenda newCalendars newEndedJob
 		newExpiring newGroup newLaneTurns newLanes newLater newLeases newTimers next nextTimer nextToTrim
-		memberOpened nextWithDead of pop popLast push pushTo putScheduled rank readyScheduled remove removeAt scheduledUntil
+		nextWithDead of pop popLast push pushTo putScheduled rank readyScheduled remove removeAt scheduledUntil
 		seek size storeLane top trimSome untilExpiry up updateHeap wakeForExpiry widen`,
 	"compute a forecast or list lanes, which is the same code for both engines once a script has read the lineup": `
 		budgetTap limitLane dam scale addDeferred addLanes addSiblings addStations bend burst depth divide earns waterFill
@@ -70,7 +70,7 @@ var withoutScript = map[string]string{
 		joins keptTag resumes active activePauses adapt addToLane addWaiting admitNew after agendaOf ahead aliveClients
 		allCounters allDefer allLanesBlocked answerDeferred answerDuplicate apartInLane appendOutcome arm
 		armAndWake askRules asksBy asksFor atMaxInFlight attempt bury busy bytes canDepart cancelled chargeRules
-		checkPullRelations checkRevision childrenOf conditionChanged costBounds countBack countChild
+		memberOpened checkPullRelations checkRevision childrenOf conditionChanged costBounds countBack countChild
 		countOutcome credit crossedZero deferral deferralLapsed departure dropLanes dropLapsed dropRecord
 		eachRefunded empty endIdle endLeased endPauseIfOver endPauses endVisit engine ensureDefaultLane
 		ensureLease enter eta findDead fingerprintOf forgetIdleLanes forgetLane forgetLapsed forgetTallies

@@ -29,8 +29,8 @@ local function putOnAgenda(q, back, since)
       local own = q.group == q
       local stop = own and q.stop or -math.huge
       departs = own and max(now, stop) or nextDeparture(q)
-      -- A lane that has rested by then is visited by its timer, like a job that is due. It may have rested while limits
-      -- or hours did not delay the queue that delay it now.
+      -- A lane that has rested by then is visited by its timer, like a job that is due. The rest may have ended while
+      -- no limit and no hours delayed the queue, although they do now; before is the instant before that end.
       local before = from <= now and from - 1 or nil
       if from > (back == 'LT' and (own and stop or readyAt(q, before)) or departs) then
         ripens, departs = min(ripens or from, from), nil

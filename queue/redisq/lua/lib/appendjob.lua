@@ -127,20 +127,24 @@ local function accept(q, id, live, body, h, cost, counts, need)
   return ACCEPTED, state, i + 1, eta, exact and 1 or 0
 end
 
--- firmBytes returns the bytes that count toward max_bytes and cannot be freed for a new job. Dead jobs that are too old
--- take no room.
-local function firmBytes(q)
-  local n = q.bytes + boundDeferredBytes(q)
-  if q.deadBytes and q.deadBytes + 0 > 0 and call('HGET', B .. 'q' .. q.nr, 'retention.full') == 'reject' then
-    checkDeadKeys(q.name)
-    trimDead(q)
-    n = n + q.deadBytes
-  end
-  return n
+-- boundDeadBytes returns what dead jobs take of max_bytes if they are not dropped for new jobs.
+local function boundDeadBytes(q)
+  local n = (q.deadBytes or 0) + 0
+  return n > 0 and call('HGET', B .. 'q' .. q.nr, 'retention.full') == 'reject' and n or 0
 end
 
--- fits reports whether the queue has so many bytes for a new job once droppable dead jobs are dropped.
-local function fits(q, need) return firmBytes(q) + need <= byteLimit(q) end
+-- firmBytes returns the bytes that count toward max_bytes and cannot be freed for a new job.
+local function firmBytes(q) return q.bytes + boundDeferredBytes(q) + boundDeadBytes(q) end
+
+-- fits reports whether the queue has so many bytes for a new job once droppable dead jobs are dropped. It drops those
+-- past their retention.
+local function fits(q, need)
+  while firmBytes(q) + need > byteLimit(q) and boundDeadBytes(q) > 0 do
+    checkDeadKeys(q.name)
+    if trimDead(q) == 0 then return false end
+  end
+  return firmBytes(q) + need <= byteLimit(q)
+end
 
 -- fitsOverflow reports whether so many more bytes may be deferred.
 local function fitsOverflow(q, need)
@@ -224,7 +228,7 @@ local function admitTo(q, id, live, body, cost, counts)
   end
   local code, x, position, eta, since = limitedByRules(q, id, body, h, cost, counts, need)
   if code then return code, x, position, eta, since end
-  local noPlace, behind = q.size >= q.capacity or not fits(q, need), hasBacklog(q)
+  local noPlace, behind = not fits(q, need) or q.size >= q.capacity, hasBacklog(q)
   if (noPlace or behind) and deferrable(q, body) then
     loadOverflow(q)
     if (memoryFull() or keptForOthers(q, need)) and q.deferred < q.deferredMaxJobs and fitsOverflow(q, need) then

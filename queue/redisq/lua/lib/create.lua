@@ -148,7 +148,7 @@ local function writeCreated(q, s, more)
   call('HSET', key, 'maxCostAtOpen', q.maxCost, 'made', q.revision, unpack(s.kept))
   if q.limits then
     call('HSET', key, 'limits', limitchange.rulesOf(q.limits), 'limitsState', limits.limitStates(q.limits))
-    -- Its children may have departures that its limits did not count.
+    -- Existing children may have departures that its limits did not count.
     if groups.countChildren(q.name) > 0 then call('HSET', key, 'limitsChanged', now) end
   end
   if q.timed then call('HSET', key, 'hours', q.timed) end

@@ -79,8 +79,7 @@ local function placeMember(q, n, back)
   local g, m = q.group, q.member
   local R, Y = B .. 'R' .. g.nr, B .. 'Y' .. g.nr
   reportWaiting(q)
-  -- A place says since when a job could depart, so it stays. If it moved into the next window of a quota, the group
-  -- would not know that the last window was used up.
+  -- A place says since when a job could depart, so it stays.
   if n and back == 'NX' and (call('ZSCORE', R, q.nr) or call('ZSCORE', Y, q.nr)) then return end
   if not n then
     call('ZREM', R, q.nr)

@@ -152,9 +152,9 @@ local function repairWindows(q)
   end
 end
 
--- usedUp returns when the next window begins, or began, if the last one is used up, as seen from an instant (by default
--- now). A window may have been full when a job departed ahead into the next one; then the full one no longer counts. Of
--- a budget it returns when there is the credit that it wants.
+-- usedUp returns the end of the last window, past or to come, if that was used up, as seen from an instant (by default
+-- now); else -inf. A window may have been full when a job departed ahead into the next one; then the full one no longer
+-- counts. Of a budget it returns when there is the credit that it wants.
 local function usedUp(l, at)
   if l.budget then return creditReadyAt(l) end
   at = (at or now) - skew
