@@ -86,7 +86,15 @@ func TestQuotaFree(t *testing.T) {
 	q := Quota{Max: 2, Calendar: Every(100, 0)}
 	var w Window
 	for _, step := range []struct{ take, now, want Instant }{
-		{0, 1010, 0}, {1010, 1010, 0}, {1020, 1020, 1100}, {0, 1099, 1100}, {0, 1100, 1100}, {0, 5000, 1100}, {5001, 5001, 0},
+		{0, 1010, 0},
+		{1010, 1010, 0},
+		{1020, 1020, 1100},
+		{0, 1099, 1100},
+		{0, 5000, 1100},
+		{5001, 5001, 0},
+		{5002, 5002, 5100},
+		{5150, 5099, 5100}, // let out ahead
+		{0, 5150, 0},
 	} {
 		if step.take > 0 {
 			q.Take(&w, step.take, 1)

@@ -62,6 +62,15 @@ func (m *Machine) arm(q *queueState, now leaky.Instant) {
 	m.armTimer(q)
 }
 
+// memberOpened is memberOpens as seen from another instant, by the hours that are known now: before these, the queue
+// counts as closed.
+func (q *queueState) memberOpened(at, now leaky.Instant) leaky.Instant {
+	if q.isParent() {
+		return q.memberOpens(at)
+	}
+	return q.hours.next(max(q.paces.opens(at), q.receiver.stop), now)
+}
+
 // rearm recomputes when q can next depart: after a visit, a change of its spec, or a pause. Earlier slots do not count
 // as lost.
 func (m *Machine) rearm(q *queueState, now leaky.Instant) {

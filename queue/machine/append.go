@@ -160,10 +160,8 @@ func (m *Machine) admitTo(q *queueState, it *appendingJob, now leaky.Instant) (w
 	if it.tooLarge(most, false) || it.refusedBySelf(q, ln, now) {
 		return 0
 	}
-	for m.firmBytes(q)+it.bytes() > most && m.boundDeadBytes(q) > 0 && m.trimDead(m.deadJobs[q.name], now, trimMax) > 0 {
-	}
 	var rc *ruleCharges
-	qr, outcome := m.rulesOf(q), m.appendOutcome(q, it, most) // invariant 1
+	qr, outcome := m.rulesOf(q), m.appendOutcome(q, it, most, now) // invariant 1
 	if qr != nil {
 		said, invalid := m.askRules(it, qr, now)
 		if invalid != nil {
@@ -172,7 +170,7 @@ func (m *Machine) admitTo(q *queueState, it *appendingJob, now leaky.Instant) (w
 		}
 		rc, it.answer.Rules = said, said.answers
 	}
-	if instead, refused := m.limitedByRules(it, q, qr, rc); refused {
+	if instead, refused := m.limitedByRules(it, q, qr, rc, now); refused {
 		outcome = instead
 	}
 	switch {

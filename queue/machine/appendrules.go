@@ -144,7 +144,7 @@ func (m *Machine) peekRule(c *ruleCharge, now leaky.Instant) rules.Ruling {
 // limitedByRules returns the outcome of a job that a rule refuses, including a rule of another group that was asked
 // before. A refused job takes nothing from any rule.
 func (m *Machine) limitedByRules(
-	it *appendingJob, q *queueState, qr *queueRules, rc *ruleCharges,
+	it *appendingJob, q *queueState, qr *queueRules, rc *ruleCharges, now leaky.Instant,
 ) (outcome queue.AppendOutcome, refused bool) {
 	_, wait, refused := rules.Limited(it.answer.Rules)
 	if !refused && it.job.Limited <= 0 {
@@ -154,7 +154,7 @@ func (m *Machine) limitedByRules(
 		rc.charges = nil
 	}
 	if it.offered && it.job.Overflow != queue.Reject && qr.allDefer(it.answer.Rules) {
-		return m.overflowOutcome(q, it.bytes()), true
+		return m.overflowOutcome(q, it.bytes(), now), true
 	}
 	it.answer.RetryAfter = max(minRetry, wait, it.job.Limited)
 	return queue.LimitReached, true

@@ -97,15 +97,6 @@ func (q *queueState) memberOpens(now leaky.Instant) leaky.Instant {
 	return q.opens(now)
 }
 
-// memberOpened is memberOpens as seen from another instant, by the hours that are known now: before these, the queue
-// counts as closed.
-func (q *queueState) memberOpened(at, now leaky.Instant) leaky.Instant {
-	if q.isParent() {
-		return q.memberOpens(at)
-	}
-	return q.hours.next(max(q.paces.opens(at), q.receiver.stop), now)
-}
-
 // joinGroup makes a new queue a member of its parent's group, or the parent of its children.
 func (m *Machine) joinGroup(q *queueState, now leaky.Instant) {
 	if name := names.Parent(q.name); name != "" {

@@ -14,14 +14,16 @@ import (
 
 // appendOutcome returns the outcome of a new job. While the queue has a backlog, the places up to the low-water mark
 // are reserved for readmission.
-func (m *Machine) appendOutcome(q *queueState, it *appendingJob, most int64) queue.AppendOutcome {
+func (m *Machine) appendOutcome(
+	q *queueState, it *appendingJob, most int64, now leaky.Instant,
+) queue.AppendOutcome {
 	backlog := q.hasBacklog()
-	full := q.size() >= q.spec.Capacity || !m.fits(q, it.bytes())
+	full := !m.fits(q, it.bytes(), now) || q.size() >= q.spec.Capacity
 	switch {
 	case !full && !backlog:
 		return queue.Accepted
 	case it.offered && it.job.Deferrable(q.spec.Overflow):
-		return m.overflowOutcome(q, it.bytes())
+		return m.overflowOutcome(q, it.bytes(), now)
 	case full || q.keptForReadmission(it.bytes(), most):
 		return queue.Full
 	}
@@ -29,24 +31,30 @@ func (m *Machine) appendOutcome(q *queueState, it *appendingJob, most int64) que
 }
 
 // overflowOutcome returns the outcome of a job for which the queue has no room.
-func (m *Machine) overflowOutcome(q *queueState, needs int64) queue.AppendOutcome {
-	if q.counts[queue.Deferred] >= q.spec.Deferred.MaxJobs || !m.fitsOverflow(q, needs) {
+func (m *Machine) overflowOutcome(q *queueState, needs int64, now leaky.Instant) queue.AppendOutcome {
+	if q.counts[queue.Deferred] >= q.spec.Deferred.MaxJobs || !m.fitsOverflow(q, needs, now) {
 		return queue.OverflowFull
 	}
 	return queue.SetAside
 }
 
 // fitsOverflow reports whether that many more bytes may be deferred.
-func (m *Machine) fitsOverflow(q *queueState, needs int64) bool {
+func (m *Machine) fitsOverflow(q *queueState, needs int64, now leaky.Instant) bool {
 	if most := int64(q.spec.Deferred.MaxBytes); most > 0 {
 		return q.overflow.bytes+needs <= most
 	}
-	return q.spec.MaxBytes == 0 || m.fits(q, needs)
+	return q.spec.MaxBytes == 0 || m.fits(q, needs, now)
 }
 
-// fits reports whether the queue has that many bytes for a new job, once dead jobs that may be dropped are gone.
-func (m *Machine) fits(q *queueState, needs int64) bool {
-	return m.firmBytes(q)+needs <= m.byteLimit(q)
+// fits reports whether the queue has that many bytes for a new job, once dead jobs that may be dropped are gone. If the
+// others are in the way, it drops those past their retention.
+func (m *Machine) fits(q *queueState, needs int64, now leaky.Instant) bool {
+	for m.firmBytes(q)+needs > m.byteLimit(q) {
+		if m.boundDeadBytes(q) == 0 || m.trimDead(m.deadJobs[q.name], now, trimMax) == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // firmBytes returns the bytes that count toward max_bytes and cannot be freed for a new job.

@@ -70,14 +70,15 @@ var withoutScript = map[string]string{
 		joins keptTag resumes active activePauses adapt addToLane addWaiting admitNew after agendaOf ahead aliveClients
 		allCounters allDefer allLanesBlocked answerDeferred answerDuplicate apartInLane appendOutcome arm
 		armAndWake askRules asksBy asksFor atMaxInFlight attempt bury busy bytes canDepart cancelled chargeRules
-		memberOpened checkPullRelations checkRevision childrenOf conditionChanged costBounds countBack countChild
+		checkPullRelations checkRevision childrenOf conditionChanged costBounds countBack countChild
 		countOutcome credit crossedZero deferral deferralLapsed departure dropLanes dropLapsed dropRecord
 		eachRefunded empty endIdle endLeased endPauseIfOver endPauses endVisit engine ensureDefaultLane
 		ensureLease enter eta findDead fingerprintOf forgetIdleLanes forgetLane forgetLapsed forgetTallies
 		freeEmpty freePlaces freeSince fullSpec gap grantsFrom groupLoad groupLoadIncoming groupMaxCost
 		groupVerdict hasPace heldUpByLanes idle importedLease incomingBefore incomingOf incomingTotal instantOf
 		interval intervals isParent isPullChild job jobsKept judgeETA keepSpec keyed known lane laneDigest laneGranted
-		laneWeights laneRetryAfter lanesTakeTurns leastJobs leaveBehind lookAfter lostSlots markSeen memberTurn namesBehind
+		laneWeights laneRetryAfter lanesTakeTurns leastJobs leaveBehind lookAfter lostSlots markSeen memberOpened
+		memberTurn namesBehind
 		neededUntil needsSweep negative newLimit newReadmission newReturning newShares noneWaits notPlain note
 		notePause noteServed onAgenda onOverflow opens outlookOf outlookOfNew ownOverflow
 		batch batchOfDeferral deferWith holdBatch jobBatch

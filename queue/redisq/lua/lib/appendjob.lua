@@ -136,14 +136,15 @@ end
 -- firmBytes returns the bytes that count toward max_bytes and cannot be freed for a new job.
 local function firmBytes(q) return q.bytes + boundDeferredBytes(q) + boundDeadBytes(q) end
 
--- fits reports whether the queue has so many bytes for a new job once droppable dead jobs are dropped. It drops those
--- past their retention.
+-- fits reports whether the queue has so many bytes for a new job once droppable dead jobs are dropped. If the others
+-- are in the way, it drops those past their retention.
 local function fits(q, need)
-  while firmBytes(q) + need > byteLimit(q) and boundDeadBytes(q) > 0 do
+  while firmBytes(q) + need > byteLimit(q) do
+    if boundDeadBytes(q) == 0 then return false end
     checkDeadKeys(q.name)
     if trimDead(q) == 0 then return false end
   end
-  return firmBytes(q) + need <= byteLimit(q)
+  return true
 end
 
 -- fitsOverflow reports whether so many more bytes may be deferred.

@@ -89,8 +89,7 @@ local function placeAgain(q, lane)
 end
 
 -- releaseIfFree gives a lane its next place if it was busy with jobs in flight and no longer is. The lane without a key
--- may have been busy because the queue was ordered; it then
--- needs no place.
+-- may have been busy because the queue was ordered; it then needs no place.
 local function releaseIfFree(q, lane)
   if call('ZSCORE', B .. 'b' .. q.nr, lane) ~= 'inf' or isBusy(q, lane) then return end
   if needsNoPlace(q, lane) then return call('ZREM', B .. 'b' .. q.nr, lane) end
