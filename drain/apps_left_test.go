@@ -3,7 +3,6 @@ package drain_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -93,22 +92,14 @@ func TestQueuesOfAnAppAskForItsRemainingHandlers(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e queue.Engine) { run(t, e, .5, 8, 4, 5, 20) })
 }
 
-// Idle queues of an app claim little of the app's remaining handlers, and last. Its busy queues need not ask twice, and
-// once the drainer knows all queues, no job is reserved in vain. How often it asks depends on the order of goroutines,
-// too, so the median of several runs counts.
+// Idle queues of an app claim little of the app's remaining handlers, and last. Its busy queues need not ask twice (half
+// as many requests again if they had to), and once the drainer knows all queues, no job is reserved in vain. The busy
+// queues need 14 of the app's 24 handlers, so that its limit costs them few departures.
 func TestIdleQueuesOfAnAppLeaveItsHandlersToBusyOnes(t *testing.T) {
-	var asked []float64
-	for range 5 {
-		synctest.Test(t, func(t *testing.T) { asked = append(asked, askedByAnApp(t)) })
-	}
-	slices.Sort(asked)
-	if median := asked[len(asked)/2]; median > 9./20 {
-		t.Errorf("%.2f requests a job; all runs: %.2f", median, asked)
-	}
+	synctest.Test(t, idleQueuesOfAnApp)
 }
 
-// askedByAnApp returns how often the drainer of an app with busy and idle queues asked for each job that it delivered.
-func askedByAnApp(t *testing.T) float64 {
+func idleQueuesOfAnApp(t *testing.T) {
 	const busy, idle, rate, last = 2, 28, 60, 10 * time.Second
 	e := embedded(t)
 	defer e.Close()
@@ -123,7 +114,7 @@ func askedByAnApp(t *testing.T) float64 {
 		put(t, e, queue.Spec{Name: name, Rate: leaky.PerSecond(rate)})
 		push(t, e, name, 0, 800)
 	}
-	a := &apps{shares: map[string]float64{"acme": .5}}
+	a := &apps{shares: map[string]float64{"acme": .75}}
 	c := &requests{releases: newReleases()}
 	var done atomic.Int64
 	d := start(e, drain.HandlerFunc(func(context.Context, *drain.Job) error {
@@ -139,8 +130,10 @@ func askedByAnApp(t *testing.T) float64 {
 	if inVain > 0 {
 		t.Errorf("%d jobs were reserved in vain", inVain)
 	}
-	if want := int64((busy*rate + idle) * (last / time.Second)); delivered < want*95/100 {
+	if want := int64((busy*rate + idle) * (last / time.Second)); delivered < want*97/100 {
 		t.Errorf("%d delivered of %d", delivered, want)
 	}
-	return float64(asked) / float64(delivered)
+	if asked > delivered*2/5 {
+		t.Errorf("%d requests for %d jobs", asked, delivered)
+	}
 }

@@ -13,9 +13,10 @@ const (
 	loopback = "127.0.0.1"
 
 	// Ports come from [firstPort, lastPort), and a cluster node's bus from the same range plus busOffset. Both lie
-	// below 32768, where Linux starts to give ports to outgoing connections: a port found free stays free. The two
+	// below 32768, where Linux starts to give ports to outgoing connections: a port found free stays free. And both lie
+	// above 10080, the last port that browsers and Node refuse to call ("bad port" of the Fetch Standard). The two
 	// ranges do not overlap, so that no server takes another one's bus.
-	firstPort = 10_000
+	firstPort = 10_100
 	lastPort  = 20_000
 	busOffset = 10_000
 )
