@@ -104,9 +104,13 @@ func (r *Record) summary() string {
 			met++
 		}
 	}
+	from := "from one round"
+	if r.Rounds > 1 {
+		from = fmt.Sprintf("the median of up to %d rounds", r.Rounds)
+	}
 	text := fmt.Sprintf(
-		"Run of %s at commit %s on %s.\nEach value is the median of up to %d rounds. Of %d goals, %d are met.\n",
-		r.Date, r.Commit, r.Machine, r.Rounds, len(r.Figures), met,
+		"Run of %s at commit %s on %s.\nEach value is %s. Of %d goals, %d are met.\n",
+		r.Date, r.Commit, r.Machine, from, len(r.Figures), met,
 	)
 	if r.Scale != 1 {
 		text += fmt.Sprintf(

@@ -70,6 +70,8 @@ func (s *server) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := exec.Command(path, s.args...)
+	// What a killed server leaves behind is removed with the program.
+	c.Env = append(os.Environ(), "TMPDIR="+filepath.Dir(path))
 	in, err := c.StdinPipe() // it ends with this process
 	if err != nil {
 		t.Fatal(err)

@@ -92,9 +92,9 @@ func TestQueuesOfAnAppAskForItsRemainingHandlers(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e queue.Engine) { run(t, e, .5, 8, 4, 5, 20) })
 }
 
-// Idle queues of an app claim little of the app's remaining handlers, and last. Its busy queues need not ask twice (half
-// as many requests again if they had to), and once the drainer knows all queues, no job is reserved in vain. The busy
-// queues need 14 of the app's 24 handlers, so that its limit costs them few departures.
+// Idle queues of an app claim little of the app's remaining handlers, and last. Its busy queues need not ask twice, or
+// there would be half as many requests again. Once the drainer knows all queues, no job is reserved in vain. The queues
+// need 14 of the app's 24 handlers, so that its limit costs few departures.
 func TestIdleQueuesOfAnAppLeaveItsHandlersToBusyOnes(t *testing.T) {
 	synctest.Test(t, idleQueuesOfAnApp)
 }

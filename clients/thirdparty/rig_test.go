@@ -114,7 +114,8 @@ type process struct{ line string }
 func start(t *testing.T, mark string, env []string, args ...string) process {
 	t.Helper()
 	c := exec.CommandContext(context.Background(), filepath.Join(directory(t), "penstock"), args...)
-	c.Env = append(os.Environ(), env...)
+	// What a killed server leaves behind is removed with the programs.
+	c.Env = append(append(os.Environ(), env...), "TMPDIR="+directory(t))
 	in, err := c.StdinPipe() // an ephemeral server ends with it
 	if err != nil {
 		t.Fatal(err)
