@@ -13,12 +13,12 @@ import (
 )
 
 // deliverHTTP measures the whole path from a full queue to a receiver: reserve, the gate, post, settle. The peer posts
-// the same bodies from as many goroutines without any bookkeeping.
-func deliverHTTP(name, where string, open func(context.Context) (store, error)) Figure {
+// the same bodies from as many goroutines without any bookkeeping. share is the goal, relative to the peer.
+func deliverHTTP(name, where string, share float64, open func(context.Context) (store, error)) Figure {
 	return Figure{
 		Name: name, Unit: "deliveries/s " + where + ", 64 at once",
-		Peer: "net/http's client, 64 goroutines", Floor: nothing, Goal: "0.5 x net/http",
-		Met: func(ours, peer, _ float64) bool { return ours >= 0.5*peer },
+		Peer: "net/http's client, 64 goroutines", Floor: nothing, Goal: fmt.Sprintf("%v x net/http", share),
+		Met: func(ours, peer, _ float64) bool { return ours >= share*peer },
 		Setup: func(ctx context.Context) (Measurements, error) {
 			s, err := open(ctx)
 			if err != nil {
